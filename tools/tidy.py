@@ -1,0 +1,141 @@
+#!/usr/bin/python3
+"""Checks what a machine can check about the look of the project. Each problem is one line: where, which rule, what.
+
+    tools/tidy.py [root]
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+# Which folders of src/ a folder may include, besides itself. The CMake targets link along the same arrows.
+ALLOWED = {
+    "base": (),
+    "core": ("base",),
+    "store": ("core", "base"),
+    "engine": ("core", "store", "base"),
+    "verify": ("store", "base"),
+    "supervisor": ("engine", "core", "base"),
+    "net": ("base",),
+    "api": ("engine", "core", "net", "base"),
+    "gateway": ("engine", "core", "net", "base"),
+    "cli": ("net", "base"),
+}
+ALLOWED["server"] = tuple(ALLOWED)
+BESIDE_SRC = ("sim", "crash", "bench", "examples", "tests")  # These may include everything.
+
+# What would make the core depend on more than its rows, the command and the time it was handed.
+FORBIDDEN_IN_CORE = {
+    "core reads no clock": r"::now\s*\(|(?<![\w.>])time\s*\(|\bclock_gettime\b|\bgettimeofday\b",
+    "core draws no random numbers": r"<random>|(?<![\w.>])s?rand\s*\(|\brandom_device\b|\bgetrandom\b",
+    "core has no threads and no locks":
+        r"<(?:thread|mutex|shared_mutex|atomic|condition_variable|future|semaphore|latch|barrier|stop_token|pthread\.h)>"
+        r"|\bthread_local\b",
+    "core does no input or output":
+        r"<(?:fstream|iostream|filesystem|cstdio|stdio\.h|unistd\.h|fcntl\.h|sys/\w+\.h)>|\b\w*printf\s*\(|\bfmt::print\b"
+        r"|\bfopen\s*\(|(?:[=(,!{;]|\breturn\b)\s*open\s*\(|(?<![\w>])::open\s*\(|\bsqlite3\w*",
+}
+LINES_MAX = 900
+LINES_KNOWN = {}  # path: lines. A file listed here may be as long as it is, and not one line longer.
+UNFINISHED = r"\b(?:" + "|".join(("TO" "DO", "FIX" "ME", "X" "XX", "HA" "CK")) + r")\b"
+MACHINE_PATH = r"(?<![\w.~/-])/(?:work|home|root)/\S*"
+CODE = (".h", ".cc")
+SKIPPED_FOLDERS = {".git", "build", "__pycache__", ".cache"}
+
+# A comment, a raw string, a string, a character. A quote after a digit or letter only separates digits: 1'000.
+NOT_CODE = re.compile(r"""//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'""", re.S)
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
+    files = project_files(root)
+    problems = [problem for path in files for problem in check(root, path)]
+    for problem in problems:
+        print(problem)
+    sources = sum(path.suffix in CODE for path in files)
+    print(f"tidy: {len(problems)} problems in {len(files)} files, {sources} of them C++")
+    # Having looked at nothing is no reason to be content.
+    sys.exit(1 if problems or not sources else 0)
+
+
+def project_files(root):
+    """What git knows or would add; in a tree without git, everything but what a build leaves behind."""
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                            capture_output=True, text=True)
+    if listed.returncode == 0:
+        paths = [pathlib.Path(name) for name in listed.stdout.split("\0") if name]
+    else:
+        paths = [path.relative_to(root) for path in root.rglob("*")]
+    return sorted(path for path in set(paths)
+                  if (root / path).is_file() and not (root / path).is_symlink() and not SKIPPED_FOLDERS & set(path.parts))
+
+
+def check(root, path):
+    data = (root / path).read_bytes()
+    if b"\0" in data:
+        return  # Not text.
+    text = data.decode(errors="replace")
+    yield from found(path, text, "nothing is left for later", UNFINISHED)
+    yield from found(path, text, "no path of one machine", MACHINE_PATH)
+    if path.suffix in (*CODE, ".py"):
+        yield from check_length(path, text)
+    if path.suffix in CODE:
+        yield from check_includes(root, path, text)
+        yield from check_code(path, NOT_CODE.sub(blank, text))
+    if path.suffix == ".h":
+        yield from check_header(path, text)
+
+
+def check_length(path, text):
+    lines, lines_max = len(text.splitlines()), LINES_KNOWN.get(str(path), LINES_MAX)
+    if lines > lines_max:
+        yield f"{path}:{lines_max + 1}: files stay readable: {lines} lines, {lines_max} are allowed"
+
+
+def check_includes(root, path, text):
+    folder = path.parts[1] if path.parts[0] == "src" and len(path.parts) > 2 else None
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
+        if not match:
+            continue
+        name = match[2]
+        parts = name.split("/")
+        ours = match[1] == '"' or (root / "src" / name).exists()
+        if ours and (match[1] != '"' or len(parts) != 2 or parts[0] not in (*ALLOWED, *BESIDE_SRC)):
+            yield f'{path}:{number}: includes are written "folder/file.h": {line.strip()}'
+        elif ours and folder and parts[0] != folder and parts[0] not in ALLOWED.get(folder, ()):
+            yield f"{path}:{number}: {folder} does not include {parts[0]}: {line.strip()}"
+
+
+def check_code(path, code):
+    test = path.stem.endswith("_test") or path.parts[0] == "tests"
+    if path.parts[:2] == ("src", "core") and not test:
+        for rule, pattern in FORBIDDEN_IN_CORE.items():
+            yield from found(path, code, rule, pattern)
+    in_sqlite_store = path.parts[:2] == ("src", "store") and path.name.startswith("sqlite_")
+    if not (test or in_sqlite_store or path.parts[0] in ("crash", "bench")):
+        yield from found(path, code, "sqlite3 is named only in src/store/sqlite_*", r"\bsqlite3\w*")
+    if not (test or path.parts[:2] == ("src", "server") or path.parts[0] in ("sim", "crash", "bench")):
+        yield from found(path, code, "only src/server reads the environment", r"\b(?:secure_)?getenv\b")
+
+
+def check_header(path, text):
+    if not re.search(r"^#pragma once$", text, re.M):
+        yield f"{path}:1: a header has #pragma once: there is none"
+    first = text.lstrip().split("\n", 1)[0]
+    if not first.startswith(("//", "/*")):
+        yield f"{path}:1: a header opens by saying what it is: {first}"
+
+
+def found(path, text, rule, pattern):
+    for match in re.finditer(pattern, text):
+        yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {rule}: {match[0].strip()}"
+
+
+def blank(match):
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+if __name__ == "__main__":
+    main()

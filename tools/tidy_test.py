@@ -1,0 +1,134 @@
+"""One bad tree per rule, and tidy must name the file, the line and the rule. One good tree, and it must be silent."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+TIDY = pathlib.Path(__file__).parent / "tidy.py"
+HEADER = "// What this is.\n#pragma once\n"
+
+
+def tidy(root, files):
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    ran = subprocess.run([sys.executable, TIDY, root], capture_output=True, text=True)
+    return ran.returncode, ran.stdout
+
+
+BAD = [
+    # Include direction.
+    ("src/base/a.cc", '#include "core/rows.h"\n', 1, "base does not include core"),
+    ("src/core/a.cc", '\n#include "store/store.h"\n', 2, "core does not include store"),
+    ("src/store/a.cc", '#include "engine/engine.h"\n', 1, "store does not include engine"),
+    ("src/engine/a.cc", '#include "server/demo.h"\n', 1, "engine does not include server"),
+    ("src/verify/a.cc", '#include "core/rows.h"\n', 1, "verify does not include core"),
+    ("src/supervisor/a.cc", '#include "store/store.h"\n', 1, "supervisor does not include store"),
+    ("src/net/a.cc", '#include "core/rows.h"\n', 1, "net does not include core"),
+    ("src/api/a.cc", '#include "gateway/bound.h"\n', 1, "api does not include gateway"),
+    ("src/cli/a.cc", '#include "engine/engine.h"\n', 1, "cli does not include engine"),
+    ("src/core/a_test.cc", '#include "engine/engine.h"\n', 1, "core does not include engine"),
+    ("src/new_folder/a.cc", '#include "base/id.h"\n', 1, "new_folder does not include base"),
+    # The spelling of an include.
+    ("src/core/a.cc", '#include "rows.h"\n', 1, 'includes are written "folder/file.h"'),
+    ("src/core/a.cc", '#include "../base/id.h"\n', 1, 'includes are written "folder/file.h"'),
+    ("src/core/a.cc", "#include <base/good.h>\n", 1, 'includes are written "folder/file.h"'),
+    ("sim/a.cc", '#include "world.h"\n', 1, 'includes are written "folder/file.h"'),
+    # The core is pure.
+    ("src/core/a.cc", "auto at = std::chrono::system_clock::now();\n", 1, "core reads no clock"),
+    ("src/core/a.cc", "auto at = time(nullptr);\n", 1, "core reads no clock"),
+    ("src/core/a.cc", "auto at = std::time(nullptr);\n", 1, "core reads no clock"),
+    ("src/core/a.cc", "clock_gettime(CLOCK_REALTIME, &at);\n", 1, "core reads no clock"),
+    ("src/core/a.cc", "gettimeofday(&at, nullptr);\n", 1, "core reads no clock"),
+    ("src/core/a.cc", "int dice = rand();\n", 1, "core draws no random numbers"),
+    ("src/core/a.cc", "#include <random>\n", 1, "core draws no random numbers"),
+    ("src/core/a.cc", "std::random_device dice;\n", 1, "core draws no random numbers"),
+    ("src/core/a.cc", "getrandom(&dice, 8, 0);\n", 1, "core draws no random numbers"),
+    ("src/core/a.cc", "#include <thread>\n", 1, "core has no threads and no locks"),
+    ("src/core/a.cc", "#include <mutex>\n", 1, "core has no threads and no locks"),
+    ("src/core/a.cc", "#include <atomic>\n", 1, "core has no threads and no locks"),
+    ("src/core/a.cc", "#include <condition_variable>\n", 1, "core has no threads and no locks"),
+    ("src/core/a.cc", "#include <future>\n", 1, "core has no threads and no locks"),
+    ("src/core/a.cc", "#include <fstream>\n", 1, "core does no input or output"),
+    ("src/core/a.cc", "#include <iostream>\n", 1, "core does no input or output"),
+    ("src/core/a.cc", "#include <filesystem>\n", 1, "core does no input or output"),
+    ("src/core/a.cc", "#include <cstdio>\n", 1, "core does no input or output"),
+    ("src/core/a.cc", 'std::printf("hello");\n', 1, "core does no input or output"),
+    ("src/core/a.cc", 'int file = open("x", 0);\n', 1, "core does no input or output"),
+    ("src/core/a.cc", 'int file = ::open("x", 0);\n', 1, "core does no input or output"),
+    ("src/core/a.cc", "sqlite3_step(s);\n", 1, "core does no input or output"),
+    ("src/core/a.cc", 'auto v = std::getenv("V");\n', 1, "only src/server reads the environment"),
+    # Who may name what.
+    ("src/store/memory_store.cc", "sqlite3* db;\n", 1, "sqlite3 is named only in src/store/sqlite_*"),
+    ("src/verify/a.cc", "#include <sqlite3.h>\n", 1, "sqlite3 is named only in src/store/sqlite_*"),
+    ("sim/a.cc", "sqlite3_open(p, &db);\n", 1, "sqlite3 is named only in src/store/sqlite_*"),
+    ("src/engine/a.cc", 'auto v = getenv("V");\n', 1, "only src/server reads the environment"),
+    ("examples/a.cc", 'auto v = std::getenv("V");\n', 1, "only src/server reads the environment"),
+    # Headers.
+    ("src/base/a.h", "// What this is.\nint x;\n", 1, "a header has #pragma once"),
+    ("src/base/a.h", "#pragma once\n// Too late.\n", 1, "a header opens by saying what it is"),
+    # Everything.
+    ("src/base/a.cc", "int x;\n// TO" "DO: finish\n", 2, "nothing is left for later"),
+    ("docs/a.md", "FIX" "ME\n", 1, "nothing is left for later"),
+    ("tools/a.py", "# X" "XX\n", 1, "nothing is left for later"),
+    ("dev", "# HA" "CK\n", 1, "nothing is left for later"),
+    ("docs/a.md", "see /wo" "rk/notes.md\n", 1, "no path of one machine"),
+    ("docs/a.md", "a\nb\nin `/ho" "me/me/x`\n", 3, "no path of one machine"),
+    ("src/base/a.cc", 'auto p = "/ro' 'ot/x";\n', 1, "no path of one machine"),
+    ("src/base/a.cc", "\n" * 901, 901, "files stay readable"),
+    # Code after a comment or a string on the same line is still code.
+    ("src/core/a.cc", 'auto s = "// no"; auto at = time(nullptr);\n', 1, "core reads no clock"),
+    ("src/core/a.cc", "/* no */ auto at = time(nullptr);\n", 1, "core reads no clock"),
+    ("src/core/a.cc", "auto n = 1'000'000; auto at = time(nullptr); auto m = 2'000;\n", 1, "core reads no clock"),
+]
+
+
+@pytest.mark.parametrize("name, text, line, rule", BAD)
+def test_a_broken_rule_is_named_with_its_file_and_line(tmp_path, name, text, line, rule):
+    code, printed = tidy(tmp_path, {"src/base/good.h": HEADER, name: text})
+
+    assert code == 1
+    assert f"{name}:{line}: {rule}" in printed
+
+
+GOOD = {
+    "src/base/good.h": HEADER,
+    "src/base/long.cc": "\n" * 900,
+    "src/core/rows.h": HEADER + '#include "base/good.h"\n#include "core/types.h"\n',
+    "src/core/words.cc": '// Never calls time(nullptr) or rand().\nauto s = "printf( sqlite3_open(";\nauto n = 1\'000;\n'
+                         'auto r = R"(select time(0) "quoted" from rand())";\n'
+                         "Reply open(const OpenSession& command);\nauto a = ledger.open(command);\nauto t = row.time();\n",
+    "src/core/rules_test.cc": "#include <random>\n#include <thread>\n",
+    "src/store/sqlite_store.cc": "#include <sqlite3.h>\nsqlite3* db;\n",
+    "src/store/sqlite_store_test.cc": "sqlite3* db;\n",
+    "src/net/socket.cc": "#include <net/if.h>\n",
+    "src/server/config.cc": '#include "engine/engine.h"\n#include "verify/verify.h"\nauto v = std::getenv("V");\n',
+    "sim/main.cc": '#include "sim/world.h"\n#include "core/rows.h"\nauto v = std::getenv("V");\n',
+    "crash/vfs.cc": "sqlite3_vfs vfs;\n",
+    "bench/naive.cc": "sqlite3* db;\n",
+    "docs/a.md": "See src/work/a, ~/work/b and the XXXXXX of mkstemp.\n",
+    "build/release/generated.h": "int x;\n",
+    "picture.bin": "\0/ro" "ot/x",
+}
+
+
+def test_a_tree_that_follows_the_rules_passes(tmp_path):
+    code, printed = tidy(tmp_path, GOOD)
+
+    assert (code, printed.count("\n")) == (0, 1), printed
+
+
+def test_a_tree_without_code_is_not_called_tidy(tmp_path):
+    code, _ = tidy(tmp_path, {"README.md": "Hello.\n"})
+
+    assert code == 1
+
+
+def test_in_a_git_checkout_what_git_ignores_is_not_looked_at(tmp_path):
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    files = {"src/base/good.h": HEADER, ".gitignore": "scratch/\n", "scratch/a.h": "int x;\n"}
+
+    assert tidy(tmp_path, files)[0] == 0
+    assert tidy(tmp_path, {"new.h": "int x;\n"})[0] == 1
