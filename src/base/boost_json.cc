@@ -1,0 +1,2 @@
+// Boost.JSON's own code, compiled here once for everybody who includes <boost/json.hpp>.
+#include <boost/json/src.hpp>

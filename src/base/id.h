@@ -1,0 +1,55 @@
+// Ids: 128 bits, sortable by the millisecond they were made in, with a text form that says what they name.
+//
+//     run_01jcq3w8y5e9m8t2k4x6v0a1bc      prefix, underscore, 26 characters of base 32 (Crockford, lower case)
+//
+// The bits are those of a UUID of version 7: 48 bits of milliseconds, the version, 12 + 62 bits that make it unique.
+// Version 8 marks ids that are a hash of something else: they are not ordered by time, and is_time_ordered() says so.
+// Nothing here reads a clock or a random source: whoever makes an id brings both.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/instant.h"
+
+namespace interlock {
+
+struct Id {
+    std::uint64_t high = 0;
+    std::uint64_t low = 0;
+
+    friend constexpr auto operator<=>(const Id&, const Id&) = default;
+    friend constexpr bool operator==(const Id&, const Id&) = default;
+    constexpr bool empty() const { return high == 0 && low == 0; }
+};
+
+// `entropy_high` gives 12 bits and `entropy_low` 62: random, or a counter where the order inside a millisecond matters.
+Id time_ordered_id(Instant at, std::uint64_t entropy_high, std::uint64_t entropy_low);
+
+// The same text always gives the same id. Used where a client brings its own key.
+Id id_from_hash(std::string_view text);
+
+// Past the year 2100 an id does not count as ordered by time: so the ordered ones are a narrow range of all there are.
+constexpr Id time_ordered_end = {.high = 0x0400'0000'0000'0000ull, .low = 0};
+bool is_time_ordered(Id id);
+Instant made_at(Id id);  // Only for time-ordered ids.
+
+std::string to_text(std::string_view prefix, Id id);
+// Empty unless the text is exactly this prefix, an underscore and 26 characters of the alphabet.
+std::optional<Id> id_from_text(std::string_view prefix, std::string_view text);
+// A UUID in its usual spelling (36 characters, hyphens). Empty for anything else.
+std::optional<Id> id_from_uuid(std::string_view text);
+
+}  // namespace interlock
+
+template <>
+struct std::hash<interlock::Id> {
+    // Time-ordered ids differ in their low bits, hashed ones in all of them.
+    std::size_t operator()(const interlock::Id& id) const noexcept {
+        return static_cast<std::size_t>((id.low ^ (id.high * 0x9E3779B97F4A7C15ull)) * 0xD6E8FEB86659FD93ull);
+    }
+};

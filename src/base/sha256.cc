@@ -1,0 +1,36 @@
+#include "base/sha256.h"
+
+#include <openssl/evp.h>
+
+#include "base/ensure.h"
+
+namespace interlock {
+
+struct Sha256Hasher::Context {
+    EVP_MD_CTX* md = EVP_MD_CTX_new();
+    ~Context() { EVP_MD_CTX_free(md); }
+};
+
+Sha256Hasher::Sha256Hasher() : context_(std::make_unique<Context>()) {
+    ensure(context_->md != nullptr, "OpenSSL gives a context");
+    ensure(EVP_DigestInit_ex(context_->md, EVP_sha256(), nullptr) == 1, "OpenSSL knows SHA-256");
+}
+
+Sha256Hasher::~Sha256Hasher() = default;
+
+Sha256Hasher& Sha256Hasher::add(std::string_view bytes) {
+    ensure(EVP_DigestUpdate(context_->md, bytes.data(), bytes.size()) == 1, "hashing memory cannot fail");
+    return *this;
+}
+
+Sha256 Sha256Hasher::finish() {
+    Sha256 digest{};
+    unsigned int length = 0;
+    ensure(EVP_DigestFinal_ex(context_->md, digest.data(), &length) == 1, "hashing memory cannot fail");
+    ensure(length == digest.size(), "a SHA-256 digest has 32 bytes");
+    return digest;
+}
+
+Sha256 sha256(std::string_view bytes) { return Sha256Hasher().add(bytes).finish(); }
+
+}  // namespace interlock

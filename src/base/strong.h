@@ -1,0 +1,28 @@
+// A value with a meaning of its own: one line per type, and no way from one to another by accident.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <functional>
+#include <utility>
+
+namespace interlock {
+
+template <class Tag, class Value>
+struct Strong {
+    using value_type = Value;
+
+    constexpr Strong() = default;
+    constexpr explicit Strong(Value v) : value(std::move(v)) {}
+    friend constexpr auto operator<=>(const Strong&, const Strong&) = default;
+    friend constexpr bool operator==(const Strong&, const Strong&) = default;
+
+    Value value{};
+};
+
+}  // namespace interlock
+
+template <class Tag, class Value>
+struct std::hash<interlock::Strong<Tag, Value>> {
+    std::size_t operator()(const interlock::Strong<Tag, Value>& strong) const { return std::hash<Value>{}(strong.value); }
+};
