@@ -1,0 +1,343 @@
+#include "core/budgets.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/ensure.h"
+#include "core/agents.h"
+#include "core/check.h"
+#include "core/limits.h"
+#include "core/runs.h"
+
+namespace interlock::core {
+namespace {
+
+// The current window is brought in line with what its budget now says.
+void apply_limit(OrgState& state, Stamp stamp, LiveBudget& budget, bool makes_room) {
+    const WindowSpan span = budget.window_at(stamp.at);
+    const Window* found = state.windows.find({budget.row.name, span.start});
+    if (found == nullptr) return;
+    Window& window = state.windows.edit({budget.row.name, span.start});
+    window.limit_units = budget.row.limit_units;
+    window.hard = budget.row.hard;
+    // Neither a lowered limit nor a late one undoes what is spent: how far the window is past it is written down.
+    window.grace = std::max<std::int64_t>(0, window.settled + window.held - window.limit_units);
+    if (makes_room && window.settled < window.limit_units) window.exhausted = false;
+}
+
+// What a new budget finds in its window.
+struct Beginning {
+    WindowSpan span;
+    std::int64_t settled = 0;
+    std::vector<HoldId> holds;  // A hold of an earlier window will settle there, where this budget does not exist.
+    std::int64_t held = 0;
+};
+
+// A new budget meets a ledger that is older than itself. The sum is that of the store, so nothing may have been applied
+// before it in its batch (reads_ledger()). Empty when the window's counters cannot hold what is there.
+std::optional<Beginning> beginning_of(OrgState& state, Stamp stamp, const PutBudget& command) {
+    Beginning found{.span = window_at(command.window, *find_zone(command.zone), stamp.at), .holds = {}};
+    found.settled = state.source.sum(state.id, command.scope, found.span).of(command.metric);
+    for (const HoldId id : state.open_holds()) {
+        const Hold& hold = *state.hold(id);
+        const bool counts = hold.created_at >= found.span.start && hold.created_at < found.span.end;
+        if (!counts || hold.bound.of(command.metric) == 0 || !covers(command.scope, hold.who)) continue;
+        const auto held = checked_sum(found.held, hold.bound.of(command.metric));
+        if (!held) return std::nullopt;
+        found.holds.push_back(id);
+        found.held = *held;
+    }
+    // A sum that did not fit is the greatest number there is.
+    const bool fits = found.settled < INT64_MAX && checked_sum(found.settled, found.held);
+    return fits ? std::optional(std::move(found)) : std::nullopt;
+}
+
+void start_from_ledger(OrgState& state, Stamp stamp, LiveBudget& budget, const Beginning& beginning) {
+    const Metric metric = budget.row.metric;
+    const Window window{.budget = budget.row.name,
+                        .start_at = beginning.span.start,
+                        .end_at = beginning.span.end,
+                        .limit_units = budget.row.limit_units,
+                        .hard = budget.row.hard,
+                        .settled = beginning.settled,
+                        .held = beginning.held,
+                        .grace = 0,
+                        .warned = 0,
+                        .exhausted = false};
+    for (const HoldId id : beginning.holds) {
+        Hold hold = *state.hold(id);
+        const std::int64_t amount = hold.bound.of(metric);
+        hold.parts.push_back({budget.row.name, window.start_at, amount, std::min(amount, hold.drawn.of(metric))});
+        state.put_hold(std::move(hold));
+    }
+    if (state.windows.find(key_of(window)) != nullptr) {
+        state.windows.edit(key_of(window)) = window;
+    } else {
+        state.windows.insert(window);
+    }
+    apply_limit(state, stamp, budget, true);
+}
+
+Complaint check(const PutBudget& command) {
+    if (auto complaint = first_of(
+            check_name("name", command.name), check_label("scope.agent", command.scope.agent),
+            check_label("scope.workflow", command.scope.workflow), check_label("scope.provider", command.scope.provider),
+            check_label("scope.model", command.scope.model), check_label("scope.api_key", command.scope.api_key),
+            check_tags(command.scope.tags))) {
+        return complaint;
+    }
+    if (command.limit_units < 0) return fmt::format("limit is {}; it must not be negative", command.limit_units);
+    if (!find_zone(command.zone)) return fmt::format("timezone '{}' is not an IANA time zone", command.zone);
+    if (command.warn.size() > limits::warn_thresholds_max) {
+        return fmt::format("there are {} warn thresholds; at most {} are allowed", command.warn.size(),
+                           limits::warn_thresholds_max);
+    }
+    std::int32_t before = 0;
+    for (const std::int32_t percent : command.warn) {
+        if (percent <= before || percent > 1000) {
+            return "warn thresholds are percentages from 1 to 1000, each greater than the one before";
+        }
+        before = percent;
+    }
+    return std::nullopt;
+}
+
+bool same_shape(const Budget& budget, const PutBudget& command) {
+    return budget.scope == command.scope && budget.metric == command.metric && budget.window == command.window &&
+           budget.zone == command.zone;
+}
+
+BudgetRefusal refusal_of(OrgState& state, const Touch& touch) {
+    const Budget& budget = touch.budget->row;
+    return {.budget = budget.name,
+            .metric = budget.metric,
+            .limit_units = touch.limit,
+            .settled = touch.settled,
+            .held = touch.held,
+            .requested = touch.amount,
+            .free = std::max<std::int64_t>(0, touch.limit - touch.settled - touch.held + touch.relief),
+            .open_holds = static_cast<std::int64_t>(state.open_holds_on(budget.name)),
+            .window_end = touch.span.end,
+            .frozen = budget.frozen};
+}
+
+void exhaust(OrgState& state, Stamp stamp, const Touch& touch, const Attribution& who) {
+    Window& window = window_of(state, touch);
+    const Budget& budget = touch.budget->row;
+    const bool first_time = !window.exhausted;
+    if (first_time) {
+        window.exhausted = true;
+        state.feed.add(BudgetExhausted{budget.name, touch.span.start});
+    }
+    // What exhaustion does, it does to whoever runs into it while the window is current.
+    if (stamp.at >= touch.span.end) return;
+    switch (budget.on_exhausted) {
+        case OnExhausted::refuse: return;
+        case OnExhausted::pause_agent:
+            pause_by_budget(state, stamp, who.agent, budget.name, touch.span.end);
+            return;
+        case OnExhausted::stop_runs: {
+            const std::string reason = fmt::format("budget '{}' is exhausted", budget.name);
+            if (first_time) request_stop_where(state, budget.scope, reason);
+            // A run that started since is asked when it runs into it.
+            if (state.live_runs().contains(who.run)) request_stop(state, who.run, reason);
+            return;
+        }
+    }
+}
+
+}  // namespace
+
+BudgetReply put_budget(OrgState& state, Stamp stamp, const PutBudget& command) {
+    if (auto complaint = check(command)) return {.status = BudgetStatus::invalid_request, .detail = *complaint};
+    const Budget* found = state.budget(command.name);
+    const bool is_new = found == nullptr || found->deleted;
+    std::optional<Beginning> beginning;
+    if (is_new) {
+        beginning = beginning_of(state, stamp, command);
+        if (!beginning) {
+            return {.status = BudgetStatus::invalid_request,
+                    .detail = "what is spent and held in this window already is more than a counter can hold"};
+        }
+    }
+    if (found != nullptr && !same_shape(*found, command)) {
+        return {.status = BudgetStatus::shape_is_fixed,
+                .detail = fmt::format("budget '{}' exists with another scope, metric, window or timezone; these cannot "
+                                      "change: make a budget with another name",
+                                      command.name)};
+    }
+    if (found == nullptr && state.budget_count() >= limits::budgets_per_org_max) {
+        return {.status = BudgetStatus::too_many,
+                .detail = fmt::format("an org has at most {} budgets", limits::budgets_per_org_max)};
+    }
+
+    // From here on the budget must be put.
+    Budget budget = found != nullptr ? *found : Budget{};
+    if (found == nullptr) {
+        budget.name = command.name;
+        budget.scope = command.scope;
+        budget.metric = command.metric;
+        budget.window = command.window;
+        budget.zone = command.zone;
+    }
+    if (is_new) budget.created_at = stamp.at;
+    const bool changes = is_new || budget.limit_units != command.limit_units || budget.hard != command.hard ||
+                         budget.warn != command.warn || budget.on_exhausted != command.on_exhausted;
+    const bool makes_room = is_new || command.limit_units > budget.limit_units || (budget.hard && !command.hard) ||
+                            budget.on_exhausted != command.on_exhausted;
+    if (changes) {
+        budget.limit_units = command.limit_units;
+        budget.hard = command.hard;
+        budget.warn = command.warn;
+        budget.on_exhausted = command.on_exhausted;
+        budget.deleted = false;
+        state.put_budget(budget);
+        state.feed.add(BudgetChanged{budget.name, budget.limit_units});
+    }
+    LiveBudget& live = *state.live_budget(command.name);
+    if (is_new) {
+        start_from_ledger(state, stamp, live, *beginning);
+    } else if (changes) {
+        apply_limit(state, stamp, live, makes_room);
+    }
+
+    BudgetReply reply{.status = changes ? BudgetStatus::done : BudgetStatus::unchanged, .detail = {}};
+    const WindowSpan span = live.window_at(stamp.at);
+    if (const Window* window = state.windows.find({command.name, span.start})) {
+        reply.settled = window->settled;
+        reply.held = window->held;
+    }
+    if (makes_room && reply.settled < command.limit_units) {
+        // There is room again, so whom this budget paused may go on.
+        for (const std::string& agent : state.agents_paused_by(budget_pause(command.name))) {
+            lift_pause(state, agent, budget_pause(command.name));
+        }
+    }
+    if (changes) state.line_may_move = true;
+    return reply;
+}
+
+BudgetReply delete_budget(OrgState& state, Stamp, const DeleteBudget& command) {
+    const Budget* found = state.budget(command.name);
+    if (found == nullptr || found->deleted) {
+        return {.status = BudgetStatus::budget_not_found, .detail = fmt::format("there is no budget '{}'", command.name)};
+    }
+
+    // From here on it must go. Its windows stay as the record of its time; open holds forget it.
+    for (const HoldId id : state.open_holds()) {
+        Hold hold = *state.hold(id);
+        for (const HoldPart& part : hold.parts) {
+            if (part.budget == command.name) state.windows.edit({part.budget, part.window}).held -= part.amount;
+        }
+        if (std::erase_if(hold.parts, [&](const HoldPart& part) { return part.budget == command.name; }) > 0) {
+            state.put_hold(std::move(hold));
+        }
+    }
+    Budget budget = *found;
+    budget.deleted = true;
+    budget.frozen.clear();
+    state.put_budget(std::move(budget));
+    state.feed.add(BudgetDeleted{command.name});
+    for (const std::string& agent : state.agents_paused_by(budget_pause(command.name))) {
+        lift_pause(state, agent, budget_pause(command.name));
+    }
+    state.line_may_move = true;
+    return {.status = BudgetStatus::done, .detail = {}};
+}
+
+BudgetReply unfreeze_budget(OrgState& state, Stamp, const UnfreezeBudget& command) {
+    const Budget* found = state.budget(command.name);
+    if (found == nullptr || found->deleted) {
+        return {.status = BudgetStatus::budget_not_found, .detail = fmt::format("there is no budget '{}'", command.name)};
+    }
+    if (found->frozen.empty()) return {.status = BudgetStatus::unchanged, .detail = {}};
+
+    // From here on it must thaw.
+    Budget budget = *found;
+    budget.frozen.clear();
+    state.put_budget(std::move(budget));
+    state.feed.add(BudgetThawed{command.name});
+    state.line_may_move = true;
+    return {.status = BudgetStatus::done, .detail = {}};
+}
+
+std::vector<Touch> touches_of(OrgState& state, const Attribution& who, const Amounts& amounts, Instant counted_at) {
+    std::vector<Touch> touches;
+    for (LiveBudget* budget : state.budgets_covering(who)) {
+        Touch touch{.budget = budget, .span = budget->window_at(counted_at), .amount = amounts.of(budget->row.metric)};
+        // What counts in a window from before the budget's time is not its business.
+        if (touch.span.end <= budget->row.created_at) continue;
+        if (const Window* window = state.windows.find({budget->row.name, touch.span.start})) {
+            touch.limit = window->limit_units;
+            touch.hard = window->hard;
+            touch.settled = window->settled;
+            touch.held = window->held;
+        } else {
+            touch.limit = budget->row.limit_units;
+            touch.hard = budget->row.hard;
+        }
+        touches.push_back(touch);
+    }
+    return touches;
+}
+
+std::optional<Denial> deny(OrgState& state, const std::vector<Touch>& touches) {
+    // Kind by kind, as the replies' enums have it: a frozen budget, then a limit. The sums fit, as the whole org's does.
+    for (const Touch& touch : touches) {
+        if (!touch.hard || touch.budget->row.frozen.empty()) continue;
+        return Denial{.frozen = true, .touch = touch, .refusal = refusal_of(state, touch)};
+    }
+    for (const Touch& touch : touches) {
+        // What is held for it already is not asked for again, whatever became of the limit since.
+        if (!touch.hard || touch.amount <= touch.relief || touch.settled + touch.held - touch.relief + touch.amount <= touch.limit) continue;
+        return Denial{.frozen = false, .touch = touch, .refusal = refusal_of(state, touch)};
+    }
+    return std::nullopt;
+}
+
+void after_denial(OrgState& state, Stamp stamp, const Denial& denial, const Attribution& who) {
+    const Touch& touch = denial.touch;
+    if (denial.frozen || touch.budget->row.on_exhausted == OnExhausted::refuse) return;
+    const bool would_fit_empty_window = touch.amount <= touch.limit;
+    const bool fits_beside_events = touch.amount <= touch.limit - touch.settled;
+    if (would_fit_empty_window && !fits_beside_events) exhaust(state, stamp, touch, who);
+}
+
+Window& window_of(OrgState& state, const Touch& touch) {
+    const KeyOf<Window> key{touch.budget->row.name, touch.span.start};
+    if (state.windows.find(key) != nullptr) return state.windows.edit(key);
+    return state.windows.insert({.budget = touch.budget->row.name,
+                                 .start_at = touch.span.start,
+                                 .end_at = touch.span.end,
+                                 .limit_units = touch.budget->row.limit_units,
+                                 .hard = touch.budget->row.hard});
+}
+
+void after_spending(OrgState& state, Stamp stamp, const Touch& touch, const Attribution& who) {
+    if (touch.amount == 0) return;
+    const Budget& budget = touch.budget->row;
+    if (!budget.warn.empty() && touch.limit > 0) {
+        Window& window = window_of(state, touch);
+        for (const std::int32_t percent : budget.warn) {
+            const bool reached = static_cast<__int128>(window.settled) * 100 >= static_cast<__int128>(touch.limit) * percent;
+            if (!reached || percent <= window.warned) continue;
+            window.warned = percent;
+            state.feed.add(BudgetWarned{budget.name, touch.span.start, percent, window.settled, touch.limit});
+        }
+    }
+    const Window& window = *state.windows.find({budget.name, touch.span.start});
+    // The last run that a budget of runs admits has done nothing wrong; the next one is refused.
+    if (budget.metric == Metric::runs) return;
+    if (window.settled >= touch.limit) exhaust(state, stamp, touch, who);
+}
+
+void freeze(OrgState& state, const std::string& name, const std::string& reason) {
+    Budget budget = *state.budget(name);
+    if (budget.deleted || !budget.frozen.empty()) return;
+    budget.frozen = reason;
+    state.put_budget(std::move(budget));
+    state.feed.add(BudgetFroze{name, reason});
+}
+
+}  // namespace interlock::core

@@ -1,0 +1,33 @@
+// Checks that many commands share. Each gives the sentence that says what is wrong, or nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/rows.h"
+
+namespace interlock::core {
+
+using Complaint = std::optional<std::string>;
+
+// Names of agents, budgets, schedules, orgs, keys: 1 to 128 letters, digits, '.', '_' and '-', a letter or digit first.
+Complaint check_name(std::string_view what, std::string_view name);
+// Models, providers, nodes …: up to 128 bytes without control characters; may be empty.
+Complaint check_label(std::string_view what, std::string_view label);
+Complaint check_text(std::string_view what, std::string_view text, std::size_t bytes_max);
+Complaint check_tags(const Tags& tags);
+Complaint check_range(std::string_view what, std::int64_t value, std::int64_t min, std::int64_t max);
+Complaint check_attribution(const Attribution& who);
+Complaint check_amounts(std::string_view what, const Amounts& amounts);
+Complaint check_place(const Place& place);
+
+// The first complaint of several, in order.
+template <class... Complaints>
+Complaint first_of(Complaints... complaints) {
+    Complaint first;
+    ((first = first ? first : complaints), ...);
+    return first;
+}
+
+}  // namespace interlock::core

@@ -1,0 +1,325 @@
+// Everything a client can ask, as data. A command says what is wanted, never what the rows should become.
+//
+// Ids come in with the command, so that the same command gives the same rows; time comes in with the Stamp.
+// A `fence` of 0 means "not stated": allowed only where the comment says so.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/rows.h"
+
+namespace interlock::core {
+
+// ---- orgs, agents, keys, caps -------------------------------------------------------------------------------------
+
+struct CreateOrg {
+    std::string name;
+};
+BOOST_DESCRIBE_STRUCT(CreateOrg, (), (name))
+
+struct PutAgent {  // Creates, changes, or brings back from the archive.
+    std::string name;
+    std::vector<std::string> command;
+    std::int32_t max_concurrent_runs = 1;
+    Tags tags;
+};
+BOOST_DESCRIBE_STRUCT(PutAgent, (), (name, command, max_concurrent_runs, tags))
+
+struct PauseAgent {  // No new runs, and no holds but those of its live runs: what is going goes on.
+    std::string name;
+    std::string reason;
+};
+BOOST_DESCRIBE_STRUCT(PauseAgent, (), (name, reason))
+
+struct ResumeAgent {  // Lifts every pause, a budget's too: a person has decided.
+    std::string name;
+};
+BOOST_DESCRIBE_STRUCT(ResumeAgent, (), (name))
+
+struct ArchiveAgent {  // Its runs must have ended. Its history stays.
+    std::string name;
+};
+BOOST_DESCRIBE_STRUCT(ArchiveAgent, (), (name))
+
+struct CreateKey {
+    std::string id;
+    std::string hash;
+    std::vector<std::string> scopes;
+    std::string agent;
+    RunId run;
+    std::string budget;
+    std::string note;
+};
+BOOST_DESCRIBE_STRUCT(CreateKey, (), (id, hash, scopes, agent, run, budget, note))
+
+struct RevokeKey {
+    std::string id;
+};
+BOOST_DESCRIBE_STRUCT(RevokeKey, (), (id))
+
+struct SetCap {  // Empty max: no cap. A lowered cap ends nobody; it holds back the next.
+    CapKind kind = CapKind::org;
+    std::string name;
+    std::optional<std::int32_t> max_live;
+};
+BOOST_DESCRIBE_STRUCT(SetCap, (), (kind, name, max_live))
+
+// ---- the ledger ---------------------------------------------------------------------------------------------------
+
+struct PutBudget {  // Scope, metric, window and zone of an existing budget are fixed; the rest can change.
+    std::string name;
+    Scope scope;
+    Metric metric = Metric::usd;
+    WindowKind window = WindowKind::month;
+    std::string zone = "UTC";
+    std::int64_t limit_units = 0;
+    bool hard = true;
+    std::vector<std::int32_t> warn;
+    OnExhausted on_exhausted = OnExhausted::refuse;
+};
+BOOST_DESCRIBE_STRUCT(PutBudget, (), (name, scope, metric, window, zone, limit_units, hard, warn, on_exhausted))
+
+struct DeleteBudget {
+    std::string name;
+};
+BOOST_DESCRIBE_STRUCT(DeleteBudget, (), (name))
+
+struct UnfreezeBudget {  // Somebody has looked at the overage.
+    std::string name;
+};
+BOOST_DESCRIBE_STRUCT(UnfreezeBudget, (), (name))
+
+struct Charge {  // Check and spend in one step.
+    Attribution who;
+    Fence fence;  // Of who.run; may be left out, then the run must only be live.
+    Money cost;
+    Usage usage;
+    std::int64_t calls = 1;
+    std::string price;
+    bool incurred = false;  // The money is gone already: recorded even past a limit, as overage.
+    bool unpriced = false;
+};
+BOOST_DESCRIBE_STRUCT(Charge, (), (who, fence, cost, usage, calls, price, incurred, unpriced))
+
+struct Reserve {
+    HoldId hold;
+    Attribution who;
+    Fence fence;  // As in Charge.
+    Amounts bound;
+    std::int64_t ttl_s = 60;
+    bool dispatched = false;
+};
+BOOST_DESCRIBE_STRUCT(Reserve, (), (hold, who, fence, bound, ttl_s, dispatched))
+
+struct ExtendHold {  // Moves the lease on; `dispatched` is set, never cleared.
+    HoldId hold;
+    std::int64_t ttl_s = 60;
+    bool dispatched = false;
+};
+BOOST_DESCRIBE_STRUCT(ExtendHold, (), (hold, ttl_s, dispatched))
+
+struct SettleHold {  // On the account it was reserved for: the budgets that were asked are the ones that pay.
+    HoldId hold;
+    Money cost;
+    Usage usage;
+    std::int64_t calls = 1;
+    std::string price;
+    bool estimated = false;
+    bool unpriced = false;
+};
+BOOST_DESCRIBE_STRUCT(SettleHold, (), (hold, cost, usage, calls, price, estimated, unpriced))
+
+struct ReleaseHold {
+    HoldId hold;
+};
+BOOST_DESCRIBE_STRUCT(ReleaseHold, (), (hold))
+
+// ---- sessions -----------------------------------------------------------------------------------------------------
+
+struct CreateSession {
+    SessionId session;
+    std::string agent;
+    std::string title;
+    std::string metadata;
+};
+BOOST_DESCRIBE_STRUCT(CreateSession, (), (session, agent, title, metadata))
+
+struct NewMessage {
+    MessageId id;
+    std::string role;  // As the client wrote it: whether it is one of Role's is a rule.
+    std::string content;
+    std::string metadata;
+    std::int64_t input_tokens = 0;
+    std::int64_t output_tokens = 0;
+};
+BOOST_DESCRIBE_STRUCT(NewMessage, (), (id, role, content, metadata, input_tokens, output_tokens))
+
+struct Append {  // One turn: all of its messages, next to each other, or none.
+    SessionId session;
+    std::vector<NewMessage> messages;
+    std::optional<std::int64_t> expected_seq;  // Of the first message.
+    RunId run;
+    Fence fence;  // As in Charge.
+};
+BOOST_DESCRIBE_STRUCT(Append, (), (session, messages, expected_seq, run, fence))
+
+struct ForkSession {  // A new session that shares the messages 0 … at_seq.
+    SessionId from;
+    std::int64_t at_seq = 0;
+    SessionId session;
+    std::string title;
+};
+BOOST_DESCRIBE_STRUCT(ForkSession, (), (from, at_seq, session, title))
+
+struct CloseSession {
+    SessionId session;
+};
+BOOST_DESCRIBE_STRUCT(CloseSession, (), (session))
+
+// ---- runs ---------------------------------------------------------------------------------------------------------
+
+struct AdmitRun {
+    RunId run;
+    Attribution who;  // `agent` is required, `run` is ignored.
+    std::string node;
+    std::vector<Place> places;
+    OnConflict on_conflict = OnConflict::refuse;
+    std::optional<Place> isolate_into;  // The place for OnConflict::isolate.
+    std::int32_t priority = 0;
+    Amounts hold;
+    bool metered = false;
+    std::int32_t lease_s = 60;
+    std::int64_t queue_s = 0;  // 0: waits forever.
+};
+BOOST_DESCRIBE_STRUCT(AdmitRun, (),
+                      (run, who, node, places, on_conflict, isolate_into, priority, hold, metered, lease_s, queue_s))
+
+struct StartRun {
+    RunId run;
+    Fence fence;
+};
+BOOST_DESCRIBE_STRUCT(StartRun, (), (run, fence))
+
+struct HeartbeatRun {  // The first one also starts it.
+    RunId run;
+    Fence fence;
+};
+BOOST_DESCRIBE_STRUCT(HeartbeatRun, (), (run, fence))
+
+struct PauseRun {
+    RunId run;
+    Fence fence;
+};
+BOOST_DESCRIBE_STRUCT(PauseRun, (), (run, fence))
+
+struct ResumeRun {
+    RunId run;
+    Fence fence;
+};
+BOOST_DESCRIBE_STRUCT(ResumeRun, (), (run, fence))
+
+// What a run used and nobody has charged yet. The money is gone already, so it is never refused.
+struct FinalCharge {
+    std::string provider;
+    std::string model;
+    Money cost;
+    Usage usage;
+    std::int64_t calls = 1;
+    std::string price;
+};
+BOOST_DESCRIBE_STRUCT(FinalCharge, (), (provider, model, cost, usage, calls, price))
+
+struct FinishRun {
+    RunId run;
+    Fence fence;
+    RunState outcome = RunState::succeeded;  // succeeded, failed or timed_out.
+    std::string reason;
+    std::optional<FinalCharge> charge;
+};
+BOOST_DESCRIBE_STRUCT(FinishRun, (), (run, fence, outcome, reason, charge))
+
+struct CancelRun {  // With its fence, from its owner: ended now. Without: a queued run ends, a live one is asked to stop.
+    RunId run;
+    Fence fence;
+    std::string reason;
+    std::optional<FinalCharge> charge;
+};
+BOOST_DESCRIBE_STRUCT(CancelRun, (), (run, fence, reason, charge))
+
+struct LoseRun {  // Somebody has seen that its owner is gone.
+    RunId run;
+    Fence fence;
+    std::string reason;
+};
+BOOST_DESCRIBE_STRUCT(LoseRun, (), (run, fence, reason))
+
+// ---- schedules and time -------------------------------------------------------------------------------------------
+
+struct PutSchedule {
+    std::string name;
+    std::string agent;
+    std::int64_t every_s = 0;  // This, or
+    std::string cron;          // this.
+    std::string zone = "UTC";
+    std::int64_t jitter_s = 0;
+    Overlap overlap = Overlap::skip;
+    Missed missed = Missed::one;
+    std::int32_t missed_max = 10;
+    std::vector<Place> places;
+    std::int32_t lease_s = 60;
+    std::int32_t priority = 0;
+    Amounts hold;
+    bool enabled = true;
+};
+BOOST_DESCRIBE_STRUCT(PutSchedule, (),
+                      (name, agent, every_s, cron, zone, jitter_s, overlap, missed, missed_max, places, lease_s, priority,
+                       hold, enabled))
+
+struct DeleteSchedule {
+    std::string name;
+};
+BOOST_DESCRIBE_STRUCT(DeleteSchedule, (), (name))
+
+struct Wake {  // One run now, unless one is already waiting to start: then that one serves this wake too.
+    std::string schedule;
+    RunId run;
+};
+BOOST_DESCRIBE_STRUCT(Wake, (), (schedule, run))
+
+// Time has passed: leases and holds lapse, windows turn, schedules fire. Changes nothing before the next deadline.
+struct Tick {};
+BOOST_DESCRIBE_STRUCT(Tick, (), ())
+
+// The server was away and could not hear anybody: every lease starts anew.
+struct Reopened {};
+BOOST_DESCRIBE_STRUCT(Reopened, (), ())
+
+using CommandBody =
+    std::variant<CreateOrg, PutAgent, PauseAgent, ResumeAgent, ArchiveAgent, CreateKey, RevokeKey, SetCap, PutBudget,
+                 DeleteBudget, UnfreezeBudget, Charge, Reserve, ExtendHold, SettleHold, ReleaseHold, CreateSession,
+                 Append, ForkSession, CloseSession, AdmitRun, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun,
+                 CancelRun, LoseRun, PutSchedule, DeleteSchedule, Wake, Tick, Reopened>;
+
+struct Command {
+    OrgId org;
+    CommandKey key;
+    CommandBody body;
+    std::uint64_t fingerprint = 0;  // fingerprint_of(body); filled in before the command is queued.
+};
+
+// The same content gives the same number; it tells a repeat from a reuse of the key. Not a defence against an attacker:
+// whoever can choose both contents owns both.
+std::uint64_t fingerprint_of(const CommandBody& body);
+
+// Whether the command sums the committed ledger, and so must be the first of its batch.
+inline bool reads_ledger(const CommandBody& body) { return std::holds_alternative<PutBudget>(body); }
+
+// When a command is applied.
+struct Stamp {
+    Instant at;
+};
+
+}  // namespace interlock::core

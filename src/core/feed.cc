@@ -1,0 +1,97 @@
+#include "core/feed.h"
+
+#include <cstring>
+
+#include "base/codec.h"
+#include "base/ensure.h"
+
+namespace interlock::core {
+namespace {
+
+constexpr std::size_t length_bytes = 4;
+
+template <class Encode>
+void add_framed(std::string& body, Encode encode_event) {
+    const std::size_t start = body.size();
+    body.append(length_bytes, '\0');
+    encode_event(Encoder(body));
+    const auto length = static_cast<std::uint32_t>(body.size() - start - length_bytes);
+    std::memcpy(body.data() + start, &length, sizeof length);
+}
+
+std::string_view bytes_of(const std::int64_t& number) {
+    return {reinterpret_cast<const char*>(&number), sizeof number};
+}
+
+}  // namespace
+
+Seq Feed::add(const Event& event) {
+    if (const auto* charged = std::get_if<Charged>(&event)) return add(*charged);
+    add_framed(body_, [&](Encoder encoder) { encoder.put(event); });
+    ++count_;
+    return last_seq();
+}
+
+Seq Feed::add(const Charged& event) {
+    static_assert(std::is_same_v<std::variant_alternative_t<0, Event>, Charged>, "its index is written by hand");
+    add_framed(body_, [&](Encoder encoder) {
+        body_.push_back('\0');
+        encoder.put(event);
+    });
+    ++count_;
+    return last_seq();
+}
+
+const FeedPage& Feed::seal(Instant at) {
+    ensure(count_ > 0, "a page has events");
+    page_.first_seq = Seq(head_.last_seq.value + 1);
+    page_.last_seq = last_seq();
+    page_.at = std::max(at, head_.at);  // Invariant (4), also when the clock was set back across a restart.
+    page_.body.swap(body_);
+    const Sha256 hash = hash_page(head_.hash, page_);
+    page_.hash.assign(hash.begin(), hash.end());
+
+    head_.first_seq = page_.first_seq;
+    head_.last_seq = page_.last_seq;
+    head_.at = page_.at;
+    head_.hash = page_.hash;
+    body_.clear();
+    count_ = 0;
+    return page_;
+}
+
+void Feed::adopt(const FeedPage& last) {
+    head_ = last;
+    head_.body.clear();
+}
+
+Sha256 hash_page(std::string_view hash_before, const FeedPage& page) {
+    static const std::string zeros(32, '\0');
+    const std::int64_t at = micros(page.at);
+    return Sha256Hasher()
+        .add(hash_before.empty() ? std::string_view(zeros) : hash_before)
+        .add(bytes_of(page.first_seq.value))
+        .add(bytes_of(page.last_seq.value))
+        .add(bytes_of(at))
+        .add(page.body)
+        .finish();
+}
+
+std::optional<std::vector<Event>> events_of(const FeedPage& page) {
+    std::vector<Event> events;
+    std::string_view rest = page.body;
+    while (!rest.empty()) {
+        std::uint32_t length = 0;
+        if (rest.size() < sizeof length) return std::nullopt;
+        std::memcpy(&length, rest.data(), sizeof length);
+        rest.remove_prefix(sizeof length);
+        if (rest.size() < length) return std::nullopt;
+        auto event = decode<Event>(rest.substr(0, length));
+        if (!event) return std::nullopt;
+        events.push_back(std::move(*event));
+        rest.remove_prefix(length);
+    }
+    return events;
+}
+
+}  // namespace interlock::core

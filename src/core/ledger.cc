@@ -1,0 +1,568 @@
+#include "core/ledger.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/ensure.h"
+#include "core/agents.h"
+#include "core/check.h"
+#include "core/limits.h"
+
+namespace interlock::core {
+namespace {
+
+constexpr const char* too_large = "all that is spent and held in the org would not fit 62 bits";
+
+// What is about to become a cost event.
+struct Spending {
+    CommandKey key;
+    std::uint64_t fingerprint = 0;
+    Instant counted_at;
+    Attribution who;
+    Amounts amounts;  // `usd` is the cost, `tokens` the sum of the usage.
+    Usage usage;
+    std::string price;
+    const Hold* hold = nullptr;  // Settled by it.
+    bool estimated = false;
+    bool unpriced = false;
+};
+
+Complaint check_spending(Money cost, const Usage& usage, std::int64_t calls, const std::string& price) {
+    if (cost.negative()) return "cost must not be negative";
+    if (!tokens_of(usage)) return "token counts must not be negative and must add up to a 64-bit number";
+    return first_of(check_range("calls", calls, 0, limits::calls_per_event_max), check_label("price", price));
+}
+
+// A charge of a run is on the run's account: what it does not state, it has from the run.
+void inherit(Attribution& who, const Run& run) {
+    if (who.agent.empty()) who.agent = run.who.agent;
+    if (who.workflow.empty()) who.workflow = run.who.workflow;
+    if (who.provider.empty()) who.provider = run.who.provider;
+    if (who.model.empty()) who.model = run.who.model;
+    if (who.api_key.empty()) who.api_key = run.who.api_key;
+    if (who.session.value.empty()) who.session = run.who.session;
+    for (const auto& tag : run.who.tags) who.tags.insert(tag);
+}
+
+// The open hold that a run was admitted with.
+const Hold* own_hold(OrgState& state, RunId run_id) {
+    if (run_id.value.empty()) return nullptr;
+    const Run* run = state.run(run_id);
+    if (run == nullptr || run->hold.value.empty()) return nullptr;
+    const Hold* hold = state.hold(run->hold);
+    return hold != nullptr && hold->state == HoldState::open ? hold : nullptr;
+}
+
+HoldPart* part_of(Hold& hold, const Touch& touch) {
+    for (HoldPart& part : hold.parts) {
+        if (part.budget == touch.budget->row.name && part.window == touch.span.start) return &part;
+    }
+    return nullptr;
+}
+
+// What the hold already covers of each touch.
+void set_relief(std::vector<Touch>& touches, Hold hold) {
+    for (Touch& touch : touches) {
+        if (const HoldPart* part = part_of(hold, touch)) touch.relief = std::min(part->amount, touch.amount);
+    }
+}
+
+Amounts min_of(const Amounts& a, const Amounts& b) {
+    return {std::min(a.usd, b.usd), std::min(a.tokens, b.tokens), std::min(a.calls, b.calls), 0};
+}
+void subtract(Amounts& from, const Amounts& amounts) {
+    from.usd -= amounts.usd;
+    from.tokens -= amounts.tokens;
+    from.calls -= amounts.calls;
+    ensure(from.usd >= 0 && from.tokens >= 0 && from.calls >= 0, "nobody draws more than there is");
+}
+void add(Amounts& to, const Amounts& amounts) {
+    to.usd += amounts.usd;
+    to.tokens += amounts.tokens;
+    to.calls += amounts.calls;
+}
+
+// Takes from the run's own hold what the touches' relief says, and the same from its bound.
+Amounts draw(OrgState& state, HoldId own_id, const Amounts& amounts, const std::vector<Touch>& touches) {
+    Hold own = *state.hold(own_id);
+    const Amounts drawn = min_of(own.bound, amounts);
+    subtract(own.bound, drawn);
+    for (const Touch& touch : touches) {
+        if (touch.relief == 0) continue;
+        part_of(own, touch)->amount -= touch.relief;
+        window_of(state, touch).held -= touch.relief;
+    }
+    state.put_hold(std::move(own));
+    return drawn;
+}
+
+// Writes the event and moves every counter. All checks are behind us. `run` is given by those who hold the run's row in
+// their hands; everybody else's run is edited in place.
+Seq record(OrgState& state, Stamp stamp, const Spending& spending, std::vector<Touch>& touches, Run* run) {
+    const Amounts bound = spending.hold != nullptr ? spending.hold->bound : Amounts{};
+
+    // Windows first: what they were decides what is overage.
+    std::int64_t overage = bound.usd > 0 ? std::max<std::int64_t>(0, spending.amounts.usd - bound.usd) : 0;
+    bool over_limit = overage > 0;
+    std::vector<std::string> hurt;
+    for (Touch& touch : touches) {
+        const Metric metric = touch.budget->row.metric;
+        if (touch.amount == 0) continue;
+        Window& window = window_of(state, touch);
+        const auto excess = [&](std::int64_t more) {
+            return std::max<std::int64_t>(0, window.settled + window.held + more - touch.limit);
+        };
+        // What was held for this has left `held` by now. It was there, so it is no excess that this event makes: also when
+        // the limit was lowered under it meanwhile.
+        const std::int64_t excess_before = excess(touch.relief);
+        window.settled += touch.amount;
+        if (!touch.hard) continue;
+        const std::int64_t new_excess = std::max<std::int64_t>(0, excess(0) - excess_before);
+        const bool over_bound = bound.of(metric) > 0 && touch.amount > bound.of(metric);
+        if (new_excess == 0 && !over_bound) continue;
+        over_limit = true;
+        hurt.push_back(touch.budget->row.name);
+        if (metric == Metric::usd) overage = std::max(overage, new_excess);
+    }
+
+    CostEvent& event = state.cost_events.add();
+    event.key = spending.key;
+    event.fingerprint = spending.fingerprint;
+    event.at = stamp.at;
+    event.counted_at = spending.counted_at;
+    event.who = spending.who;
+    event.cost = spending.amounts.usd;
+    event.usage = spending.usage;
+    event.calls = spending.amounts.calls;
+    event.price = spending.price;
+    if (spending.hold != nullptr) event.hold = spending.hold->id;
+    event.overage = overage;
+    event.over_limit = over_limit;
+    event.estimated = spending.estimated;
+    event.unpriced = spending.unpriced;
+    event.seq = state.feed.add(Charged{.key = event.key,
+                                       .agent = event.who.agent,
+                                       .provider = event.who.provider,
+                                       .model = event.who.model,
+                                       .run = event.who.run,
+                                       .session = event.who.session,
+                                       .hold = event.hold,
+                                       .cost = event.cost,
+                                       .tokens = spending.amounts.tokens,
+                                       .overage = overage,
+                                       .estimated = event.estimated});
+    const Seq seq = event.seq;
+
+    state.count_spent(spending.amounts);
+    AgentTotals& totals = state.agent_totals.edit(spending.who.agent);
+    totals.settled += spending.amounts.usd;
+    totals.tokens += spending.amounts.tokens;
+    totals.events += 1;
+    totals.last_event_at = std::max(totals.last_event_at, stamp.at);
+
+    const KeyOf<Rollup> day{utc_day(spending.counted_at), spending.who.agent, spending.who.provider, spending.who.model};
+    Rollup& rollup = state.rollups.find(day) != nullptr ? state.rollups.edit(day) : state.rollups.insert(with_key<Rollup>(day));
+    rollup.cost += spending.amounts.usd;
+    rollup.events += 1;
+    rollup.calls += spending.amounts.calls;
+    rollup.usage.input_tokens += spending.usage.input_tokens;
+    rollup.usage.output_tokens += spending.usage.output_tokens;
+    rollup.usage.cache_read_tokens += spending.usage.cache_read_tokens;
+    rollup.usage.cache_write_5m_tokens += spending.usage.cache_write_5m_tokens;
+    rollup.usage.cache_write_1h_tokens += spending.usage.cache_write_1h_tokens;
+    rollup.usage.reasoning_tokens += spending.usage.reasoning_tokens;
+
+    if (!spending.who.session.value.empty() && state.sessions.find(spending.who.session) != nullptr) {
+        Session& session = state.sessions.edit(spending.who.session);
+        session.settled += spending.amounts.usd;
+        session.events += 1;
+    }
+    if (!spending.who.run.value.empty() && (run != nullptr || state.run(spending.who.run) != nullptr)) {
+        Run& row = run != nullptr ? *run : state.edit_run_totals(spending.who.run);
+        row.settled += spending.amounts.usd;
+        row.tokens += spending.amounts.tokens;
+        row.events += 1;
+        if (spending.estimated) row.unknown += spending.amounts.usd;
+    }
+
+    for (const Touch& touch : touches) after_spending(state, stamp, touch, spending.who);
+    for (const std::string& budget : hurt) {
+        freeze(state, budget,
+               fmt::format("event {} cost {} more than was reserved or left", seq.value, to_text(Money::nanos(overage))));
+    }
+    return seq;
+}
+
+// Ends a hold: its parts leave their windows, and what came from the run's own hold and was not used goes back there.
+void close_hold(OrgState& state, Stamp stamp, HoldId id, HoldState how, const Amounts& used) {
+    Hold hold = *state.hold(id);
+    ensure(hold.state == HoldState::open, "invariant (3)");
+    const Hold* own_row = hold.for_run ? nullptr : own_hold(state, hold.who.run);
+    std::optional<Hold> own = own_row != nullptr ? std::optional(*own_row) : std::nullopt;
+
+    for (HoldPart& part : hold.parts) {
+        LiveBudget* budget = state.live_budget(part.budget);
+        ensure(budget != nullptr, "a deleted budget leaves no parts behind");
+        Window& window = state.windows.edit({part.budget, part.window});
+        window.held -= part.amount;
+        ensure(window.held >= 0, "a window's held is the sum of its parts");
+        if (!own) continue;
+        const std::int64_t back = std::max<std::int64_t>(0, part.drawn - used.of(budget->row.metric));
+        const auto own_part = std::ranges::find_if(own->parts, [&](const HoldPart& candidate) {
+            return candidate.budget == part.budget && candidate.window == part.window;
+        });
+        if (back == 0 || own_part == own->parts.end()) continue;
+        own_part->amount += back;
+        window.held += back;
+    }
+    if (own) {
+        Amounts back = hold.drawn;
+        subtract(back, min_of(back, used));
+        add(own->bound, back);
+        state.put_hold(std::move(*own));
+    }
+    if (state.line_waits_for_budget) state.line_may_move = true;
+    hold.parts.clear();
+    hold.state = how;
+    hold.closed_at = stamp.at;
+    state.put_hold(std::move(hold));
+}
+
+// Settles an open hold. All checks are behind us.
+Seq settle(OrgState& state, Stamp stamp, Spending spending, HoldId id, Run* run) {
+    const Hold hold = *state.hold(id);
+    spending.hold = &hold;
+    spending.counted_at = hold.created_at;
+    spending.who = hold.who;
+    close_hold(state, stamp, id, HoldState::settled, spending.amounts);
+    auto touches = touches_of(state, spending.who, spending.amounts, spending.counted_at);
+    set_relief(touches, hold);
+    return record(state, stamp, spending, touches, run);
+}
+
+// An id made of what it is for. Clients choose ids as well, and one may have chosen this: then the next.
+template <class Taken>
+Id derived_id(std::string_view what, Id of, Taken taken) {
+    const std::string text = to_text(what, of);
+    Id id = id_from_hash(text);
+    for (int n = 2; taken(id); ++n) id = id_from_hash(fmt::format("{}#{}", text, n));
+    return id;
+}
+
+// An event that no client asked for has a key all the same.
+CommandKey derived_key(OrgState& state, std::string_view what, Id of) {
+    return CommandKey(derived_id(what, of, [&](Id id) { return state.cost_events.find(CommandKey(id)).has_value(); }));
+}
+
+// The provider may have been paid, nobody knows how much: the bound is the truth until somebody says better.
+void charge_at_bound(OrgState& state, Stamp stamp, HoldId id, Run* run) {
+    const Hold& hold = *state.hold(id);
+    Spending spending;
+    spending.key = derived_key(state, "hold_at_bound", id.value);
+    // Where the counters' range ends, the estimate ends too: nobody is there to be told that it does not fit.
+    spending.amounts = hold.bound;
+    // The kind of token is not known. Input is what every model has.
+    spending.usage.input_tokens = spending.amounts.tokens;
+    spending.estimated = true;
+    settle(state, stamp, std::move(spending), id, run);
+}
+
+void release(OrgState& state, Stamp stamp, HoldId id, bool expired) {
+    close_hold(state, stamp, id, HoldState::released, {});
+    state.feed.add(HoldReleased{id, expired});
+}
+
+std::string describe(const Denial& denial) {
+    const BudgetRefusal& no = denial.refusal;
+    if (denial.frozen) return fmt::format("budget '{}' is frozen: {}", no.budget, no.frozen);
+    const auto amount = [&](std::int64_t units) {
+        return no.metric == Metric::usd ? "$" + to_text(Money::nanos(units)) : fmt::format("{}", units);
+    };
+    return fmt::format("budget '{}' has {} left of {} ({} spent, {} held); {} needed", no.budget, amount(no.free),
+                       amount(no.limit_units), amount(no.settled), amount(no.held), amount(no.requested));
+}
+
+template <class Reply, class Status>
+Reply denied(OrgState& state, Stamp stamp, const Denial& denial, const Attribution& who) {
+    after_denial(state, stamp, denial, who);
+    Reply reply;
+    reply.status = denial.frozen ? Status::budget_frozen : Status::budget_exceeded;
+    reply.budget = denial.refusal;
+    reply.detail = describe(denial);
+    return reply;
+}
+
+template <class Status>
+Status status_of(RunCheck check) {
+    switch (check) {
+        case RunCheck::run_not_found: return Status::run_not_found;
+        case RunCheck::stale_fence: return Status::stale_fence;
+        case RunCheck::run_ended: return Status::run_ended;
+        case RunCheck::fine: break;
+    }
+    ensure(false, "only asked about what is not fine");
+    return Status::run_ended;
+}
+
+}  // namespace
+
+ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandKey key, std::uint64_t fingerprint) {
+    const auto refuse = [](ChargeStatus why, std::string detail) {
+        return ChargeReply{.status = why, .seq = {}, .cost = {}, .overage = {}, .budget = {}, .detail = std::move(detail)};
+    };
+    ensure(!key.value.empty(), "a cost event is stored under its command's key");
+
+    if (auto complaint = first_of(check_spending(command.cost, command.usage, command.calls, command.price),
+                                  check_attribution(command.who))) {
+        return refuse(ChargeStatus::invalid_request, *complaint);
+    }
+    Spending spending;
+    spending.who = command.who;
+    const Run* run = command.who.run.value.empty() ? nullptr : state.run(command.who.run);
+    if (run != nullptr) inherit(spending.who, *run);
+    if (run != nullptr && spending.who.agent != run->who.agent) {
+        return refuse(ChargeStatus::invalid_request, fmt::format("the run is agent '{}'s", run->who.agent));
+    }
+    if (working_agent(state, spending.who.agent) == nullptr) {
+        return refuse(ChargeStatus::agent_not_found, fmt::format("there is no agent '{}'", spending.who.agent));
+    }
+    if (!command.who.session.value.empty() && state.sessions.find(command.who.session) == nullptr) {
+        return refuse(ChargeStatus::session_not_found, "there is no such session");
+    }
+    if (const RunCheck check = check_run(state, command.who.run, command.fence); check != RunCheck::fine) {
+        return refuse(status_of<ChargeStatus>(check), "the run is not live, or not yours any more");
+    }
+
+    spending.key = key;
+    spending.fingerprint = fingerprint;
+    spending.counted_at = stamp.at;
+    spending.amounts = {command.cost.nanos(), *tokens_of(command.usage), command.calls, 0};
+    spending.usage = command.usage;
+    spending.price = command.price;
+    spending.unpriced = command.unpriced;
+    if (!state.fits(spending.amounts)) return refuse(ChargeStatus::amount_too_large, too_large);
+    auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
+    const Hold* own = own_hold(state, spending.who.run);
+    if (own != nullptr) set_relief(touches, *own);
+    if (const auto denial = deny(state, touches); denial && !command.incurred) {
+        return denied<ChargeReply, ChargeStatus>(state, stamp, *denial, spending.who);
+    }
+
+    // From here on the charge must succeed.
+    if (own != nullptr) draw(state, own->id, spending.amounts, touches);
+    const Seq seq = record(state, stamp, spending, touches, nullptr);
+    return {.status = ChargeStatus::charged,
+            .seq = seq,
+            .cost = command.cost,
+            .overage = Money::nanos(state.cost_events.rows().back().overage),
+            .budget = {},
+            .detail = {}};
+}
+
+ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
+    const auto refuse = [](ReserveStatus why, std::string detail) {
+        return ReserveReply{.status = why, .hold = {}, .expires_at = {}, .budget = {}, .detail = std::move(detail)};
+    };
+
+    Complaint complaint = first_of(check_amounts("bound", command.bound), check_attribution(command.who),
+                                   check_range("ttl_s", command.ttl_s, 1, limits::ttl_s_max));
+    if (command.hold.value.empty()) complaint = "a hold needs an id";
+    if (complaint) return refuse(ReserveStatus::invalid_request, *complaint);
+    Attribution who = command.who;
+    const Run* run = who.run.value.empty() ? nullptr : state.run(who.run);
+    if (run != nullptr) inherit(who, *run);
+    if (run != nullptr && who.agent != run->who.agent) {
+        return refuse(ReserveStatus::invalid_request, fmt::format("the run is agent '{}'s", run->who.agent));
+    }
+    if (state.hold(command.hold) != nullptr) return refuse(ReserveStatus::hold_exists, "there is a hold with this id");
+    const Agent* agent = working_agent(state, who.agent);
+    if (agent == nullptr) {
+        return refuse(ReserveStatus::agent_not_found, fmt::format("there is no agent '{}'", who.agent));
+    }
+    // A pause keeps the agent from starting anything; what is going goes on, and needs its model for that.
+    if (!agent->pauses.empty() && who.run.value.empty()) {
+        return refuse(ReserveStatus::agent_paused,
+                      fmt::format("agent '{}' is paused: {}", who.agent, agent->pauses.front().reason));
+    }
+    if (!command.who.session.value.empty() && state.sessions.find(command.who.session) == nullptr) {
+        return refuse(ReserveStatus::session_not_found, "there is no such session");
+    }
+    if (const RunCheck check = check_run(state, who.run, command.fence); check != RunCheck::fine) {
+        return refuse(status_of<ReserveStatus>(check), "the run is not live, or not yours any more");
+    }
+    if (state.open_hold_count() >= limits::open_holds_per_org_max) {
+        return refuse(ReserveStatus::too_many, fmt::format("an org has at most {} open holds", limits::open_holds_per_org_max));
+    }
+    if (!state.fits(command.bound)) return refuse(ReserveStatus::amount_too_large, too_large);
+    auto touches = touches_of(state, who, command.bound, stamp.at);
+    const Hold* own = own_hold(state, who.run);
+    if (own != nullptr) set_relief(touches, *own);
+    if (const auto denial = deny(state, touches)) {
+        return denied<ReserveReply, ReserveStatus>(state, stamp, *denial, who);
+    }
+
+    // From here on the hold must be opened.
+    Hold hold{.id = command.hold,
+              .who = std::move(who),
+              .bound = command.bound,
+              .drawn = {},
+              .parts = {},
+              .dispatched = command.dispatched,
+              .for_run = false,
+              .state = HoldState::open,
+              .created_at = stamp.at,
+              .expires_at = stamp.at + std::chrono::seconds(command.ttl_s),
+              .closed_at = far_past};
+    if (own != nullptr) hold.drawn = draw(state, own->id, command.bound, touches);
+    for (const Touch& touch : touches) {
+        if (touch.amount == 0) continue;
+        window_of(state, touch).held += touch.amount;
+        hold.parts.push_back({touch.budget->row.name, touch.span.start, touch.amount, touch.relief});
+    }
+    const Instant expires_at = hold.expires_at;
+    state.feed.add(Held{hold.id, hold.who.agent, hold.who.run, hold.bound, expires_at});
+    state.put_hold(std::move(hold));
+    return {.status = ReserveStatus::held, .hold = command.hold, .expires_at = expires_at, .budget = {}, .detail = {}};
+}
+
+HoldReply extend_hold(OrgState& state, Stamp stamp, const ExtendHold& command) {
+    const auto refuse = [](HoldStatus why, std::string detail) {
+        return HoldReply{.status = why, .expires_at = {}, .detail = std::move(detail)};
+    };
+    if (auto complaint = check_range("ttl_s", command.ttl_s, 1, limits::ttl_s_max)) {
+        return refuse(HoldStatus::invalid_request, *complaint);
+    }
+    const Hold* found = state.hold(command.hold);
+    if (found == nullptr) return refuse(HoldStatus::hold_not_found, "there is no such hold");
+    if (found->state != HoldState::open) return refuse(HoldStatus::hold_closed, "the hold has ended");
+
+    // From here on it must be extended.
+    Hold hold = *found;
+    hold.expires_at = std::max(hold.expires_at, stamp.at + std::chrono::seconds(command.ttl_s));
+    hold.dispatched = hold.dispatched || command.dispatched;
+    const Instant expires_at = hold.expires_at;
+    state.put_hold(std::move(hold));
+    return {.status = HoldStatus::done, .expires_at = expires_at, .detail = {}};
+}
+
+SettleReply settle_hold(OrgState& state, Stamp stamp, const SettleHold& command, CommandKey key,
+                        std::uint64_t fingerprint) {
+    const auto refuse = [](HoldStatus why, std::string detail) {
+        return SettleReply{.status = why, .seq = {}, .cost = {}, .overage = {}, .detail = std::move(detail)};
+    };
+    ensure(!key.value.empty(), "a cost event is stored under its command's key");
+    if (auto complaint = check_spending(command.cost, command.usage, command.calls, command.price)) {
+        return refuse(HoldStatus::invalid_request, *complaint);
+    }
+    const Hold* hold = state.hold(command.hold);
+    if (hold != nullptr && hold->for_run) return refuse(HoldStatus::invalid_request, "a run's own hold ends with the run");
+    if (hold == nullptr) return refuse(HoldStatus::hold_not_found, "there is no such hold");
+    if (hold->state != HoldState::open) return refuse(HoldStatus::hold_closed, "the hold has ended");
+    Spending spending;
+    spending.key = key;
+    spending.fingerprint = fingerprint;
+    spending.counted_at = hold->created_at;
+    spending.who = hold->who;
+    spending.amounts = {command.cost.nanos(), *tokens_of(command.usage), command.calls, 0};
+    spending.usage = command.usage;
+    spending.price = command.price;
+    spending.estimated = command.estimated;
+    spending.unpriced = command.unpriced;
+    if (!state.fits(spending.amounts, hold->bound)) return refuse(HoldStatus::amount_too_large, too_large);
+
+    // From here on the hold must be settled.
+    const Seq seq = settle(state, stamp, std::move(spending), command.hold, nullptr);
+    return {.status = HoldStatus::done,
+            .seq = seq,
+            .cost = command.cost,
+            .overage = Money::nanos(state.cost_events.rows().back().overage),
+            .detail = {}};
+}
+
+HoldReply release_hold(OrgState& state, Stamp stamp, const ReleaseHold& command) {
+    const auto refuse = [](HoldStatus why, std::string detail) {
+        return HoldReply{.status = why, .expires_at = {}, .detail = std::move(detail)};
+    };
+    const Hold* hold = state.hold(command.hold);
+    if (hold != nullptr && hold->for_run) return refuse(HoldStatus::invalid_request, "a run's own hold ends with the run");
+    if (hold == nullptr) return refuse(HoldStatus::hold_not_found, "there is no such hold");
+    if (hold->state != HoldState::open) return refuse(HoldStatus::hold_closed, "the hold has ended");
+
+    // From here on it must be released.
+    release(state, stamp, command.hold, false);
+    return {.status = HoldStatus::done, .expires_at = {}, .detail = {}};
+}
+
+void expire_hold(OrgState& state, Stamp stamp, HoldId id) {
+    const Hold& hold = *state.hold(id);
+    ensure(hold.state == HoldState::open && hold.expires_at <= stamp.at, "only what has run out expires");
+    hold.dispatched ? charge_at_bound(state, stamp, id, nullptr) : release(state, stamp, id, true);
+}
+
+void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<Touch>& touches) {
+    const Id id = derived_id("run_hold", run.id.value, [&](Id taken) { return state.hold(HoldId(taken)) != nullptr; });
+    Hold hold{.id = HoldId(id),
+              .who = run.who,
+              .bound = run.hold_bound,
+              .drawn = {},
+              .parts = {},
+              .dispatched = !run.metered,
+              .for_run = true,
+              .state = HoldState::open,
+              .created_at = stamp.at,
+              .expires_at = far_future,
+              .closed_at = far_past};
+    for (const Touch& touch : touches) {
+        // The run itself was counted by the admission; only money, tokens and calls are held.
+        const std::int64_t amount = run.hold_bound.of(touch.budget->row.metric);
+        if (amount == 0) continue;
+        window_of(state, touch).held += amount;
+        hold.parts.push_back({touch.budget->row.name, touch.span.start, amount, 0});
+    }
+    run.hold = hold.id;
+    state.feed.add(Held{hold.id, hold.who.agent, run.id, hold.bound, hold.expires_at});
+    state.put_hold(std::move(hold));
+}
+
+void close_run_holds(OrgState& state, Stamp stamp, Run& run, RestOfRun rest) {
+    for (const HoldId id : state.open_holds_of(run.id)) {
+        if (state.hold(id)->for_run) continue;
+        state.hold(id)->dispatched ? charge_at_bound(state, stamp, id, &run) : release(state, stamp, id, false);
+    }
+    if (run.hold.value.empty()) return;
+    const Hold& own = *state.hold(run.hold);
+    ensure(own.state == HoldState::open, "a run's own hold ends with the run");
+    const bool nothing_left = own.bound == Amounts{};
+    const bool unspent = rest == RestOfRun::known_unspent || run.metered || nothing_left;
+    unspent ? release(state, stamp, run.hold, false) : charge_at_bound(state, stamp, run.hold, &run);
+}
+
+std::optional<Seq> charge_final(OrgState& state, Stamp stamp, Run& run, const FinalCharge& command) {
+    Spending spending;
+    spending.key = derived_key(state, "final_charge", run.id.value);
+    spending.counted_at = stamp.at;
+    spending.who = run.who;
+    if (!command.provider.empty()) spending.who.provider = command.provider;
+    if (!command.model.empty()) spending.who.model = command.model;
+    spending.amounts = {command.cost.nanos(), tokens_of(command.usage).value_or(0), command.calls, 0};
+    spending.usage = command.usage;
+    spending.price = command.price;
+    auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
+    const Hold* own = own_hold(state, run.id);
+    if (own != nullptr) set_relief(touches, *own);
+    if (!state.fits(spending.amounts)) return std::nullopt;
+    if (own != nullptr) draw(state, own->id, spending.amounts, touches);
+    return record(state, stamp, spending, touches, &run);
+}
+
+RunCheck check_run(OrgState& state, RunId id, Fence fence) {
+    if (id.value.empty()) return RunCheck::fine;
+    const Run* run = state.run(id);
+    if (run == nullptr) return RunCheck::run_not_found;
+    if (fence.value != 0 && fence != run->fence) return RunCheck::stale_fence;
+    if (!is_live(run->state)) return RunCheck::run_ended;
+    return RunCheck::fine;
+}
+
+}  // namespace interlock::core

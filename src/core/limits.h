@@ -1,0 +1,38 @@
+// What is too much. Every bound a client can meet, by name; refusals say which one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace interlock::core::limits {
+
+constexpr std::size_t name_bytes_max = 128;
+constexpr std::size_t text_bytes_max = 4096;  // Reasons, notes, titles, paths.
+constexpr std::size_t tags_max = 32;
+constexpr std::size_t command_words_max = 256;
+constexpr std::size_t message_bytes_max = 4u << 20;
+constexpr std::size_t metadata_bytes_max = 64u << 10;
+constexpr std::size_t messages_per_turn_max = 1000;
+constexpr std::size_t turn_bytes_max = 16u << 20;
+constexpr std::size_t claims_per_run_max = 32;
+constexpr std::size_t place_depth_max = 256;
+constexpr std::size_t warn_thresholds_max = 16;
+constexpr std::size_t agents_per_org_max = 100'000;
+constexpr std::size_t budgets_per_org_max = 100'000;
+constexpr std::size_t schedules_per_org_max = 100'000;
+constexpr std::size_t keys_per_org_max = 100'000;
+constexpr std::size_t caps_per_org_max = 10'000;
+constexpr std::size_t orgs_max = 10'000;
+constexpr std::size_t unfinished_runs_per_org_max = 100'000;  // Queued and live.
+constexpr std::size_t open_holds_per_org_max = 200'000;
+constexpr std::int64_t calls_per_event_max = 1'000'000;
+constexpr std::int32_t concurrent_runs_max = 100'000;
+constexpr std::int64_t lease_s_max = 24 * 3600;
+constexpr std::int64_t ttl_s_max = 24 * 3600;
+constexpr std::int64_t queue_s_max = 30 * 24 * 3600;
+constexpr std::int64_t interval_s_max = 366 * 24 * 3600;
+constexpr std::int32_t missed_ticks_max = 1000;
+// One tick does at most this much; what is left is due at once again. So a pile of expiries cannot stall the lane.
+constexpr std::size_t expiries_per_tick_max = 10'000;
+
+}  // namespace interlock::core::limits

@@ -1,0 +1,367 @@
+#include "core/org_state.h"
+
+#include <algorithm>
+
+#include "base/ensure.h"
+
+namespace interlock::core {
+namespace {
+
+// How many clean rows of a cached kind stay in memory between batches.
+constexpr std::size_t cached_rows_max = 20'000;
+
+std::string tag_key(const std::string& name, const std::string& value) { return name + '=' + value; }
+
+}  // namespace
+
+bool covers(const Scope& scope, const Attribution& who) {
+    const auto agrees = [](const auto& stated, const auto& actual) {
+        return stated == std::remove_cvref_t<decltype(stated)>{} || stated == actual;
+    };
+    if (!agrees(scope.agent, who.agent) || !agrees(scope.workflow, who.workflow)) return false;
+    if (!agrees(scope.provider, who.provider) || !agrees(scope.model, who.model)) return false;
+    if (!agrees(scope.api_key, who.api_key) || !agrees(scope.run, who.run)) return false;
+    if (!agrees(scope.session, who.session)) return false;
+    return std::ranges::all_of(scope.tags, [&](const auto& tag) {
+        const auto found = who.tags.find(tag.first);
+        return found != who.tags.end() && found->second == tag.second;
+    });
+}
+
+namespace {
+
+template <class Map, class Key>
+void count_one(Map& map, const Key& key, bool add) {
+    if (add) {
+        ++map[key];
+        return;
+    }
+    const auto found = map.find(key);
+    ensure(found != map.end() && found->second > 0, "what is taken out of an index was put in");
+    if (--found->second == 0) map.erase(found);
+}
+
+}  // namespace
+
+OrgState::OrgState(OrgId org_id, RowSource& row_source)
+    : id(org_id),
+      source(row_source),
+      agent_totals(org_id, row_source),
+      api_keys(org_id, row_source),
+      caps(org_id, row_source),
+      windows(org_id, row_source),
+      sessions(org_id, row_source),
+      rollups(org_id, row_source),
+      messages(org_id, row_source),
+      cost_events(org_id, row_source),
+      answers(org_id, row_source),
+      agents_(org_id, row_source),
+      budgets_(org_id, row_source),
+      schedules_(org_id, row_source),
+      holds_(org_id, row_source),
+      runs_(org_id, row_source),
+      claims_(org_id, row_source) {}
+
+// ---- agents and schedules -----------------------------------------------------------------------------------------
+
+namespace {
+template <class Row>
+void put_row(Table<Row>& table, Row row) {
+    const auto key = key_of(row);
+    if (table.find(key) != nullptr) {
+        table.edit(key) = std::move(row);
+    } else {
+        table.insert(std::move(row));
+    }
+}
+}  // namespace
+
+void OrgState::put_agent(Agent agent) {
+    if (const Agent* before = agents_.find(agent.name)) index(*before, false);
+    index(agent, true);
+    put_row(agents_, std::move(agent));
+}
+
+void OrgState::index(const Agent& agent, bool add) {
+    for (const Pause& pause : agent.pauses) {
+        const std::pair paused{pause.by, agent.name};
+        add ? void(paused_.insert(paused)) : void(paused_.erase(paused));
+        const Deadline ends{pause.until, DeadlineKind::pause_ends, {}, agent.name};
+        if (pause.until < far_future) add ? void(deadlines_.insert(ends)) : void(deadlines_.erase(ends));
+    }
+}
+
+std::vector<std::string> OrgState::agents_paused_by(const std::string& by) const {
+    std::vector<std::string> found;
+    for (auto it = paused_.lower_bound({by, ""}); it != paused_.end() && it->first == by; ++it) {
+        found.push_back(it->second);
+    }
+    return found;
+}
+
+void OrgState::put_schedule(Schedule schedule) {
+    if (const Schedule* before = schedules_.find(schedule.name)) index(*before, false);
+    index(schedule, true);
+    put_row(schedules_, std::move(schedule));
+}
+
+Instant due_at(const Schedule& schedule) {
+    if (schedule.jitter_s == 0) return schedule.next_at;
+    const Id spread = id_from_hash(schedule.name + '@' + std::to_string(micros(schedule.next_at)));
+    const auto delay_s = static_cast<std::int64_t>(spread.low % static_cast<std::uint64_t>(schedule.jitter_s + 1));
+    return schedule.next_at + std::chrono::seconds(delay_s);
+}
+
+void OrgState::index(const Schedule& schedule, bool add) {
+    if (schedule.deleted || !schedule.enabled) return;
+    const Deadline due{due_at(schedule), DeadlineKind::schedule_due, {}, schedule.name};
+    add ? void(deadlines_.insert(due)) : void(deadlines_.erase(due));
+}
+
+// ---- budgets ------------------------------------------------------------------------------------------------------
+
+void OrgState::put_budget(Budget budget) {
+    const std::string name = budget.name;
+    const Budget* before = budgets_.find(name);
+    const bool stays_in_force = before != nullptr && !before->deleted && !budget.deleted && before->scope == budget.scope;
+    if (stays_in_force) {
+        live_budgets_.find(name)->second.row = budget;
+        put_row(budgets_, std::move(budget));
+        return;
+    }
+    if (before != nullptr && !before->deleted) {
+        std::erase(budget_bucket(before->scope), name);
+        live_budgets_.erase(name);
+    }
+    put_row(budgets_, std::move(budget));
+    index_budget(name);
+}
+
+void OrgState::index_budget(const std::string& name) {
+    const Budget& budget = *budgets_.find(name);
+    if (budget.deleted) return;
+    Bucket& bucket = budget_bucket(budget.scope);
+    bucket.insert(std::ranges::lower_bound(bucket, name), name);
+    // The zone was checked when the budget was made. If the zone database has lost it since, UTC is the least surprise.
+    const Zone zone = find_zone(budget.zone).value_or(utc());
+    live_budgets_.emplace(name, LiveBudget{budget, zone, {far_past, far_past}});
+}
+
+std::vector<std::string>& OrgState::budget_bucket(const Scope& scope) {
+    if (!scope.run.value.empty()) return by_run_[scope.run.value];
+    if (!scope.session.value.empty()) return by_session_[scope.session.value];
+    if (!scope.api_key.empty()) return by_api_key_[scope.api_key];
+    if (!scope.agent.empty()) return by_agent_[scope.agent];
+    if (!scope.workflow.empty()) return by_workflow_[scope.workflow];
+    if (!scope.model.empty()) return by_model_[scope.model];
+    if (!scope.provider.empty()) return by_provider_[scope.provider];
+    if (!scope.tags.empty()) return by_tag_[tag_key(scope.tags.begin()->first, scope.tags.begin()->second)];
+    return of_org_;
+}
+
+std::vector<LiveBudget*> OrgState::budgets_covering(const Attribution& who) {
+    std::vector<LiveBudget*> found;
+    const auto add_bucket = [&](const Bucket& bucket) {
+        for (const std::string& name : bucket) {
+            LiveBudget& budget = live_budgets_.find(name)->second;
+            if (covers(budget.row.scope, who)) found.push_back(&budget);
+        }
+    };
+    const auto add = [&](const auto& buckets, const auto& key) {
+        if (buckets.empty()) return;
+        if (const auto bucket = buckets.find(key); bucket != buckets.end()) add_bucket(bucket->second);
+    };
+    add_bucket(of_org_);
+    add(by_agent_, who.agent);
+    add(by_workflow_, who.workflow);
+    add(by_provider_, who.provider);
+    add(by_model_, who.model);
+    add(by_api_key_, who.api_key);
+    add(by_run_, who.run.value);
+    add(by_session_, who.session.value);
+    if (!by_tag_.empty()) {
+        for (const auto& [name, value] : who.tags) add(by_tag_, tag_key(name, value));
+    }
+    std::ranges::sort(found, {}, [](const LiveBudget* budget) -> const std::string& { return budget->row.name; });
+    return found;
+}
+
+LiveBudget* OrgState::live_budget(const std::string& name) {
+    const auto found = live_budgets_.find(name);
+    return found == live_budgets_.end() ? nullptr : &found->second;
+}
+
+// ---- holds --------------------------------------------------------------------------------------------------------
+
+void OrgState::put_hold(Hold hold) {
+    if (const Hold* before = holds_.find(hold.id)) index(*before, false);
+    index(hold, true);
+    put_row(holds_, std::move(hold));
+}
+
+void OrgState::index(const Hold& hold, bool add) {
+    if (hold.state != HoldState::open) return;
+    expose(hold.bound, add ? 1 : -1);
+    for (const HoldPart& part : hold.parts) count_one(parts_by_budget_, part.budget, add);
+    const std::pair open{hold.who.run, hold.id};
+    const Deadline expires{hold.expires_at, DeadlineKind::hold_expires, hold.id.value, {}};
+    if (add) {
+        open_holds_.insert(open);
+        if (!hold.for_run) deadlines_.insert(expires);  // A run's own hold lives as long as the run.
+    } else {
+        open_holds_.erase(open);
+        deadlines_.erase(expires);
+    }
+}
+
+bool OrgState::fits(const Amounts& more, const Amounts& less) const {
+    constexpr Wide most = INT64_MAX / 2;
+    return exposed_usd_ - less.usd + more.usd <= most && exposed_tokens_ - less.tokens + more.tokens <= most;
+}
+
+void OrgState::expose(const Amounts& amounts, int sign) {
+    exposed_usd_ += sign * static_cast<Wide>(amounts.usd);
+    exposed_tokens_ += sign * static_cast<Wide>(amounts.tokens);
+    ensure(exposed_usd_ >= 0 && exposed_tokens_ >= 0, "what is taken out of a sum was put in");
+}
+
+std::vector<HoldId> OrgState::open_holds() const {
+    std::vector<HoldId> found;
+    for (const auto& [run, hold] : open_holds_) found.push_back(hold);
+    return found;
+}
+
+std::vector<HoldId> OrgState::open_holds_of(RunId run) const {
+    std::vector<HoldId> found;
+    for (auto it = open_holds_.lower_bound({run, HoldId()}); it != open_holds_.end() && it->first == run; ++it) {
+        found.push_back(it->second);
+    }
+    return found;
+}
+
+// ---- runs and claims ----------------------------------------------------------------------------------------------
+
+void OrgState::put_run(Run run) {
+    if (const Run* before = runs_.find(run.id)) index(*before, false);
+    index(run, true);
+    put_row(runs_, std::move(run));
+}
+
+void OrgState::index(const Run& run, bool add) {
+    if (has_ended(run.state)) return;
+    const auto set_in = [add](auto& set, auto value) { add ? void(set.insert(value)) : void(set.erase(value)); };
+    if (!run.schedule.empty()) set_in(unfinished_by_schedule_, std::pair(run.schedule, run.id));
+    if (run.state == RunState::queued) {
+        set_in(line_, line_key(run));
+        count_one(queued_by_agent_, run.who.agent, add);
+        for (const Place& place : run.wanted) add ? wanted_.add(run.id, place) : wanted_.remove(run.id, place);
+        if (run.queued_until < far_future) {
+            set_in(deadlines_, Deadline{run.queued_until, DeadlineKind::queue_ends, run.id.value, {}});
+        }
+        return;
+    }
+    set_in(live_runs_, run.id);
+    set_in(deadlines_, Deadline{run.lease_until, DeadlineKind::lease_ends, run.id.value, {}});
+    count_one(live_by_agent_, run.who.agent, add);
+    if (!run.who.provider.empty()) count_one(live_by_provider_, run.who.provider, add);
+    if (!run.node.empty()) count_one(live_by_node_, run.node, add);
+}
+
+std::vector<RunId> OrgState::unfinished_of_schedule(const std::string& schedule) const {
+    std::vector<RunId> found;
+    for (auto it = unfinished_by_schedule_.lower_bound({schedule, RunId()});
+         it != unfinished_by_schedule_.end() && it->first == schedule; ++it) {
+        found.push_back(it->second);
+    }
+    return found;
+}
+
+void OrgState::add_claims(const Run& run) {
+    std::int32_t number = 0;
+    for (const Place& place : run.wanted) {
+        claimed_.add(run.id, place);
+        claims_.insert({run.id, number++, place, run.fence});
+    }
+}
+
+void OrgState::erase_claims(const Run& run) {
+    std::int32_t number = 0;
+    for (const Place& place : run.wanted) {
+        claimed_.remove(run.id, place);
+        claims_.erase({run.id, number++});
+    }
+}
+
+// ---- deadlines, commit, open --------------------------------------------------------------------------------------
+
+std::optional<Deadline> OrgState::first_deadline() const {
+    return deadlines_.empty() ? std::nullopt : std::optional(*deadlines_.begin());
+}
+
+bool OrgState::has_changes() const {
+    return org_changed || agents_.has_changes() || agent_totals.has_changes() || api_keys.has_changes() ||
+           caps.has_changes() || budgets_.has_changes() || windows.has_changes() || sessions.has_changes() ||
+           runs_.has_changes() || claims_.has_changes() || holds_.has_changes() || rollups.has_changes() ||
+           schedules_.has_changes() || !messages.rows().empty() || !cost_events.rows().empty() ||
+           !answers.rows().empty() || feed.has_page();
+}
+
+void OrgState::committed() {
+    const auto none = [](const auto&) { return false; };
+    org_changed = false;
+    agents_.committed(cached_rows_max, none);
+    agent_totals.committed(cached_rows_max, none);
+    api_keys.committed(cached_rows_max, none);
+    caps.committed(cached_rows_max, none);
+    budgets_.committed(cached_rows_max, none);
+    windows.committed(cached_rows_max, none);
+    sessions.committed(cached_rows_max, none);
+    runs_.committed(cached_rows_max + live_runs_.size() + line_.size(),
+                    [](const Run& run) { return !has_ended(run.state); });
+    claims_.committed(cached_rows_max, none);
+    holds_.committed(cached_rows_max + open_holds_.size(),
+                     [](const Hold& hold) { return hold.state == HoldState::open; });
+    rollups.committed(cached_rows_max, none);
+    schedules_.committed(cached_rows_max, none);
+    messages.committed();
+    cost_events.committed();
+    answers.committed();
+}
+
+void OrgState::adopt(Agent row) {
+    index(row, true);
+    agents_.adopt(std::move(row));
+}
+
+void OrgState::adopt(AgentTotals row) {
+    expose({row.settled, row.tokens, 0, 0}, 1);
+    agent_totals.adopt(std::move(row));
+}
+
+void OrgState::adopt(Budget row) {
+    const std::string name = row.name;
+    budgets_.adopt(std::move(row));
+    index_budget(name);
+}
+
+void OrgState::adopt(Run row) {
+    index(row, true);
+    runs_.adopt(std::move(row));
+}
+
+void OrgState::adopt(Claim row) {
+    claimed_.add(row.run, row.place);
+    claims_.adopt(std::move(row));
+}
+
+void OrgState::adopt(Hold row) {
+    index(row, true);
+    holds_.adopt(std::move(row));
+}
+
+void OrgState::adopt(Schedule row) {
+    index(row, true);
+    schedules_.adopt(std::move(row));
+}
+
+}  // namespace interlock::core

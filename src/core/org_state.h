@@ -1,0 +1,235 @@
+// What the rules know of one org: its rows, and the indexes that are derived from them.
+//
+//   (1) Every index is a function of the rows. Rows with an index change only through put_…(), which moves the index too.
+//   (2) Nothing here is walked in an order that depends on memory addresses or hashes.
+//
+// It holds no rule. The nouns' files decide; this one remembers.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/calendar.h"
+#include "core/feed.h"
+#include "core/places.h"
+#include "core/source.h"
+#include "core/table.h"
+
+namespace interlock::core {
+
+// Something that happens by itself when its time comes.
+enum class DeadlineKind { hold_expires, lease_ends, queue_ends, pause_ends, schedule_due, line_may_move };
+struct Deadline {
+    Instant at;
+    DeadlineKind kind;
+    Id id;             // Of the hold or run.
+    std::string name;  // Of the agent or schedule.
+    friend auto operator<=>(const Deadline&, const Deadline&) = default;
+    friend bool operator==(const Deadline&, const Deadline&) = default;
+};
+
+// A budget with what is worked out from it once instead of at every charge.
+struct LiveBudget {
+    Budget row;
+    Zone zone;
+    WindowSpan span;  // The last window asked for.
+
+    WindowSpan window_at(Instant at) {
+        if (at < span.start || at >= span.end) span = interlock::window_at(row.window, zone, at);
+        return span;
+    }
+};
+
+// Whether each member that the scope states agrees.
+bool covers(const Scope& scope, const Attribution& who);
+
+// When the schedule's next tick fires: the tick and its jitter, which is a function of the tick.
+Instant due_at(const Schedule& schedule);
+
+// A run in line: higher priority first, then first come.
+struct LineKey {
+    std::int32_t minus_priority;
+    std::int64_t ticket;
+    RunId run;
+    friend auto operator<=>(const LineKey&, const LineKey&) = default;
+    friend bool operator==(const LineKey&, const LineKey&) = default;
+};
+inline LineKey line_key(const Run& run) { return {-run.priority, run.ticket, run.id}; }
+
+class OrgState {
+ public:
+    OrgState(OrgId org, RowSource& source);
+    OrgState(const OrgState&) = delete;
+    OrgState& operator=(const OrgState&) = delete;
+
+    const OrgId id;
+    RowSource& source;
+
+    // Rows without an index: edited directly.
+    std::optional<Org> org;
+    bool org_changed = false;
+    Table<AgentTotals> agent_totals;
+    Table<ApiKey> api_keys;
+    Table<Cap> caps;
+    Table<Window> windows;
+    Table<Session> sessions;
+    Table<Rollup> rollups;
+    Journal<Message> messages;
+    Journal<CostEvent> cost_events;
+    Journal<Answer> answers;
+    Feed feed;
+
+    // Rows with an index.
+    const Agent* agent(const std::string& name) { return agents_.find(name); }
+    void put_agent(Agent agent);
+    // The agents with a pause by this ("operator", "budget:…"), by name.
+    std::vector<std::string> agents_paused_by(const std::string& by) const;
+    std::size_t agent_count() const { return agents_.size(); }
+
+    const Schedule* schedule(const std::string& name) { return schedules_.find(name); }
+    void put_schedule(Schedule schedule);
+    std::size_t schedule_count() const { return schedules_.size(); }
+
+    // Deleted ones too.
+    const Budget* budget(const std::string& name) { return budgets_.find(name); }
+    void put_budget(Budget budget);
+    std::size_t budget_count() const { return budgets_.size(); }
+    // The budgets in force that cover this, by name. The pointers stay good until the next put_budget().
+    std::vector<LiveBudget*> budgets_covering(const Attribution& who);
+    LiveBudget* live_budget(const std::string& name);
+
+    const Hold* hold(HoldId hold_id) { return holds_.find(hold_id); }
+    void put_hold(Hold hold);
+    std::vector<HoldId> open_holds() const;
+    std::vector<HoldId> open_holds_of(RunId run) const;
+    std::size_t open_hold_count() const { return open_holds_.size(); }
+    std::size_t open_holds_on(const std::string& budget) const { return count(parts_by_budget_, budget); }
+
+    // Whether what is spent and held in the whole org, with `more` and without `less`, stays within 62 bits. Every counter
+    // is a part of that sum: so none can leave its range, and this is the only place where anybody has to ask.
+    bool fits(const Amounts& more, const Amounts& less = {}) const;
+    void count_spent(const Amounts& amounts) { expose(amounts, 1); }
+
+    const Run* run(RunId run_id) { return runs_.find(run_id); }
+    void put_run(Run run);
+    // For what no index looks at: settled, tokens, events, unknown.
+    Run& edit_run_totals(RunId run_id) { return runs_.edit(run_id); }
+    const std::set<LineKey>& line() const { return line_; }  // Queued runs, the next one first.
+    const std::set<RunId>& live_runs() const { return live_runs_; }
+    std::size_t live_of_agent(const std::string& agent) const { return count(live_by_agent_, agent); }
+    std::size_t live_of_provider(const std::string& provider) const { return count(live_by_provider_, provider); }
+    std::size_t live_on_node(const std::string& node) const { return count(live_by_node_, node); }
+    std::size_t queued_of_agent(const std::string& agent) const { return count(queued_by_agent_, agent); }
+    // Unfinished runs that a schedule has started, the oldest first.
+    std::vector<RunId> unfinished_of_schedule(const std::string& schedule) const;
+
+    // A live run claims what it wanted; a run that ends gives it back. The claims' rows follow.
+    void add_claims(const Run& run);
+    void erase_claims(const Run& run);
+    const PlaceIndex& claimed() const { return claimed_; }  // By live runs.
+    const PlaceIndex& wanted() const { return wanted_; }    // By queued ones. They hold nothing.
+
+    // A queued run waits for a window to turn.
+    void watch_line(Instant at) {
+        if (at < far_future) deadlines_.insert({at, DeadlineKind::line_may_move, {}, {}});
+    }
+    std::optional<Deadline> first_deadline() const;
+    void forget(const Deadline& deadline) { deadlines_.erase(deadline); }
+
+    // Set when something was given back that a queued run may be waiting for; runs.h looks through the line then.
+    bool line_may_move = false;
+    // Whether a queued run was last seen waiting for money.
+    bool line_waits_for_budget = true;
+
+    // Everything that has changed since the last commit, for one transaction.
+    template <class OnPut, class OnErased>
+    void collect(OnPut put, OnErased erased);
+    bool has_changes() const;
+    void committed();
+
+    // Rows read from the store at open.
+    void adopt(Org row) { org = std::move(row); }
+    void adopt(Agent row);
+    void adopt(AgentTotals row);
+    void adopt(ApiKey row) { api_keys.adopt(std::move(row)); }
+    void adopt(Cap row) { caps.adopt(std::move(row)); }
+    void adopt(Budget row);
+    void adopt(Run row);
+    void adopt(Claim row);
+    void adopt(Hold row);
+    void adopt(Schedule row);
+    void adopt(const FeedPage& row) { feed.adopt(row); }
+
+ private:
+    template <class Map>
+    static std::size_t count(const Map& map, const std::string& key) {
+        const auto found = map.find(key);
+        return found == map.end() ? 0 : found->second;
+    }
+    void expose(const Amounts& amounts, int sign);
+    void index(const Agent& agent, bool add);
+    void index(const Run& run, bool add);
+    void index(const Hold& hold, bool add);
+    void index(const Schedule& schedule, bool add);
+    void index_budget(const std::string& name);
+    std::vector<std::string>& budget_bucket(const Scope& scope);
+
+    Table<Agent> agents_;
+    Table<Budget> budgets_;
+    Table<Schedule> schedules_;
+    Table<Hold> holds_;
+    Table<Run> runs_;
+    Table<Claim> claims_;
+
+    std::unordered_map<std::string, LiveBudget> live_budgets_;
+    // A budget stands in one bucket: under the first member that its scope states.
+    using Bucket = std::vector<std::string>;
+    Bucket of_org_;
+    std::unordered_map<std::string, Bucket> by_agent_, by_workflow_, by_provider_, by_model_, by_api_key_, by_tag_;
+    std::unordered_map<Id, Bucket> by_run_, by_session_;
+
+    std::set<std::pair<std::string, std::string>> paused_;  // By whom, and which agent.
+    __extension__ typedef __int128 Wide;
+    Wide exposed_usd_ = 0;
+    Wide exposed_tokens_ = 0;
+    std::set<std::pair<RunId, HoldId>> open_holds_;
+    std::unordered_map<std::string, std::size_t> parts_by_budget_;
+    std::set<LineKey> line_;
+    std::set<RunId> live_runs_;
+    std::set<std::pair<std::string, RunId>> unfinished_by_schedule_;
+    std::unordered_map<std::string, std::size_t> live_by_agent_, live_by_provider_, live_by_node_, queued_by_agent_;
+    PlaceIndex claimed_;
+    PlaceIndex wanted_;
+    std::set<Deadline> deadlines_;
+};
+
+template <class OnPut, class OnErased>
+void OrgState::collect(OnPut put, OnErased erased) {
+    if (org_changed) put(*org);
+    const auto collect_table = [&](auto& table) {
+        using Row = typename std::remove_cvref_t<decltype(table)>::RowType;
+        table.collect(put, [&](const KeyOf<Row>& key) { erased.template operator()<Row>(key); });
+    };
+    collect_table(agents_);
+    collect_table(agent_totals);
+    collect_table(api_keys);
+    collect_table(caps);
+    collect_table(budgets_);
+    collect_table(windows);
+    collect_table(sessions);
+    collect_table(runs_);
+    collect_table(claims_);
+    collect_table(holds_);
+    collect_table(rollups);
+    collect_table(schedules_);
+    for (const Message& row : messages.rows()) put(row);
+    for (const CostEvent& row : cost_events.rows()) put(row);
+    for (const Answer& row : answers.rows()) put(row);
+}
+
+}  // namespace interlock::core

@@ -1,0 +1,107 @@
+#include "core/places.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "base/ensure.h"
+#include "core/limits.h"
+
+namespace interlock::core {
+namespace {
+
+// The keys by which two places can meet.
+struct PlaceKeys {
+    std::vector<std::string> self;   // Its path and its identity.
+    std::vector<std::string> chain;  // Those of itself and of every ancestor.
+};
+
+PlaceKeys keys_of(const Place& place) {
+    if (place.kind == ClaimKind::resource) {
+        const std::string name = "resource:" + place.path;
+        return {{name}, {name}};
+    }
+    PlaceKeys keys;
+    // A host has no control characters, so what stands before the line break is the host and nothing else.
+    const std::string path_prefix = "path:" + place.host + '\n';
+    const std::string identity_prefix = "inode:" + place.host + '\n';
+    std::string_view path = place.path;
+    keys.self.push_back(path_prefix + std::string(path));
+    while (true) {
+        keys.chain.push_back(path_prefix + std::string(path));
+        if (path.size() <= 1) break;
+        const std::size_t slash = path.rfind('/');
+        path = slash == 0 || slash == std::string_view::npos ? std::string_view("/") : path.substr(0, slash);
+    }
+    if (!place.chain.empty()) keys.self.push_back(identity_prefix + place.chain.front());
+    for (const std::string& identity : place.chain) keys.chain.push_back(identity_prefix + identity);
+    // A bind mount can show the same ancestor twice.
+    std::ranges::sort(keys.chain);
+    keys.chain.erase(std::ranges::unique(keys.chain).begin(), keys.chain.end());
+    return keys;
+}
+
+}  // namespace
+
+Complaint check_places(const std::vector<Place>& places) {
+    if (places.size() > limits::claims_per_run_max) {
+        return fmt::format("there are {} places; at most {} are allowed", places.size(), limits::claims_per_run_max);
+    }
+    std::set<std::tuple<ClaimKind, std::string, std::string>> named;
+    for (const Place& place : places) {
+        if (auto complaint = check_place(place)) return complaint;
+        if (place.kind == ClaimKind::resource && place.path.starts_with(reserved_resources)) {
+            return fmt::format("resources that begin with '{}' are not for clients", reserved_resources);
+        }
+        if (!named.insert({place.kind, place.host, place.path}).second) {
+            return fmt::format("'{}' is named twice", place.path);
+        }
+    }
+    return std::nullopt;
+}
+
+void PlaceIndex::add(RunId run, const Place& place) {
+    const PlaceKeys keys = keys_of(place);
+    for (const std::string& key : keys.self) ++by_self_[key][{run, place.mode}];
+    for (const std::string& key : keys.chain) ++by_chain_[key][{run, place.mode}];
+}
+
+void PlaceIndex::remove(RunId run, const Place& place) {
+    const auto remove_from = [&](ByKey& map, const std::string& key) {
+        const auto stays = map.find(key);
+        ensure(stays != map.end(), "what is taken out of an index was put in");
+        const auto stay = stays->second.find({run, place.mode});
+        ensure(stay != stays->second.end(), "what is taken out of an index was put in");
+        if (--stay->second == 0) stays->second.erase(stay);
+        if (stays->second.empty()) map.erase(stays);
+    };
+    const PlaceKeys keys = keys_of(place);
+    for (const std::string& key : keys.self) remove_from(by_self_, key);
+    for (const std::string& key : keys.chain) remove_from(by_chain_, key);
+}
+
+std::vector<RunId> PlaceIndex::colliding(const Place& place, RunId except) const {
+    std::set<RunId> found;
+    const auto add_from = [&](const ByKey& map, const std::string& key) {
+        const auto stays = map.find(key);
+        if (stays == map.end()) return;
+        for (const auto& [stay, _] : stays->second) {
+            const bool both_read = stay.mode == ClaimMode::read && place.mode == ClaimMode::read;
+            if (stay.run != except && !both_read) found.insert(stay.run);
+        }
+    };
+    const PlaceKeys keys = keys_of(place);
+    for (const std::string& key : keys.chain) add_from(by_self_, key);  // It is a taken place, or lies inside one.
+    for (const std::string& key : keys.self) add_from(by_chain_, key);  // A taken place lies inside it.
+    return {found.begin(), found.end()};
+}
+
+bool collide(const Place& a, const Place& b) {
+    PlaceIndex index;
+    index.add(RunId(Id{0, 1}), a);
+    return index.collides(b, RunId());
+}
+
+}  // namespace interlock::core

@@ -1,0 +1,295 @@
+// What a command comes to.
+//
+// The names are the names on the wire, in the tables, in the SDKs and in the tests, so that one search finds them all.
+// In every enum the first enumerators are the ways to succeed; after them come the refusals, in the order in which they
+// are checked: when two reasons apply, the earlier one is reported.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "core/rows.h"
+
+namespace interlock::core {
+
+// Why a budget said no, in the budget's own metric.
+struct BudgetRefusal {
+    std::string budget;
+    Metric metric = Metric::usd;
+    std::int64_t limit_units = 0;
+    std::int64_t settled = 0;
+    std::int64_t held = 0;
+    std::int64_t requested = 0;
+    std::int64_t free = 0;
+    std::int64_t open_holds = 0;  // How many hold the rest.
+    Instant window_end;
+    std::string frozen;
+};
+BOOST_DESCRIBE_STRUCT(BudgetRefusal, (),
+                      (budget, metric, limit_units, settled, held, requested, free, open_holds, window_end, frozen))
+
+// Who is in the way.
+struct Holder {
+    RunId run;
+    std::string agent;
+    RunState state = RunState::running;
+    Place place;  // The claim that conflicts; its path is empty when the obstacle is a cap.
+    Instant since;
+};
+BOOST_DESCRIBE_STRUCT(Holder, (), (run, agent, state, place, since))
+
+// ---- orgs, agents, keys, caps -------------------------------------------------------------------------------------
+
+enum class OrgStatus { created, already_there, invalid_request, name_taken, too_many };
+BOOST_DESCRIBE_ENUM(OrgStatus, created, already_there, invalid_request, name_taken, too_many)
+struct OrgReply {
+    OrgStatus status = OrgStatus::created;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(OrgReply, (), (status, detail))
+
+enum class AgentStatus { done, unchanged, invalid_request, agent_not_found, has_unfinished_runs, too_many };
+BOOST_DESCRIBE_ENUM(AgentStatus, done, unchanged, invalid_request, agent_not_found, has_unfinished_runs, too_many)
+struct AgentReply {
+    AgentStatus status = AgentStatus::done;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(AgentReply, (), (status, detail))
+
+enum class KeyStatus { done, unchanged, invalid_request, key_not_found, key_exists, agent_not_found, budget_not_found, too_many };
+BOOST_DESCRIBE_ENUM(KeyStatus, done, unchanged, invalid_request, key_not_found, key_exists, agent_not_found,
+                    budget_not_found, too_many)
+struct KeyReply {
+    KeyStatus status = KeyStatus::done;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(KeyReply, (), (status, detail))
+
+enum class CapStatus { done, unchanged, invalid_request, too_many };
+BOOST_DESCRIBE_ENUM(CapStatus, done, unchanged, invalid_request, too_many)
+struct CapReply {
+    CapStatus status = CapStatus::done;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(CapReply, (), (status, detail))
+
+// ---- the ledger ---------------------------------------------------------------------------------------------------
+
+enum class BudgetStatus { done, unchanged, invalid_request, budget_not_found, shape_is_fixed, too_many };
+BOOST_DESCRIBE_ENUM(BudgetStatus, done, unchanged, invalid_request, budget_not_found, shape_is_fixed, too_many)
+struct BudgetReply {
+    BudgetStatus status = BudgetStatus::done;
+    std::string detail;
+    std::int64_t settled = 0;  // In the current window.
+    std::int64_t held = 0;
+};
+BOOST_DESCRIBE_STRUCT(BudgetReply, (), (status, detail, settled, held))
+
+enum class ChargeStatus {
+    charged,
+    invalid_request,
+    agent_not_found,
+    session_not_found,
+    run_not_found,
+    stale_fence,
+    run_ended,
+    amount_too_large,  // A counter would leave its range.
+    budget_frozen,
+    budget_exceeded,
+};
+BOOST_DESCRIBE_ENUM(ChargeStatus, charged, invalid_request, agent_not_found, session_not_found, run_not_found,
+                    stale_fence, run_ended, amount_too_large, budget_frozen, budget_exceeded)
+struct ChargeReply {
+    ChargeStatus status = ChargeStatus::charged;
+    Seq seq;
+    Money cost;
+    Money overage;
+    std::optional<BudgetRefusal> budget;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(ChargeReply, (), (status, seq, cost, overage, budget, detail))
+
+enum class ReserveStatus {
+    held,
+    invalid_request,
+    hold_exists,
+    agent_not_found,
+    agent_paused,
+    session_not_found,
+    run_not_found,
+    stale_fence,
+    run_ended,
+    too_many,
+    amount_too_large,
+    budget_frozen,
+    budget_exceeded,
+};
+BOOST_DESCRIBE_ENUM(ReserveStatus, held, invalid_request, hold_exists, agent_not_found, agent_paused, session_not_found,
+                    run_not_found, stale_fence, run_ended, too_many, amount_too_large, budget_frozen, budget_exceeded)
+struct ReserveReply {
+    ReserveStatus status = ReserveStatus::held;
+    HoldId hold;
+    Instant expires_at;
+    std::optional<BudgetRefusal> budget;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(ReserveReply, (), (status, hold, expires_at, budget, detail))
+
+enum class HoldStatus { done, invalid_request, hold_not_found, hold_closed, amount_too_large };
+BOOST_DESCRIBE_ENUM(HoldStatus, done, invalid_request, hold_not_found, hold_closed, amount_too_large)
+struct HoldReply {  // Extend and release.
+    HoldStatus status = HoldStatus::done;
+    Instant expires_at;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(HoldReply, (), (status, expires_at, detail))
+struct SettleReply {
+    HoldStatus status = HoldStatus::done;
+    Seq seq;
+    Money cost;
+    Money overage;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(SettleReply, (), (status, seq, cost, overage, detail))
+
+// ---- sessions -----------------------------------------------------------------------------------------------------
+
+enum class SessionStatus {
+    done,
+    unchanged,
+    invalid_request,
+    session_not_found,
+    session_exists,
+    agent_not_found,
+    message_not_found,
+};
+BOOST_DESCRIBE_ENUM(SessionStatus, done, unchanged, invalid_request, session_not_found, session_exists, agent_not_found,
+                    message_not_found)
+struct SessionReply {
+    SessionStatus status = SessionStatus::done;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(SessionReply, (), (status, detail))
+
+enum class AppendStatus {
+    appended,
+    invalid_request,
+    session_not_found,
+    session_closed,
+    run_not_found,
+    stale_fence,
+    run_ended,
+    unexpected_seq,
+};
+BOOST_DESCRIBE_ENUM(AppendStatus, appended, invalid_request, session_not_found, session_closed, run_not_found,
+                    stale_fence, run_ended, unexpected_seq)
+struct AppendReply {
+    AppendStatus status = AppendStatus::appended;
+    std::int64_t first_seq = 0;
+    std::int64_t last_seq = 0;
+    std::int64_t next_seq = 0;  // With unexpected_seq: what would have been right.
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(AppendReply, (), (status, first_seq, last_seq, next_seq, detail))
+
+// ---- runs ---------------------------------------------------------------------------------------------------------
+
+enum class AdmitStatus {
+    admitted,
+    queued,
+    invalid_request,
+    run_exists,
+    agent_not_found,
+    agent_paused,
+    session_not_found,
+    too_many,
+    amount_too_large,
+    budget_frozen,
+    budget_exceeded,
+    workspace_busy,
+    concurrency_limit,
+};
+BOOST_DESCRIBE_ENUM(AdmitStatus, admitted, queued, invalid_request, run_exists, agent_not_found, agent_paused,
+                    session_not_found, too_many, amount_too_large, budget_frozen, budget_exceeded, workspace_busy,
+                    concurrency_limit)
+
+// What a queued run waits for.
+enum class WaitsFor { nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap };
+BOOST_DESCRIBE_ENUM(WaitsFor, nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap)
+
+struct AdmitReply {
+    AdmitStatus status = AdmitStatus::admitted;
+    RunId run;
+    Fence fence;
+    Instant lease_until;
+    bool isolated = false;
+    std::int64_t place_in_line = 0;  // 1 is next.
+    WaitsFor waits_for = WaitsFor::nothing;
+    std::optional<Holder> holder;
+    std::optional<BudgetRefusal> budget;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(AdmitReply, (),
+                      (status, run, fence, lease_until, isolated, place_in_line, waits_for, holder, budget, detail))
+
+enum class RunStatus {
+    done,
+    stop_requested,  // To cancel: the owner of the live run has been asked.
+    invalid_request,
+    run_not_found,
+    stale_fence,
+    run_ended,
+    wrong_state,
+    amount_too_large,
+};
+BOOST_DESCRIBE_ENUM(RunStatus, done, stop_requested, invalid_request, run_not_found, stale_fence, run_ended, wrong_state,
+                    amount_too_large)
+struct RunReply {
+    RunStatus status = RunStatus::done;
+    RunState state = RunState::queued;
+    Instant lease_until;
+    std::string stop_requested;  // What a heartbeat brings home: why the owner should end the run.
+    Seq seq;                     // Of the cost event, where there was a final charge.
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(RunReply, (), (status, state, lease_until, stop_requested, seq, detail))
+
+// ---- schedules and time -------------------------------------------------------------------------------------------
+
+enum class ScheduleStatus { done, unchanged, invalid_request, schedule_not_found, agent_not_found, too_many };
+BOOST_DESCRIBE_ENUM(ScheduleStatus, done, unchanged, invalid_request, schedule_not_found, agent_not_found, too_many)
+struct ScheduleReply {
+    ScheduleStatus status = ScheduleStatus::done;
+    Instant next_at;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(ScheduleReply, (), (status, next_at, detail))
+
+enum class WakeStatus { woken, coalesced, invalid_request, schedule_not_found, run_exists, refused };
+BOOST_DESCRIBE_ENUM(WakeStatus, woken, coalesced, invalid_request, schedule_not_found, run_exists, refused)
+struct WakeReply {
+    WakeStatus status = WakeStatus::woken;
+    RunId run;        // The run that serves this wake.
+    AdmitReply admit;  // What admission said, unless coalesced.
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(WakeReply, (), (status, run, admit, detail))
+
+struct TickReply {
+    std::int64_t expired_holds = 0;
+    std::int64_t lost_runs = 0;
+    std::int64_t fired = 0;
+    std::int64_t resumed_agents = 0;
+};
+BOOST_DESCRIBE_STRUCT(TickReply, (), (expired_holds, lost_runs, fired, resumed_agents))
+
+// The command's org does not exist: no rule was even asked.
+struct NoSuchOrg {};
+BOOST_DESCRIBE_STRUCT(NoSuchOrg, (), ())
+
+using Reply = std::variant<OrgReply, AgentReply, KeyReply, CapReply, BudgetReply, ChargeReply, ReserveReply, HoldReply,
+                           SettleReply, SessionReply, AppendReply, AdmitReply, RunReply, ScheduleReply, WakeReply,
+                           TickReply, NoSuchOrg>;
+
+}  // namespace interlock::core

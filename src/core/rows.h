@@ -1,0 +1,492 @@
+// The rows: everything Interlock remembers, as plain data.
+//
+// Each row belongs to one org and is stored under (org, key). The first `key_columns` described members of a row are its
+// key; member names are column names, in every store. A row says nothing about rules: those are in the nouns' files
+// beside this one. What is stored where, and for how long, is said by `Life`.
+//
+// A member of a struct type marked `flat` is stored as that struct's own columns.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
+
+#include "base/calendar.h"
+#include "base/id.h"
+#include "base/instant.h"
+#include "base/money.h"
+#include "base/price.h"
+#include "base/sha256.h"
+#include "base/strong.h"
+
+namespace interlock {
+BOOST_DESCRIBE_ENUM(WindowKind, day, week, month, total)
+}
+
+namespace interlock::core {
+
+using OrgId = Strong<struct OrgIdTag, std::uint32_t>;
+using RunId = Strong<struct RunIdTag, Id>;
+using SessionId = Strong<struct SessionIdTag, Id>;
+using HoldId = Strong<struct HoldIdTag, Id>;
+using MessageId = Strong<struct MessageIdTag, Id>;
+// Chosen by the client and kept across its retries; it is what makes a retry safe. The empty key asks for no dedupe.
+using CommandKey = Strong<struct CommandKeyTag, Id>;
+// The position of an event in its org's feed. Starts at 1, never skips.
+using Seq = Strong<struct SeqTag, std::int64_t>;
+// Grows with every admission in an org. Whoever shows an older one has been replaced.
+using Fence = Strong<struct FenceTag, std::int64_t>;
+
+using Tags = std::map<std::string, std::string>;
+
+// How long a row lives in memory, and how it may change in the store.
+enum class Life {
+    resident,  // In memory from open to close: few, and needed to decide.
+    cached,    // Loaded by key when asked for; may be dropped between batches.
+    appended,  // Written once, never changed; looked up by key only.
+};
+
+enum class Metric { usd, tokens, calls, runs };
+BOOST_DESCRIBE_ENUM(Metric, usd, tokens, calls, runs)
+
+// How much of each metric: nano-dollars, tokens, calls, runs.
+struct Amounts {
+    using flat = void;
+    std::int64_t usd = 0;
+    std::int64_t tokens = 0;
+    std::int64_t calls = 0;
+    std::int64_t runs = 0;
+
+    std::int64_t of(Metric metric) const { return std::array{usd, tokens, calls, runs}[static_cast<std::size_t>(metric)]; }
+    friend bool operator==(const Amounts&, const Amounts&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Amounts, (), (usd, tokens, calls, runs))
+
+// On whose account something happens. Empty means "not stated".
+struct Attribution {
+    using flat = void;
+    std::string agent;
+    std::string workflow;
+    std::string provider;
+    std::string model;
+    std::string api_key;
+    RunId run;
+    SessionId session;
+    Tags tags;
+
+    friend bool operator==(const Attribution&, const Attribution&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Attribution, (), (agent, workflow, provider, model, api_key, run, session, tags))
+
+// ---- orgs, agents, keys, caps -------------------------------------------------------------------------------------
+
+struct Org {
+    static constexpr std::string_view table = "orgs";
+    static constexpr std::size_t key_columns = 0;  // One row per org: the org itself is the key.
+    static constexpr Life life = Life::resident;
+    std::string name;
+    Instant created_at;
+    Fence last_fence;             // Of the latest admission.
+    std::int64_t last_ticket = 0;  // Of the latest run put in line: what FIFO goes by.
+};
+BOOST_DESCRIBE_STRUCT(Org, (), (name, created_at, last_fence, last_ticket))
+
+// One reason why an agent stands still. An agent works while it has none.
+struct Pause {
+    std::string by;      // "operator", or "budget:" and the budget's name.
+    std::string reason;  // For people.
+    Instant since;
+    Instant until;  // far_future: until somebody resumes it.
+    friend bool operator==(const Pause&, const Pause&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Pause, (), (by, reason, since, until))
+
+struct Agent {
+    static constexpr std::string_view table = "agents";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::resident;
+    std::string name;
+    std::vector<std::string> command;
+    std::int32_t max_concurrent_runs = 1;
+    Tags tags;
+    std::vector<Pause> pauses;
+    Instant created_at;
+    bool archived = false;  // Names are never freed: the ledger refers to them forever.
+};
+BOOST_DESCRIBE_STRUCT(Agent, (), (name, command, max_concurrent_runs, tags, pauses, created_at, archived))
+
+// What an agent has cost so far. Apart from Agent, because it changes with every charge.
+struct AgentTotals {
+    static constexpr std::string_view table = "agent_totals";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::resident;
+    std::string agent;
+    std::int64_t settled = 0;  // Nano-dollars.
+    std::int64_t tokens = 0;
+    std::int64_t events = 0;
+    Instant last_event_at;
+};
+BOOST_DESCRIBE_STRUCT(AgentTotals, (), (agent, settled, tokens, events, last_event_at))
+
+struct ApiKey {
+    static constexpr std::string_view table = "api_keys";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::resident;
+    std::string id;    // The public part, by which it is looked up.
+    std::string hash;  // Of the secret part, hex. The secret itself is never here.
+    std::vector<std::string> scopes;  // admin, operator, agent, read.
+    std::string agent;   // Bound to this agent, run or budget; empty: not bound.
+    RunId run;
+    std::string budget;
+    std::string note;
+    Instant created_at;
+    Instant revoked_at;  // far_past: in force.
+};
+BOOST_DESCRIBE_STRUCT(ApiKey, (), (id, hash, scopes, agent, run, budget, note, created_at, revoked_at))
+
+enum class CapKind { org, provider, node };
+BOOST_DESCRIBE_ENUM(CapKind, org, provider, node)
+
+// At most `max_live` runs at once for a provider, a node or the org. An agent's cap is on the agent.
+struct Cap {
+    static constexpr std::string_view table = "caps";
+    static constexpr std::size_t key_columns = 2;
+    static constexpr Life life = Life::resident;
+    CapKind kind = CapKind::org;
+    std::string name;  // Empty for the org's own cap.
+    std::int32_t max_live = 0;
+};
+BOOST_DESCRIBE_STRUCT(Cap, (), (kind, name, max_live))
+
+// ---- the ledger ---------------------------------------------------------------------------------------------------
+
+// What a budget covers: everything that agrees with each stated member.
+struct Scope {
+    std::string agent;
+    std::string workflow;
+    std::string provider;
+    std::string model;
+    std::string api_key;
+    RunId run;
+    SessionId session;
+    Tags tags;
+    friend bool operator==(const Scope&, const Scope&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Scope, (), (agent, workflow, provider, model, api_key, run, session, tags))
+
+enum class OnExhausted { refuse, pause_agent, stop_runs };
+BOOST_DESCRIBE_ENUM(OnExhausted, refuse, pause_agent, stop_runs)
+
+struct Budget {
+    static constexpr std::string_view table = "budgets";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::resident;
+    std::string name;
+    Scope scope;
+    Metric metric = Metric::usd;
+    WindowKind window = WindowKind::month;
+    std::string zone = "UTC";
+    std::int64_t limit_units = 0;  // Nano-dollars, tokens, calls or runs.
+    bool hard = true;
+    std::vector<std::int32_t> warn;  // Percent of the limit, rising.
+    OnExhausted on_exhausted = OnExhausted::refuse;
+    Instant created_at;
+    bool deleted = false;
+    std::string frozen;  // Why nothing more is admitted until a person looks; empty: not frozen.
+};
+BOOST_DESCRIBE_STRUCT(Budget, (),
+                      (name, scope, metric, window, zone, limit_units, hard, warn, on_exhausted, created_at, deleted,
+                       frozen))
+
+// The counters of one budget in one window. Past windows are kept.
+struct Window {
+    static constexpr std::string_view table = "budget_windows";
+    static constexpr std::size_t key_columns = 2;
+    static constexpr Life life = Life::cached;
+    std::string budget;
+    Instant start_at;
+    Instant end_at;
+    std::int64_t limit_units = 0;  // The budget's limit while the window is current; kept as it was then.
+    bool hard = true;              // Likewise.
+    std::int64_t settled = 0;  // The sum of the window's events, in the budget's metric.
+    std::int64_t held = 0;     // The sum of its open holds' parts.
+    std::int64_t grace = 0;    // By how much a lowered or late limit found the window already past it.
+    std::int32_t warned = 0;   // The highest threshold that has fired.
+    bool exhausted = false;    // What exhaustion does has been done.
+};
+BOOST_DESCRIBE_STRUCT(Window, (),
+                      (budget, start_at, end_at, limit_units, hard, settled, held, grace, warned, exhausted))
+
+// One budget's share of a hold.
+struct HoldPart {
+    std::string budget;
+    Instant window;           // The start of the window it was admitted in.
+    std::int64_t amount = 0;  // What is held there now.
+    std::int64_t drawn = 0;   // Of `amount`, what came out of the run's own hold and returns to it.
+    friend bool operator==(const HoldPart&, const HoldPart&) = default;
+};
+BOOST_DESCRIBE_STRUCT(HoldPart, (), (budget, window, amount, drawn))
+
+enum class HoldState { open, settled, released };
+BOOST_DESCRIBE_ENUM(HoldState, open, settled, released)
+
+struct Hold {
+    static constexpr std::string_view table = "holds";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::cached;  // Open ones are resident.
+    HoldId id;
+    Attribution who;
+    Amounts bound;  // The most it may come to. A run's own hold shrinks as the run draws from it.
+    Amounts drawn;  // Of `bound`, what came out of the run's own hold and returns to it.
+    std::vector<HoldPart> parts;
+    bool dispatched = false;   // The request may have reached a provider.
+    bool for_run = false;      // The hold a run was admitted with; the run's own charges and holds draw from it.
+    HoldState state = HoldState::open;
+    Instant created_at;
+    Instant expires_at;
+    Instant closed_at;
+};
+BOOST_DESCRIBE_STRUCT(Hold, (),
+                      (id, who, bound, drawn, parts, dispatched, for_run, state, created_at, expires_at, closed_at))
+
+// Money spent: immutable, and the ground on which every counter stands.
+struct CostEvent {
+    static constexpr std::string_view table = "cost_events";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::appended;
+    CommandKey key;
+    std::uint64_t fingerprint = 0;  // Of the command that made it, so that a repeat is known from a reuse.
+    Seq seq;
+    Instant at;
+    Instant counted_at;  // The admission of its hold, or `at`: decides the windows and the day it counts in.
+    Attribution who;
+    std::int64_t cost = 0;  // Nano-dollars.
+    Usage usage;
+    std::int64_t calls = 1;
+    std::string price;  // Id and version of the price it was computed by; empty: the client stated the cost.
+    HoldId hold;
+    std::int64_t overage = 0;   // By how much it went past what was reserved or left.
+    bool over_limit = false;    // Recorded although it passed a bound or a limit.
+    bool estimated = false;     // The true cost is not known; this is its bound.
+    bool unpriced = false;      // There was no price; the cost is not 0 but not known.
+};
+BOOST_DESCRIBE_STRUCT(CostEvent, (),
+                      (key, fingerprint, seq, at, counted_at, who, cost, usage, calls, price, hold, overage, over_limit,
+                       estimated, unpriced))
+
+// The sums of a UTC day by agent, provider and model.
+struct Rollup {
+    static constexpr std::string_view table = "rollups";
+    static constexpr std::size_t key_columns = 4;
+    static constexpr Life life = Life::cached;
+    std::int32_t day = 0;  // Days since 1970-01-01.
+    std::string agent;
+    std::string provider;
+    std::string model;
+    std::int64_t cost = 0;
+    std::int64_t events = 0;
+    std::int64_t calls = 0;
+    Usage usage;
+};
+BOOST_DESCRIBE_STRUCT(Rollup, (), (day, agent, provider, model, cost, events, calls, usage))
+
+// ---- sessions -----------------------------------------------------------------------------------------------------
+
+struct Session {
+    static constexpr std::string_view table = "sessions";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::cached;
+    SessionId id;
+    std::string agent;
+    std::string title;
+    std::string metadata;
+    Instant created_at;
+    SessionId parent;            // Messages before `first_seq` are the parent's.
+    std::int64_t first_seq = 0;  // The first number that is this session's own.
+    std::int64_t next_seq = 0;
+    bool closed = false;
+    std::int64_t input_tokens = 0;  // Of its own messages.
+    std::int64_t output_tokens = 0;
+    std::int64_t settled = 0;  // Nano-dollars charged to it.
+    std::int64_t events = 0;
+};
+BOOST_DESCRIBE_STRUCT(Session, (),
+                      (id, agent, title, metadata, created_at, parent, first_seq, next_seq, closed, input_tokens,
+                       output_tokens, settled, events))
+
+enum class Role { user, assistant, system, tool };
+BOOST_DESCRIBE_ENUM(Role, user, assistant, system, tool)
+
+struct Message {
+    static constexpr std::string_view table = "messages";
+    static constexpr std::size_t key_columns = 2;
+    static constexpr Life life = Life::appended;
+    SessionId session;
+    std::int64_t seq = 0;
+    MessageId id;
+    Role role = Role::user;
+    std::string content;
+    std::string metadata;
+    Instant at;
+    std::int64_t input_tokens = 0;
+    std::int64_t output_tokens = 0;
+    RunId run;
+};
+BOOST_DESCRIBE_STRUCT(Message, (),
+                      (session, seq, id, role, content, metadata, at, input_tokens, output_tokens, run))
+
+// ---- runs, claims, schedules --------------------------------------------------------------------------------------
+
+enum class ClaimKind { workspace, resource };
+BOOST_DESCRIBE_ENUM(ClaimKind, workspace, resource)
+enum class ClaimMode { read, write };
+BOOST_DESCRIBE_ENUM(ClaimMode, read, write)
+
+// A place or a named thing that a run wants for itself. For a workspace, `chain` is the identity (device:inode) of the
+// directory and of every ancestor, the directory first: a bind mount gives one directory two paths, but not two inodes.
+struct Place {
+    using flat = void;
+    ClaimKind kind = ClaimKind::workspace;
+    std::string host;
+    std::string path;  // Canonical and absolute; for a resource, its name.
+    std::vector<std::string> chain;
+    ClaimMode mode = ClaimMode::write;
+    friend bool operator==(const Place&, const Place&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Place, (), (kind, host, path, chain, mode))
+
+// A live run's hold on a place. Claims exist exactly as long as their run is live.
+struct Claim {
+    static constexpr std::string_view table = "claims";
+    static constexpr std::size_t key_columns = 2;
+    static constexpr Life life = Life::resident;
+    RunId run;
+    std::int32_t number = 0;  // 0, 1, … within the run.
+    Place place;
+    Fence fence;
+};
+BOOST_DESCRIBE_STRUCT(Claim, (), (run, number, place, fence))
+
+enum class RunState { queued, starting, running, paused, succeeded, failed, cancelled, timed_out, lost };
+BOOST_DESCRIBE_ENUM(RunState, queued, starting, running, paused, succeeded, failed, cancelled, timed_out, lost)
+
+constexpr bool is_live(RunState state) {
+    return state == RunState::starting || state == RunState::running || state == RunState::paused;
+}
+constexpr bool has_ended(RunState state) { return state >= RunState::succeeded; }
+
+enum class OnConflict { refuse, queue, replace, isolate };
+BOOST_DESCRIBE_ENUM(OnConflict, refuse, queue, replace, isolate)
+
+struct Run {
+    static constexpr std::string_view table = "runs";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::cached;  // Queued and live ones are resident.
+    RunId id;
+    Attribution who;  // `who.run` is the run itself.
+    std::string node;
+    RunState state = RunState::queued;
+    std::int32_t priority = 0;   // Higher goes first.
+    std::int64_t ticket = 0;     // Its place in line within the priority.
+    Fence fence;                 // 0 until admitted.
+    std::vector<Place> wanted;   // What it claims once admitted.
+    Amounts hold_bound;          // What is held for it once admitted; all 0: nothing.
+    HoldId hold;
+    bool metered = false;        // All its model calls pass through holds, so its own hold's rest is known to be unspent.
+    bool isolated = false;       // It works in the place it brought for that case.
+    std::string stop_requested;  // Why its owner should end it; empty: nobody asked.
+    std::int32_t lease_s = 60;
+    Instant created_at;
+    Instant queued_until;  // far_future: waits forever.
+    Instant admitted_at;   // far_past: not admitted yet. This, `lease_until` and the next two move with its state.
+    Instant lease_until;
+    Instant started_at;
+    Instant ended_at;
+    std::string reason;    // Why it ended, for people.
+    std::string schedule;  // The schedule that fired it.
+    std::int64_t settled = 0;  // Nano-dollars charged to it.
+    std::int64_t tokens = 0;
+    std::int64_t events = 0;
+    std::int64_t unknown = 0;  // Of `settled`, what is charged at its bound because nobody knows better.
+};
+BOOST_DESCRIBE_STRUCT(Run, (),
+                      (id, who, node, state, priority, ticket, fence, wanted, hold_bound, hold, metered, isolated,
+                       stop_requested, lease_s, created_at, queued_until, admitted_at, lease_until, started_at,
+                       ended_at, reason, schedule, settled, tokens, events, unknown))
+
+enum class Overlap { skip, queue, replace, allow };
+BOOST_DESCRIBE_ENUM(Overlap, skip, queue, replace, allow)
+enum class Missed { skip, one, all };
+BOOST_DESCRIBE_ENUM(Missed, skip, one, all)
+
+struct Schedule {
+    static constexpr std::string_view table = "schedules";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::resident;
+    std::string name;
+    std::string agent;
+    std::int64_t every_s = 0;  // An interval, or
+    std::string cron;          // five fields, in
+    std::string zone = "UTC";
+    std::int64_t jitter_s = 0;
+    Overlap overlap = Overlap::skip;
+    Missed missed = Missed::one;
+    std::int32_t missed_max = 10;  // How many missed ticks `all` makes up for.
+    std::vector<Place> places;     // Of the runs it starts.
+    std::int32_t lease_s = 60;
+    std::int32_t priority = 0;
+    Amounts hold_bound;
+    bool enabled = true;
+    bool deleted = false;
+    Instant created_at;
+    Instant next_at;       // The next tick, without jitter.
+    Instant last_fired_at;
+    std::int64_t fired = 0;      // Ticks and wakes that became a run.
+    std::int64_t skipped = 0;    // Ticks that met a run still going, or came too late.
+    std::int64_t coalesced = 0;  // Wakes that found a run already waiting for them.
+    friend bool operator==(const Schedule&, const Schedule&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Schedule, (),
+                      (name, agent, every_s, cron, zone, jitter_s, overlap, missed, missed_max, places, lease_s, priority,
+                       hold_bound, enabled, deleted, created_at, next_at, last_fired_at, fired, skipped, coalesced))
+
+// ---- what was answered, and the feed ------------------------------------------------------------------------------
+
+// The first answer to a command, for those who ask again. Commands that make a cost event are answered from that.
+struct Answer {
+    static constexpr std::string_view table = "answers";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::appended;
+    CommandKey key;
+    std::uint64_t fingerprint = 0;
+    Instant at;
+    std::string reply;  // Encoded (base/codec.h).
+};
+BOOST_DESCRIBE_STRUCT(Answer, (), (key, fingerprint, at, reply))
+
+// The events of one commit. hash = SHA-256(hash of the page before, first_seq, last_seq, at, body); see feed.h.
+struct FeedPage {
+    static constexpr std::string_view table = "feed_pages";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::appended;
+    Seq last_seq;
+    Seq first_seq;
+    Instant at;
+    std::string body;
+    std::string hash;  // 32 bytes.
+};
+BOOST_DESCRIBE_STRUCT(FeedPage, (), (last_seq, first_seq, at, body, hash))
+
+// Every kind of row, in the order they are written: what others refer to comes first.
+using AllRows = std::tuple<Org, Agent, AgentTotals, ApiKey, Cap, Budget, Window, Session, Message, Run, Claim, Hold,
+                           CostEvent, Rollup, Schedule, Answer, FeedPage>;
+
+}  // namespace interlock::core

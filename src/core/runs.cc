@@ -1,0 +1,562 @@
+#include "core/runs.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/ensure.h"
+#include "base/result.h"
+#include "core/agents.h"
+#include "core/budgets.h"
+#include "core/check.h"
+#include "core/ledger.h"
+#include "core/limits.h"
+
+namespace interlock::core {
+namespace {
+
+// What keeps a run from starting now.
+struct Obstacle {
+    WaitsFor what = WaitsFor::nothing;
+    std::optional<Denial> denial;   // For budgets.
+    std::vector<RunId> in_the_way;  // For places.
+    std::string detail;
+};
+
+// ---- asking -------------------------------------------------------------------------------------------------------
+
+Amounts asked_amounts(const Run& run) {
+    Amounts amounts = run.hold_bound;
+    amounts.runs = 1;
+    return amounts;
+}
+
+// A run that sets nothing aside still means to spend: a budget that has nothing left refuses it too.
+Amounts needed_amounts(const Run& run) {
+    const auto some = [](std::int64_t amount) { return std::max<std::int64_t>(1, amount); };
+    return {some(run.hold_bound.usd), some(run.hold_bound.tokens), some(run.hold_bound.calls), 1};
+}
+
+// Invariant (5): a run in line that waits for a place keeps its turn at all of its places. So does one that waits behind
+// it. One that waits for anything else holds nothing, and keeps nobody.
+void keep_turn(OrgState& state, const Run& run, PlaceIndex& kept) {
+    const bool waits = std::ranges::any_of(run.wanted, [&](const Place& place) {
+        return state.claimed().collides(place, run.id) || kept.collides(place, run.id);
+    });
+    if (!waits) return;
+    for (const Place& place : run.wanted) kept.add(run.id, place);
+}
+
+// The places that are kept for the runs ahead of this place in line.
+PlaceIndex kept_ahead_of(OrgState& state, const LineKey& mine) {
+    PlaceIndex kept;
+    for (const LineKey& key : state.line()) {
+        if (key >= mine) break;
+        keep_turn(state, *state.run(key.run), kept);
+    }
+    return kept;
+}
+
+std::vector<RunId> colliding(const PlaceIndex& places, const Run& run) {
+    std::vector<RunId> found;
+    for (const Place& place : run.wanted) {
+        for (const RunId other : places.colliding(place, run.id)) {
+            if (std::ranges::find(found, other) == found.end()) found.push_back(other);
+        }
+    }
+    return found;
+}
+
+// `kept` is for those who walk the line and know it already.
+std::optional<Obstacle> place_obstacle(OrgState& state, const Run& run, const PlaceIndex* kept) {
+    if (auto holders = colliding(state.claimed(), run); !holders.empty()) {
+        return Obstacle{WaitsFor::workspace, {}, std::move(holders), {}};
+    }
+    // Walking the line is slow, and seldom needed: somebody there must want the same place, although it is free.
+    if (colliding(state.wanted(), run).empty()) return std::nullopt;
+    auto ahead = colliding(kept != nullptr ? *kept : kept_ahead_of(state, line_key(run)), run);
+    if (ahead.empty()) return std::nullopt;
+    return Obstacle{WaitsFor::workspace, {}, std::move(ahead), {}};
+}
+
+std::optional<Obstacle> cap_obstacle(OrgState& state, const Run& run) {
+    const auto at_most = [](WaitsFor what, std::size_t live, std::int64_t max, std::string whose) {
+        if (static_cast<std::int64_t>(live) < max) return std::optional<Obstacle>{};
+        return std::optional(Obstacle{what, {}, {}, fmt::format("{} has {} of {} runs", whose, live, max)});
+    };
+    const auto capped = [&](WaitsFor what, CapKind kind, const std::string& name, std::size_t live, std::string whose) {
+        const Cap* cap = state.caps.find({kind, name});
+        return cap == nullptr ? std::optional<Obstacle>{} : at_most(what, live, cap->max_live, std::move(whose));
+    };
+    const std::string& agent = run.who.agent;
+    if (auto no = at_most(WaitsFor::agent_cap, state.live_of_agent(agent), state.agent(agent)->max_concurrent_runs,
+                          fmt::format("agent '{}'", agent))) {
+        return no;
+    }
+    if (!run.who.provider.empty()) {
+        if (auto no = capped(WaitsFor::provider_cap, CapKind::provider, run.who.provider,
+                             state.live_of_provider(run.who.provider), fmt::format("provider '{}'", run.who.provider))) {
+            return no;
+        }
+    }
+    if (!run.node.empty()) {
+        if (auto no = capped(WaitsFor::node_cap, CapKind::node, run.node, state.live_on_node(run.node),
+                             fmt::format("node '{}'", run.node))) {
+            return no;
+        }
+    }
+    return capped(WaitsFor::org_cap, CapKind::org, "", state.live_runs().size(), "the org");
+}
+
+// The one place where it is decided whether a run may start. In the order of AdmitStatus.
+std::optional<Obstacle> find_obstacle(OrgState& state, Stamp stamp, const Run& run, const PlaceIndex* kept = nullptr) {
+    const Agent* agent = working_agent(state, run.who.agent);
+    if (agent == nullptr || !agent->pauses.empty()) {
+        return Obstacle{WaitsFor::agent, {}, {}, agent == nullptr ? "the agent is archived" : agent->pauses.front().reason};
+    }
+    // Asked at admission too, but what was possible then may not be any more.
+    if (!state.fits(run.hold_bound)) return Obstacle{WaitsFor::budget, {}, {}, "all that is spent and held would not fit"};
+    if (auto denial = deny(state, touches_of(state, run.who, needed_amounts(run), stamp.at))) {
+        return Obstacle{WaitsFor::budget, std::move(denial), {}, {}};
+    }
+    if (auto obstacle = place_obstacle(state, run, kept)) return obstacle;
+    return cap_obstacle(state, run);
+}
+
+Holder holder_of(OrgState& state, const Run& run, RunId in_the_way) {
+    const Run& other = *state.run(in_the_way);
+    Holder holder{.run = other.id, .agent = other.who.agent, .state = other.state, .place = {}, .since = other.admitted_at};
+    if (other.state == RunState::queued) holder.since = other.created_at;
+    for (const Place& taken : other.wanted) {
+        for (const Place& wanted : run.wanted) {
+            if (collide(taken, wanted)) return holder.place = taken, holder;
+        }
+    }
+    return holder;
+}
+
+// ---- granting -----------------------------------------------------------------------------------------------------
+
+// Nothing is in the way. `run` becomes live with everything it asked for.
+void grant(OrgState& state, Stamp stamp, Run& run) {
+    state.org->last_fence.value += 1;
+    state.org_changed = true;
+    run.fence = state.org->last_fence;
+    run.state = RunState::starting;
+    run.admitted_at = stamp.at;
+    run.lease_until = stamp.at + std::chrono::seconds(run.lease_s);
+    auto touches = touches_of(state, run.who, asked_amounts(run), stamp.at);
+    if (run.hold_bound != Amounts{}) open_run_hold(state, stamp, run, touches);
+    state.put_run(run);
+    state.add_claims(run);
+    for (Touch& touch : touches) {
+        if (touch.budget->row.metric != Metric::runs) continue;
+        window_of(state, touch).settled += 1;
+        after_spending(state, stamp, touch, run.who);
+    }
+    state.feed.add(RunChanged{run.id, run.who.agent, run.state, run.fence});
+}
+
+// ---- ending -------------------------------------------------------------------------------------------------------
+
+void end_run(OrgState& state, Stamp stamp, Run run, RunState outcome, std::string reason, RestOfRun rest) {
+    ensure(has_ended(outcome) && !has_ended(run.state), "a run ends once");
+    if (is_live(run.state)) {
+        close_run_holds(state, stamp, run, rest);
+        state.erase_claims(run);
+    }
+    run.state = outcome;
+    run.reason = std::move(reason);
+    run.ended_at = stamp.at;
+    state.feed.add(RunEnded{run.id, run.who.agent, run.state, run.reason, run.settled, run.unknown});
+    state.put_run(std::move(run));
+    state.line_may_move = true;
+}
+
+void lose(OrgState& state, Stamp stamp, Run run, std::string reason) {
+    // The claims of its old fence go with it; the new fence is nobody's.
+    state.org->last_fence.value += 1;
+    state.org_changed = true;
+    run.fence = state.org->last_fence;
+    end_run(state, stamp, std::move(run), RunState::lost, std::move(reason), RestOfRun::may_be_spent);
+}
+
+// ---- commands on a run --------------------------------------------------------------------------------------------
+
+RunReply refused(RunStatus why, std::string detail, RunState run_state = RunState::queued) {
+    return {.status = why, .state = run_state, .lease_until = {}, .stop_requested = {}, .seq = {}, .detail = std::move(detail)};
+}
+
+RunReply done(const Run& run) {
+    return {.status = RunStatus::done,
+            .state = run.state,
+            .lease_until = run.lease_until,
+            .stop_requested = run.stop_requested,
+            .seq = {},
+            .detail = {}};
+}
+
+// Finds the live run whose owner is speaking; otherwise says why not.
+Result<Run, RunReply> owned_run(OrgState& state, RunId id, Fence fence) {
+    const Run* run = state.run(id);
+    if (run == nullptr) return fail(refused(RunStatus::run_not_found, "there is no such run"));
+    if (fence != run->fence || fence.value == 0) {
+        return fail(refused(RunStatus::stale_fence,
+                            fmt::format("the run's fence is not {}: it is not yours, or not any more", fence.value), run->state));
+    }
+    if (has_ended(run->state)) {
+        return fail(refused(RunStatus::run_ended, fmt::format("the run has ended: {}", run->reason), run->state));
+    }
+    return *run;
+}
+
+Complaint check_final(const std::optional<FinalCharge>& charge) {
+    if (!charge) return std::nullopt;
+    if (charge->cost.negative()) return "cost must not be negative";
+    if (!tokens_of(charge->usage)) return "token counts must not be negative and must add up to a 64-bit number";
+    if (auto complaint = check_range("calls", charge->calls, 0, limits::calls_per_event_max)) return complaint;
+    return first_of(check_label("provider", charge->provider), check_label("model", charge->model),
+                    check_label("price", charge->price));
+}
+
+// The owner ends its run: what it reports is charged, the rest of its hold is known to be unspent.
+RunReply end_by_owner(OrgState& state, Stamp stamp, Run run, RunState outcome, const std::string& reason,
+                      const std::optional<FinalCharge>& charge) {
+    Seq seq;
+    if (charge) {
+        const auto charged = charge_final(state, stamp, run, *charge);
+        if (!charged) return refused(RunStatus::amount_too_large, "a counter would leave its range", run.state);
+        seq = *charged;
+    }
+    RunReply reply = done(run);
+    reply.state = outcome;
+    reply.seq = seq;
+    end_run(state, stamp, std::move(run), outcome, reason, RestOfRun::known_unspent);
+    return reply;
+}
+
+Complaint check(const AdmitRun& command) {
+    Complaint complaint = first_of(
+        check_attribution(command.who), check_label("node", command.node), check_amounts("hold", command.hold),
+        check_range("lease_s", command.lease_s, 1, limits::lease_s_max),
+        check_range("queue_s", command.queue_s, 0, limits::queue_s_max),
+        check_range("priority", command.priority, -1'000'000, 1'000'000));
+    if (command.run.value.empty()) complaint = "a run needs an id";
+    complaint = first_of(complaint, check_places(command.places));
+    if (command.isolate_into) complaint = first_of(complaint, check_place(*command.isolate_into));
+    const bool has_room = command.isolate_into && command.isolate_into->kind == ClaimKind::workspace;
+    if (command.on_conflict == OnConflict::isolate && !has_room) {
+        complaint = first_of(complaint, Complaint("isolate needs the workspace to isolate into"));
+    }
+    return complaint;
+}
+
+Run new_run(const AdmitRun& command, Stamp stamp, const std::string& schedule) {
+    Run run{.id = command.run,
+            .who = command.who,
+            .node = command.node,
+            .priority = command.priority,
+            .fence = {},
+            .wanted = command.places,
+            .hold_bound = command.hold,
+            .hold = {},
+            .metered = command.metered,
+            .stop_requested = {},
+            .lease_s = command.lease_s,
+            .created_at = stamp.at,
+            .queued_until = command.queue_s > 0 ? stamp.at + std::chrono::seconds(command.queue_s) : far_future,
+            .admitted_at = far_past,
+            .lease_until = far_past,
+            .started_at = far_past,
+            .ended_at = far_past,
+            .reason = {},
+            .schedule = schedule};
+    run.who.run = run.id;
+    return run;
+}
+
+// Swaps the workspaces for the one the caller brought; named resources stay.
+void isolate(Run& run, const Place& into) {
+    std::erase_if(run.wanted, [](const Place& place) { return place.kind == ClaimKind::workspace; });
+    run.wanted.insert(run.wanted.begin(), into);
+    run.isolated = true;
+}
+
+AdmitReply admitted(const Run& run) {
+    AdmitReply reply;
+    reply.status = AdmitStatus::admitted;
+    reply.run = run.id;
+    reply.fence = run.fence;
+    reply.lease_until = run.lease_until;
+    reply.isolated = run.isolated;
+    return reply;
+}
+
+AdmitReply refused_admission(AdmitStatus why, std::string detail) {
+    AdmitReply reply;
+    reply.status = why;
+    reply.detail = std::move(detail);
+    return reply;
+}
+
+AdmitReply refused_by(OrgState& state, Stamp stamp, const Run& run, Obstacle obstacle) {
+    AdmitReply reply;
+    reply.detail = obstacle.detail;
+    if (obstacle.denial) {
+        const Denial& denial = *obstacle.denial;
+        reply.status = denial.frozen ? AdmitStatus::budget_frozen : AdmitStatus::budget_exceeded;
+        reply.budget = denial.refusal;
+        reply.detail = denial.frozen ? fmt::format("budget '{}' is frozen: {}", denial.refusal.budget, denial.refusal.frozen)
+                                     : fmt::format("budget '{}' has no room for this run", denial.refusal.budget);
+        after_denial(state, stamp, denial, run.who);
+        return reply;
+    }
+    if (obstacle.what == WaitsFor::workspace) {
+        reply.status = AdmitStatus::workspace_busy;
+        reply.holder = holder_of(state, run, obstacle.in_the_way.front());
+        reply.detail = fmt::format("'{}' is taken by a run of agent '{}'", reply.holder->place.path, reply.holder->agent);
+    } else {
+        reply.status = AdmitStatus::concurrency_limit;
+    }
+    reply.waits_for = obstacle.what;
+    return reply;
+}
+
+AdmitReply put_in_line(OrgState& state, Run run, const Obstacle& obstacle) {
+    AdmitReply reply;
+    reply.status = AdmitStatus::queued;
+    reply.run = run.id;
+    reply.waits_for = obstacle.what;
+    reply.detail = obstacle.detail;
+    reply.isolated = run.isolated;
+    if (!obstacle.in_the_way.empty()) reply.holder = holder_of(state, run, obstacle.in_the_way.front());
+    state.org_changed = true;
+    const LineKey key = line_key(run);
+    state.feed.add(RunChanged{run.id, run.who.agent, RunState::queued, {}});
+    state.put_run(std::move(run));
+    reply.place_in_line = 1 + std::distance(state.line().begin(), state.line().find(key));
+    return reply;
+}
+
+}  // namespace
+
+AdmitReply admit_run(OrgState& state, Stamp stamp, const AdmitRun& command) {
+    if (auto complaint = check(command)) return refused_admission(AdmitStatus::invalid_request, *complaint);
+    return admit_for_schedule(state, stamp, command, "");
+}
+
+AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& command, const std::string& schedule) {
+    if (state.run(command.run) != nullptr) {
+        return refused_admission(AdmitStatus::run_exists, "there is a run with this id");
+    }
+    const Agent* agent = working_agent(state, command.who.agent);
+    if (agent == nullptr) {
+        return refused_admission(AdmitStatus::agent_not_found, fmt::format("there is no agent '{}'", command.who.agent));
+    }
+    if (!agent->pauses.empty()) {
+        return refused_admission(AdmitStatus::agent_paused, fmt::format("agent '{}' is paused: {}", command.who.agent,
+                                                                        agent->pauses.front().reason));
+    }
+    if (!command.who.session.value.empty() && state.sessions.find(command.who.session) == nullptr) {
+        return refused_admission(AdmitStatus::session_not_found, "there is no such session");
+    }
+    if (state.line().size() + state.live_runs().size() >= limits::unfinished_runs_per_org_max) {
+        return refused_admission(AdmitStatus::too_many, fmt::format("an org has at most {} unfinished runs",
+                                                                    limits::unfinished_runs_per_org_max));
+    }
+    if (!state.fits(command.hold)) {
+        return refused_admission(AdmitStatus::amount_too_large, "all that is spent and held in the org would not fit 62 bits");
+    }
+    Run run = new_run(command, stamp, schedule);
+    const bool replaces = command.on_conflict == OnConflict::replace;
+    // Who replaces goes before everybody of its priority.
+    run.ticket = replaces ? -(state.org->last_ticket + 1) : state.org->last_ticket + 1;
+    auto obstacle = find_obstacle(state, stamp, run);
+    if (obstacle && obstacle->what == WaitsFor::workspace && command.on_conflict == OnConflict::isolate) {
+        isolate(run, *command.isolate_into);
+        obstacle = find_obstacle(state, stamp, run);
+    }
+    const bool may_wait = command.on_conflict == OnConflict::queue || replaces;
+    if (obstacle && (obstacle->what <= WaitsFor::budget || !may_wait)) {
+        return refused_by(state, stamp, run, std::move(*obstacle));
+    }
+
+    // From here on the run must be admitted or put in line.
+    state.org->last_ticket += 1;
+    if (!obstacle) {
+        grant(state, stamp, run);
+        return admitted(run);
+    }
+    if (replaces) {
+        for (const RunId other : obstacle->in_the_way) {
+            if (is_live(state.run(other)->state)) request_stop(state, other, "replaced by another run");
+        }
+    }
+    return put_in_line(state, std::move(run), *obstacle);
+}
+
+RunReply start_run(OrgState& state, Stamp stamp, const StartRun& command) {
+    auto run = owned_run(state, command.run, command.fence);
+    if (!run) return run.error();
+    if (run->state == RunState::paused) return refused(RunStatus::wrong_state, "the run is paused", run->state);
+    if (run->state == RunState::running) return done(*run);
+
+    // From here on it must start.
+    run->state = RunState::running;
+    run->started_at = stamp.at;
+    run->lease_until = stamp.at + std::chrono::seconds(run->lease_s);
+    state.feed.add(RunChanged{run->id, run->who.agent, run->state, run->fence});
+    state.put_run(*run);
+    return done(*run);
+}
+
+RunReply heartbeat_run(OrgState& state, Stamp stamp, const HeartbeatRun& command) {
+    auto run = owned_run(state, command.run, command.fence);
+    if (!run) return run.error();
+    if (run->state == RunState::starting) return start_run(state, stamp, {command.run, command.fence});
+
+    // From here on the lease must be renewed.
+    run->lease_until = std::max(run->lease_until, stamp.at + std::chrono::seconds(run->lease_s));
+    state.put_run(*run);
+    return done(*run);
+}
+
+RunReply pause_run(OrgState& state, Stamp, const PauseRun& command) {
+    auto run = owned_run(state, command.run, command.fence);
+    if (!run) return run.error();
+    if (run->state == RunState::paused) return done(*run);
+    if (run->state != RunState::running) return refused(RunStatus::wrong_state, "only a running run can pause", run->state);
+
+    // From here on it must pause. It keeps its places, its money and its lease: somebody means to come back.
+    run->state = RunState::paused;
+    state.feed.add(RunChanged{run->id, run->who.agent, run->state, run->fence});
+    state.put_run(*run);
+    return done(*run);
+}
+
+RunReply resume_run(OrgState& state, Stamp, const ResumeRun& command) {
+    auto run = owned_run(state, command.run, command.fence);
+    if (!run) return run.error();
+    if (run->state == RunState::running) return done(*run);
+    if (run->state != RunState::paused) return refused(RunStatus::wrong_state, "only a paused run can resume", run->state);
+
+    // From here on it must resume.
+    run->state = RunState::running;
+    state.feed.add(RunChanged{run->id, run->who.agent, run->state, run->fence});
+    state.put_run(*run);
+    return done(*run);
+}
+
+RunReply finish_run(OrgState& state, Stamp stamp, const FinishRun& command) {
+    Complaint complaint = first_of(check_final(command.charge), check_text("reason", command.reason, limits::text_bytes_max));
+    const bool outcome_ok = command.outcome == RunState::succeeded || command.outcome == RunState::failed ||
+                            command.outcome == RunState::timed_out;
+    if (!outcome_ok) complaint = "a run finishes as succeeded, failed or timed_out";
+    if (complaint) return refused(RunStatus::invalid_request, *complaint);
+    auto run = owned_run(state, command.run, command.fence);
+    if (!run) return run.error();
+    return end_by_owner(state, stamp, std::move(*run), command.outcome, command.reason, command.charge);
+}
+
+RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
+    if (auto complaint = first_of(check_final(command.charge), check_text("reason", command.reason, limits::text_bytes_max))) {
+        return refused(RunStatus::invalid_request, *complaint);
+    }
+    if (command.fence.value == 0 && command.charge) {
+        return refused(RunStatus::invalid_request, "only the run's owner knows what it used: a charge needs the fence");
+    }
+    if (command.fence.value != 0) {
+        auto run = owned_run(state, command.run, command.fence);
+        if (!run) return run.error();
+        return end_by_owner(state, stamp, std::move(*run), RunState::cancelled, command.reason, command.charge);
+    }
+    const Run* run = state.run(command.run);
+    if (run == nullptr) return refused(RunStatus::run_not_found, "there is no such run");
+    if (has_ended(run->state)) return refused(RunStatus::run_ended, fmt::format("the run has ended: {}", run->reason), run->state);
+
+    // From here on it must be cancelled, or its owner asked to.
+    RunReply reply = done(*run);
+    if (run->state == RunState::queued) {
+        end_run(state, stamp, *run, RunState::cancelled, command.reason, RestOfRun::known_unspent);
+        reply.state = RunState::cancelled;
+        return reply;
+    }
+    request_stop(state, command.run, command.reason.empty() ? "cancelled" : command.reason);
+    reply.status = RunStatus::stop_requested;
+    reply.stop_requested = state.run(command.run)->stop_requested;
+    return reply;
+}
+
+RunReply lose_run(OrgState& state, Stamp stamp, const LoseRun& command) {
+    if (auto complaint = check_text("reason", command.reason, limits::text_bytes_max)) {
+        return refused(RunStatus::invalid_request, *complaint);
+    }
+    auto run = owned_run(state, command.run, command.fence);
+    if (!run) return run.error();
+    RunReply reply = done(*run);
+    reply.state = RunState::lost;
+    lose(state, stamp, std::move(*run), command.reason.empty() ? "its owner is gone" : command.reason);
+    return reply;
+}
+
+void promote(OrgState& state, Stamp stamp) {
+    state.line_waits_for_budget = false;
+    const std::vector<LineKey> line(state.line().begin(), state.line().end());
+    PlaceIndex kept;
+    for (const LineKey& key : line) {
+        Run run = *state.run(key.run);
+        const auto obstacle = find_obstacle(state, stamp, run, &kept);
+        if (!obstacle) {
+            grant(state, stamp, run);
+            // Whoever was passed, waiting for something else, may wait for this place from now on.
+            if (!colliding(state.wanted(), run).empty()) kept = kept_ahead_of(state, key);
+            continue;
+        }
+        keep_turn(state, run, kept);
+        if (obstacle->what == WaitsFor::budget) {
+            state.line_waits_for_budget = true;
+            if (obstacle->denial) state.watch_line(obstacle->denial->refusal.window_end);
+        }
+        if (obstacle->what == WaitsFor::org_cap) return;  // Nor can anybody behind.
+    }
+}
+
+void end_lease(OrgState& state, Stamp stamp, RunId id) {
+    Run run = *state.run(id);
+    ensure(is_live(run.state) && run.lease_until <= stamp.at, "only a lease that has run out ends");
+    lose(state, stamp, std::move(run), "its owner was not heard of for the length of its lease");
+}
+
+void end_queueing(OrgState& state, Stamp stamp, RunId id) {
+    const Run& run = *state.run(id);
+    ensure(run.state == RunState::queued && run.queued_until <= stamp.at, "only patience that has run out ends");
+    end_run(state, stamp, run, RunState::timed_out, "it waited in line for too long", RestOfRun::known_unspent);
+}
+
+void request_stop_where(OrgState& state, const Scope& scope, const std::string& reason) {
+    const std::vector<RunId> live(state.live_runs().begin(), state.live_runs().end());
+    for (const RunId id : live) {
+        if (covers(scope, state.run(id)->who)) request_stop(state, id, reason);
+    }
+}
+
+void request_stop(OrgState& state, RunId id, const std::string& reason) {
+    Run run = *state.run(id);
+    if (!run.stop_requested.empty()) return;  // The first reason stands.
+    run.stop_requested = reason;
+    state.put_run(std::move(run));
+    state.feed.add(RunStopRequested{id, reason});
+}
+
+void restart_leases(OrgState& state, Stamp stamp) {
+    const std::vector<RunId> live(state.live_runs().begin(), state.live_runs().end());
+    for (const RunId id : live) {
+        Run run = *state.run(id);
+        const Instant lease_until = stamp.at + std::chrono::seconds(run.lease_s);
+        if (run.lease_until >= lease_until) continue;
+        run.lease_until = lease_until;
+        state.put_run(std::move(run));
+    }
+}
+
+}  // namespace interlock::core

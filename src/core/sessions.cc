@@ -1,0 +1,173 @@
+#include "core/sessions.h"
+
+#include <boost/describe/enum_from_string.hpp>
+#include <fmt/format.h>
+
+#include "base/ensure.h"
+#include "core/agents.h"
+#include "core/check.h"
+#include "core/ledger.h"
+#include "core/limits.h"
+
+namespace interlock::core {
+namespace {
+
+std::optional<Role> role_from(const std::string& text) {
+    Role role{};
+    return boost::describe::enum_from_string(text.c_str(), role) ? std::optional(role) : std::nullopt;
+}
+
+Complaint check(const Append& command) {
+    if (command.messages.empty()) return "a turn has at least one message";
+    if (command.messages.size() > limits::messages_per_turn_max) {
+        return fmt::format("the turn has {} messages; at most {} are allowed", command.messages.size(),
+                           limits::messages_per_turn_max);
+    }
+    std::size_t bytes = 0;
+    std::int64_t tokens = 0;
+    for (const NewMessage& message : command.messages) {
+        if (message.id.value.empty()) return "a message needs an id";
+        if (!role_from(message.role)) {
+            return fmt::format("role '{}' is not one of user, assistant, system, tool", message.role.substr(0, 40));
+        }
+        if (auto complaint = first_of(check_text("content", message.content, limits::message_bytes_max),
+                                      check_text("metadata", message.metadata, limits::metadata_bytes_max))) {
+            return complaint;
+        }
+        if (message.input_tokens < 0 || message.output_tokens < 0) return "token counts must not be negative";
+        bytes += message.content.size() + message.metadata.size();
+        for (const std::int64_t more : {message.input_tokens, message.output_tokens}) {
+            const auto sum = checked_sum(tokens, more);
+            if (!sum) return "the turn's token counts must add up to a 64-bit number";
+            tokens = *sum;
+        }
+    }
+    return bytes <= limits::turn_bytes_max
+               ? Complaint{}
+               : fmt::format("the turn has {} bytes; at most {} are allowed", bytes, limits::turn_bytes_max);
+}
+
+}  // namespace
+
+SessionReply create_session(OrgState& state, Stamp stamp, const CreateSession& command) {
+    Complaint complaint = first_of(check_text("title", command.title, limits::text_bytes_max),
+                                   check_text("metadata", command.metadata, limits::metadata_bytes_max));
+    if (command.session.value.empty()) complaint = "a session needs an id";
+    if (complaint) return {.status = SessionStatus::invalid_request, .detail = *complaint};
+    if (state.sessions.find(command.session) != nullptr) {
+        return {.status = SessionStatus::session_exists, .detail = "there is a session with this id"};
+    }
+    if (!command.agent.empty() && working_agent(state, command.agent) == nullptr) {
+        return {.status = SessionStatus::agent_not_found, .detail = fmt::format("there is no agent '{}'", command.agent)};
+    }
+
+    // From here on the session must be made.
+    state.sessions.insert({.id = command.session,
+                           .agent = command.agent,
+                           .title = command.title,
+                           .metadata = command.metadata,
+                           .created_at = stamp.at,
+                           .parent = {}});
+    state.feed.add(SessionCreated{command.session, command.agent, {}});
+    return {.status = SessionStatus::done, .detail = {}};
+}
+
+AppendReply append(OrgState& state, Stamp stamp, const Append& command) {
+    const auto refuse = [](AppendStatus why, std::string detail, std::int64_t next_seq = 0) {
+        return AppendReply{.status = why, .first_seq = 0, .last_seq = 0, .next_seq = next_seq, .detail = std::move(detail)};
+    };
+
+    if (auto complaint = check(command)) return refuse(AppendStatus::invalid_request, *complaint);
+    const Session* found = state.sessions.find(command.session);
+    if (found == nullptr) return refuse(AppendStatus::session_not_found, "there is no such session");
+    std::int64_t input_tokens = found->input_tokens;
+    std::int64_t output_tokens = found->output_tokens;
+    for (const NewMessage& message : command.messages) {
+        const auto input_sum = checked_sum(input_tokens, message.input_tokens);
+        const auto output_sum = checked_sum(output_tokens, message.output_tokens);
+        if (!input_sum || !output_sum) return refuse(AppendStatus::invalid_request, "the session's token totals would overflow");
+        input_tokens = *input_sum;
+        output_tokens = *output_sum;
+    }
+    if (found->closed) return refuse(AppendStatus::session_closed, "the session is closed; fork it to go on");
+    switch (check_run(state, command.run, command.fence)) {
+        case RunCheck::fine: break;
+        case RunCheck::run_not_found: return refuse(AppendStatus::run_not_found, "there is no such run");
+        case RunCheck::stale_fence: return refuse(AppendStatus::stale_fence, "the run is not yours any more");
+        case RunCheck::run_ended: return refuse(AppendStatus::run_ended, "the run is not live");
+    }
+    if (command.expected_seq && *command.expected_seq != found->next_seq) {
+        return refuse(AppendStatus::unexpected_seq,
+                      fmt::format("the next message has number {}, not {}", found->next_seq, *command.expected_seq),
+                      found->next_seq);
+    }
+
+    // From here on the turn must be appended.
+    Session& session = state.sessions.edit(command.session);
+    const std::int64_t first_seq = session.next_seq;
+    for (const NewMessage& message : command.messages) {
+        Message& row = state.messages.add();
+        row.session = command.session;
+        row.seq = session.next_seq++;
+        row.id = message.id;
+        row.role = *role_from(message.role);
+        row.content = message.content;
+        row.metadata = message.metadata;
+        row.at = stamp.at;
+        row.input_tokens = message.input_tokens;
+        row.output_tokens = message.output_tokens;
+        row.run = command.run;
+    }
+    session.input_tokens = input_tokens;
+    session.output_tokens = output_tokens;
+    const std::int64_t last_seq = session.next_seq - 1;
+    ensure(last_seq - first_seq + 1 == static_cast<std::int64_t>(command.messages.size()), "invariant (1)");
+    state.feed.add(Appended{command.session, first_seq, last_seq, command.run});
+    return {.status = AppendStatus::appended, .first_seq = first_seq, .last_seq = last_seq, .next_seq = last_seq + 1, .detail = {}};
+}
+
+SessionReply fork_session(OrgState& state, Stamp stamp, const ForkSession& command) {
+    Complaint complaint = check_text("title", command.title, limits::text_bytes_max);
+    if (command.session.value.empty()) complaint = "a session needs an id";
+    if (complaint) return {.status = SessionStatus::invalid_request, .detail = *complaint};
+    const Session* from = state.sessions.find(command.from);
+    if (from == nullptr) return {.status = SessionStatus::session_not_found, .detail = "there is no such session"};
+    if (state.sessions.find(command.session) != nullptr) {
+        return {.status = SessionStatus::session_exists, .detail = "there is a session with this id"};
+    }
+    if (command.at_seq < 0 || command.at_seq >= from->next_seq) {
+        return {.status = SessionStatus::message_not_found,
+                .detail = fmt::format("the session has {} messages; there is no number {}", from->next_seq, command.at_seq)};
+    }
+
+    // From here on the fork must be made. A fork of inherited messages hangs on the session that owns them, so that a
+    // chain of forks is never longer than the sessions that added something.
+    Session fork{.id = command.session,
+                 .agent = from->agent,
+                 .title = command.title.empty() ? from->title : command.title,
+                 .metadata = from->metadata,
+                 .created_at = stamp.at,
+                 .parent = command.from,
+                 .first_seq = command.at_seq + 1,
+                 .next_seq = command.at_seq + 1};
+    for (const Session* owner = from; owner != nullptr && command.at_seq < owner->first_seq;) {
+        fork.parent = owner->parent;
+        owner = state.sessions.find(owner->parent);
+    }
+    state.feed.add(SessionCreated{fork.id, fork.agent, fork.parent});
+    state.sessions.insert(std::move(fork));
+    return {.status = SessionStatus::done, .detail = {}};
+}
+
+SessionReply close_session(OrgState& state, Stamp, const CloseSession& command) {
+    const Session* found = state.sessions.find(command.session);
+    if (found == nullptr) return {.status = SessionStatus::session_not_found, .detail = "there is no such session"};
+    if (found->closed) return {.status = SessionStatus::unchanged, .detail = {}};
+
+    // From here on it must close.
+    state.sessions.edit(command.session).closed = true;
+    state.feed.add(SessionClosed{command.session});
+    return {.status = SessionStatus::done, .detail = {}};
+}
+
+}  // namespace interlock::core

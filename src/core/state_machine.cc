@@ -1,0 +1,230 @@
+#include "core/state_machine.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/codec.h"
+#include "base/ensure.h"
+#include "core/agents.h"
+#include "core/budgets.h"
+#include "core/ledger.h"
+#include "core/limits.h"
+#include "core/runs.h"
+#include "core/schedules.h"
+#include "core/sessions.h"
+
+namespace interlock::core {
+namespace {
+
+// How long a hold lives at least after we were away: its owner could not extend it meanwhile.
+constexpr auto reopen_grace = std::chrono::seconds(60);
+
+TickReply tick(OrgState& state, Stamp stamp) {
+    TickReply reply;
+    for (std::size_t done = 0; done < limits::expiries_per_tick_max; ++done) {
+        const auto deadline = state.first_deadline();
+        if (!deadline || deadline->at > stamp.at) break;
+        switch (deadline->kind) {
+            case DeadlineKind::hold_expires:
+                expire_hold(state, stamp, HoldId(deadline->id));
+                ++reply.expired_holds;
+                break;
+            case DeadlineKind::lease_ends:
+                end_lease(state, stamp, RunId(deadline->id));
+                ++reply.lost_runs;
+                break;
+            case DeadlineKind::queue_ends: end_queueing(state, stamp, RunId(deadline->id)); break;
+            case DeadlineKind::pause_ends:
+                if (lift_ended_pauses(state, stamp, deadline->name)) ++reply.resumed_agents;
+                state.line_may_move = true;
+                break;
+            case DeadlineKind::schedule_due: reply.fired += fire(state, stamp, deadline->name); break;
+            case DeadlineKind::line_may_move: state.line_may_move = true; break;
+        }
+        state.forget(*deadline);
+    }
+    return reply;
+}
+
+TickReply reopened(OrgState& state, Stamp stamp) {
+    restart_leases(state, stamp);
+    for (const HoldId id : state.open_holds()) {
+        if (state.hold(id)->expires_at >= stamp.at + reopen_grace) continue;
+        Hold hold = *state.hold(id);
+        hold.expires_at = stamp.at + reopen_grace;
+        state.put_hold(std::move(hold));
+    }
+    state.line_may_move = true;
+    return {};
+}
+
+// Which rule a command is for.
+struct Apply {
+    OrgState& state;
+    Stamp stamp;
+    const Command& command;
+
+    Reply operator()(const CreateOrg& body) { return create_org(state, stamp, body); }
+    Reply operator()(const PutAgent& body) { return put_agent(state, stamp, body); }
+    Reply operator()(const PauseAgent& body) { return pause_agent(state, stamp, body); }
+    Reply operator()(const ResumeAgent& body) { return resume_agent(state, stamp, body); }
+    Reply operator()(const ArchiveAgent& body) { return archive_agent(state, stamp, body); }
+    Reply operator()(const CreateKey& body) { return create_key(state, stamp, body); }
+    Reply operator()(const RevokeKey& body) { return revoke_key(state, stamp, body); }
+    Reply operator()(const SetCap& body) { return set_cap(state, stamp, body); }
+    Reply operator()(const PutBudget& body) { return put_budget(state, stamp, body); }
+    Reply operator()(const DeleteBudget& body) { return delete_budget(state, stamp, body); }
+    Reply operator()(const UnfreezeBudget& body) { return unfreeze_budget(state, stamp, body); }
+    Reply operator()(const Charge& body) { return charge(state, stamp, body, command.key, command.fingerprint); }
+    Reply operator()(const Reserve& body) { return reserve(state, stamp, body); }
+    Reply operator()(const ExtendHold& body) { return extend_hold(state, stamp, body); }
+    Reply operator()(const SettleHold& body) { return settle_hold(state, stamp, body, command.key, command.fingerprint); }
+    Reply operator()(const ReleaseHold& body) { return release_hold(state, stamp, body); }
+    Reply operator()(const CreateSession& body) { return create_session(state, stamp, body); }
+    Reply operator()(const Append& body) { return append(state, stamp, body); }
+    Reply operator()(const ForkSession& body) { return fork_session(state, stamp, body); }
+    Reply operator()(const CloseSession& body) { return close_session(state, stamp, body); }
+    Reply operator()(const AdmitRun& body) { return admit_run(state, stamp, body); }
+    Reply operator()(const StartRun& body) { return start_run(state, stamp, body); }
+    Reply operator()(const HeartbeatRun& body) { return heartbeat_run(state, stamp, body); }
+    Reply operator()(const PauseRun& body) { return pause_run(state, stamp, body); }
+    Reply operator()(const ResumeRun& body) { return resume_run(state, stamp, body); }
+    Reply operator()(const FinishRun& body) { return finish_run(state, stamp, body); }
+    Reply operator()(const CancelRun& body) { return cancel_run(state, stamp, body); }
+    Reply operator()(const LoseRun& body) { return lose_run(state, stamp, body); }
+    Reply operator()(const PutSchedule& body) { return put_schedule(state, stamp, body); }
+    Reply operator()(const DeleteSchedule& body) { return delete_schedule(state, stamp, body); }
+    Reply operator()(const Wake& body) { return wake(state, stamp, body); }
+    Reply operator()(const Tick&) { return tick(state, stamp); }
+    Reply operator()(const Reopened&) { return reopened(state, stamp); }
+};
+
+// Whether the command did what it asked: the successes come first in every status, one or two of them.
+struct Succeeded {
+    bool operator()(const OrgReply& reply) { return reply.status <= OrgStatus::already_there; }
+    bool operator()(const AgentReply& reply) { return reply.status <= AgentStatus::unchanged; }
+    bool operator()(const KeyReply& reply) { return reply.status <= KeyStatus::unchanged; }
+    bool operator()(const CapReply& reply) { return reply.status <= CapStatus::unchanged; }
+    bool operator()(const BudgetReply& reply) { return reply.status <= BudgetStatus::unchanged; }
+    bool operator()(const ChargeReply& reply) { return reply.status == ChargeStatus::charged; }
+    bool operator()(const ReserveReply& reply) { return reply.status == ReserveStatus::held; }
+    bool operator()(const HoldReply& reply) { return reply.status == HoldStatus::done; }
+    bool operator()(const SettleReply& reply) { return reply.status == HoldStatus::done; }
+    bool operator()(const SessionReply& reply) { return reply.status <= SessionStatus::unchanged; }
+    bool operator()(const AppendReply& reply) { return reply.status == AppendStatus::appended; }
+    bool operator()(const AdmitReply& reply) { return reply.status <= AdmitStatus::queued; }
+    bool operator()(const RunReply& reply) { return reply.status <= RunStatus::stop_requested; }
+    bool operator()(const ScheduleReply& reply) { return reply.status <= ScheduleStatus::unchanged; }
+    bool operator()(const WakeReply& reply) { return reply.status <= WakeStatus::coalesced; }
+    bool operator()(const TickReply&) { return false; }  // Nobody asks twice what the time is.
+    bool operator()(const NoSuchOrg&) { return false; }
+};
+
+bool makes_cost_event(const CommandBody& body) {
+    return std::holds_alternative<Charge>(body) || std::holds_alternative<SettleHold>(body);
+}
+
+// What was answered when this event was made.
+Reply reply_from(const CostEvent& event) {
+    if (event.hold.value.empty()) {
+        return ChargeReply{.status = ChargeStatus::charged,
+                           .seq = event.seq,
+                           .cost = Money::nanos(event.cost),
+                           .overage = Money::nanos(event.overage),
+                           .budget = {},
+                           .detail = {}};
+    }
+    return SettleReply{.status = HoldStatus::done,
+                       .seq = event.seq,
+                       .cost = Money::nanos(event.cost),
+                       .overage = Money::nanos(event.overage),
+                       .detail = {}};
+}
+
+}  // namespace
+
+bool succeeded(const Reply& reply) { return std::visit(Succeeded{}, reply); }
+
+std::uint64_t fingerprint_of(const CommandBody& body) {
+    std::string bytes;
+    Encoder(bytes).put(body);
+    std::uint64_t hash = 0xCBF2'9CE4'8422'2325ull;  // FNV-1a.
+    for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x0000'0100'0000'01B3ull;
+    return hash;
+}
+
+Applied StateMachine::apply(Stamp stamp, const Command& command) {
+    const auto found = orgs_.find(command.org);
+    const bool makes_org = std::holds_alternative<CreateOrg>(command.body);
+    if (found == orgs_.end() || !found->second->org) {
+        if (!makes_org) return {.reply = NoSuchOrg{}};
+        if (found == orgs_.end() && orgs_.size() >= limits::orgs_max) {
+            return {.reply = OrgReply{OrgStatus::too_many, fmt::format("there are at most {} orgs", limits::orgs_max)}};
+        }
+    }
+    OrgState& state = org(command.org);
+    if (!command.key.value.empty() && recent_keys_.seen(command.org, command.key) != RecentKeys::Seen::no) {
+        if (auto answer = find_answer(command)) return std::move(*answer);
+    }
+    // Time does not go back for an org, whatever the clock does: windows and leases stand on it.
+    stamp.at = std::max(stamp.at, state.feed.last_at());
+    Applied applied{.reply = std::visit(Apply{state, stamp, command}, command.body)};
+    if (!state.org) {
+        orgs_.erase(command.org);  // It was not made, so nothing is known of it.
+        return applied;
+    }
+    if (state.line_may_move) {
+        state.line_may_move = false;
+        if (!state.line().empty()) promote(state, stamp);
+    }
+    if (command.key.value.empty() || !succeeded(applied.reply)) return applied;
+    recent_keys_.add(command.org, command.key);
+    if (!makes_cost_event(command.body)) {
+        Answer& answer = state.answers.add();
+        answer.key = command.key;
+        answer.fingerprint = command.fingerprint;
+        answer.at = stamp.at;
+        Encoder(answer.reply).put(applied.reply);
+    }
+    return applied;
+}
+
+std::optional<Applied> StateMachine::find_answer(const Command& command) {
+    const auto found = orgs_.find(command.org);
+    if (command.key.value.empty() || found == orgs_.end()) return std::nullopt;
+    OrgState& state = *found->second;
+    if (const auto event = state.cost_events.find(command.key)) {
+        if (event->fingerprint != command.fingerprint) return Applied{.reply = {}, .key_reused = true};
+        return Applied{.reply = reply_from(*event), .repeated = true};
+    }
+    if (const auto answer = state.answers.find(command.key)) {
+        if (answer->fingerprint != command.fingerprint) return Applied{.reply = {}, .key_reused = true};
+        auto reply = decode<Reply>(answer->reply);
+        ensure(reply.has_value(), "what we wrote we can read");
+        return Applied{.reply = std::move(*reply), .repeated = true};
+    }
+    return std::nullopt;
+}
+
+std::optional<Instant> StateMachine::next_deadline() const {
+    std::optional<Instant> first;
+    for (const auto& [id, state] : orgs_) {
+        const auto deadline = state->first_deadline();
+        if (deadline && (!first || deadline->at < *first)) first = deadline->at;
+    }
+    return first;
+}
+
+OrgState& StateMachine::org(OrgId id) {
+    auto& state = orgs_[id];
+    if (!state) state = std::make_unique<OrgState>(id, source_);
+    return *state;
+}
+
+void StateMachine::forget_everything(Id newest_key) {
+    orgs_.clear();
+    recent_keys_.forget_all(newest_key);
+}
+
+}  // namespace interlock::core
