@@ -1,0 +1,48 @@
+#include "store/sqlite_db.h"
+
+#include <fmt/format.h>
+
+namespace interlock::store {
+
+Opened open_database(const std::string& path, int flags, const std::string& vfs) {
+    sqlite3* db = nullptr;
+    // Each connection is used by one thread at a time, which saves a lock at every call.
+    const int rc = sqlite3_open_v2(path.c_str(), &db, flags | SQLITE_OPEN_NOMUTEX, vfs.empty() ? nullptr : vfs.c_str());
+    if (db != nullptr) sqlite3_extended_result_codes(db, 1);
+    return {Database(db), rc};
+}
+
+Statement prepare(sqlite3* db, const std::string& sql) {
+    sqlite3_stmt* statement = nullptr;
+    sqlite3_prepare_v3(db, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+    return Statement(statement);
+}
+
+int execute(sqlite3* db, const std::string& sql) { return sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr); }
+
+int run(sqlite3_stmt* statement) {
+    const int rc = sqlite3_step(statement);
+    sqlite3_reset(statement);
+    return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : rc;
+}
+
+bool read_number(sqlite3* db, const std::string& sql, std::int64_t& number) {
+    const Statement statement = prepare(db, sql);
+    if (!statement || sqlite3_step(statement.get()) != SQLITE_ROW) return false;
+    number = sqlite3_column_int64(statement.get(), 0);
+    return true;
+}
+
+bool read_text(sqlite3* db, const std::string& sql, std::string& text) {
+    const Statement statement = prepare(db, sql);
+    if (!statement || sqlite3_step(statement.get()) != SQLITE_ROW) return false;
+    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement.get(), 0));
+    text.assign(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement.get(), 0)));
+    return true;
+}
+
+std::string error_text(sqlite3* db) {
+    return db == nullptr ? "out of memory" : fmt::format("{} ({})", sqlite3_errmsg(db), sqlite3_extended_errcode(db));
+}
+
+}  // namespace interlock::store
