@@ -1,0 +1,197 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+
+#include "base/ensure.h"
+
+namespace interlock::engine {
+namespace {
+
+std::size_t bytes_of(const core::CommandBody& body) {
+    const auto* append = std::get_if<core::Append>(&body);
+    if (append == nullptr) return 0;
+    std::size_t bytes = 0;
+    for (const core::NewMessage& message : append->messages) bytes += message.content.size() + message.metadata.size();
+    return bytes;
+}
+
+// A cost event is stored under its command's key, so these cannot do without one.
+bool needs_key(const core::CommandBody& body) {
+    return std::holds_alternative<core::Charge>(body) || std::holds_alternative<core::SettleHold>(body);
+}
+
+store::OrgWrites writes_of(core::OrgState& state, Instant now) {
+    store::OrgWrites writes{.org = state.id, .rows = {}};
+    state.collect([&]<class Row>(const Row& row) { writes.of<Row>().put.push_back(&row); },
+                  [&]<class Row>(const core::KeyOf<Row>& key) { writes.of<Row>().erased.push_back(key); });
+    if (state.feed.has_page()) writes.of<core::FeedPage>().put.push_back(&state.feed.seal(now));
+    return writes;
+}
+
+}  // namespace
+
+Engine::Engine(store::Store& store, Options options) : store_(store), options_(options), machine_(store) {
+    ensure(options_.queue_max > 0 && options_.batch_max > 0, "an engine has room for a command");
+}
+
+Result<void, store::OpenError> Engine::open(Instant now) {
+    if (auto opened = store_.open(); !opened) return fail(opened.error());
+    if (!reload()) {
+        return fail(store::OpenError{store::OpenError::Kind::unavailable, "the store opened, but its rows cannot be read"});
+    }
+    last_now_ = std::max(last_now_, now);
+    for (auto& [org, state] : machine_.orgs()) machine_.apply({last_now_}, {.org = org, .key = {}, .body = core::Reopened{}});
+    return {};
+}
+
+void Engine::submit(Submission submission) {
+    std::vector<Submission> one;
+    one.push_back(std::move(submission));
+    submit(std::move(one));
+}
+
+void Engine::submit(std::vector<Submission> submissions) {
+    // Work that needs no order is done here, by the caller's own thread.
+    for (Submission& submission : submissions) {
+        ensure(!submission.command.key.value.empty() || !needs_key(submission.command.body),
+               "a command that makes a cost event has a key");
+        submission.command.fingerprint = core::fingerprint_of(submission.command.body);
+    }
+    std::size_t taken = 0;
+    {
+        const std::lock_guard lock(queue_mutex_);
+        const std::size_t room = options_.queue_max - std::min(options_.queue_max, queue_.size() - queue_head_);
+        taken = std::min(room, submissions.size());
+        std::move(submissions.begin(), submissions.begin() + static_cast<std::ptrdiff_t>(taken), std::back_inserter(queue_));
+    }
+    for (std::size_t i = taken; i < submissions.size(); ++i) submissions[i].on_answer(fail(SubmitError::busy));
+}
+
+std::size_t Engine::step(Instant now) {
+    now = last_now_ = std::max(last_now_, now);
+
+    // 1. Take. The queue is locked for the length of a move, never across a write.
+    std::vector<Submission> batch = take_batch();
+    if (!ready_ && !recover(now)) {
+        for (Submission& submission : batch) submission.on_answer(fail(SubmitError::unavailable));
+        return batch.size();
+    }
+
+    // 2. Apply. Here, and nowhere else, order and time enter the core. A command that sums the ledger is the first of its
+    // batch, and what time alone has done is written before it.
+    apply_ticks(now);
+    Result<void, store::CommitError> committed;
+    if (!batch.empty() && core::reads_ledger(batch.front().command.body)) committed = commit(now);
+    std::vector<Answer> answers;
+    answers.reserve(batch.size());
+    for (const Submission& submission : batch) answers.push_back(apply(submission, now));
+
+    // 3. Write. One transaction for the whole batch. This is where the time goes.
+    if (committed) committed = commit(now);
+
+    // 4. Answer. Nobody hears of anything before it is durable.
+    stats_.batches += 1;
+    stats_.commands += batch.size();
+    stats_.batch_max = std::max<std::uint64_t>(stats_.batch_max, batch.size());
+    if (committed) {
+        for (std::size_t i = 0; i < batch.size(); ++i) batch[i].on_answer(std::move(answers[i]));
+        return batch.size();
+    }
+
+    // The core ran ahead of a store that did not follow: what memory believes is void. What the store holds once it is
+    // open again is the truth, and each command's own key finds its part of it.
+    stats_.failed_commits += 1;
+    ready_ = false;
+    const bool known = committed.error().kind == store::CommitError::Kind::rolled_back;
+    const bool recovered = recover(now);
+    for (Submission& submission : batch) submission.on_answer(answer_by_key(submission, known, recovered));
+    return batch.size();
+}
+
+bool Engine::has_work(Instant now) const {
+    const auto deadline = next_deadline();
+    if (deadline && *deadline <= now) return true;
+    const std::lock_guard lock(queue_mutex_);
+    return queue_head_ < queue_.size();
+}
+
+std::optional<Instant> Engine::next_deadline() const { return ready_ ? machine_.next_deadline() : std::nullopt; }
+
+std::vector<Submission> Engine::take_batch() {
+    const std::lock_guard lock(queue_mutex_);
+    std::size_t end = queue_head_;
+    std::size_t bytes = 0;
+    while (end < queue_.size() && end - queue_head_ < options_.batch_max) {
+        const core::CommandBody& body = queue_[end].command.body;
+        bytes += bytes_of(body);
+        const bool first = end == queue_head_;
+        if (!first && (core::reads_ledger(body) || bytes > options_.batch_bytes_max)) break;
+        ++end;
+    }
+    if (queue_head_ == 0 && end == queue_.size()) return std::exchange(queue_, {});
+    const auto begin = queue_.begin() + static_cast<std::ptrdiff_t>(queue_head_);
+    const auto stop = queue_.begin() + static_cast<std::ptrdiff_t>(end);
+    std::vector<Submission> batch(std::make_move_iterator(begin), std::make_move_iterator(stop));
+    queue_head_ = end;
+    if (queue_head_ * 2 >= queue_.size()) {
+        queue_.erase(queue_.begin(), stop);
+        queue_head_ = 0;
+    }
+    return batch;
+}
+
+void Engine::apply_ticks(Instant now) {
+    for (auto& [org, state] : machine_.orgs()) {
+        const auto deadline = state->first_deadline();
+        if (deadline && deadline->at <= now) machine_.apply({now}, {.org = org, .key = {}, .body = core::Tick{}});
+    }
+}
+
+Answer Engine::apply(const Submission& submission, Instant now) {
+    if (submission.deadline < now) return fail(SubmitError::too_late);
+    core::Applied applied = machine_.apply({now}, submission.command);
+    if (applied.key_reused) return fail(SubmitError::key_reused);
+    return Answered{std::move(applied.reply), applied.repeated};
+}
+
+Result<void, store::CommitError> Engine::commit(Instant now) {
+    if (store_.failed()) return fail(store::CommitError{store::CommitError::Kind::rolled_back, "a row could not be read"});
+    store::WriteSet writes;
+    for (auto& [org, state] : machine_.orgs()) {
+        if (state->has_changes()) writes.orgs.push_back(writes_of(*state, now));
+    }
+    if (writes.orgs.empty()) return {};
+    if (auto committed = store_.commit(writes); !committed) return committed;
+    for (const store::OrgWrites& org : writes.orgs) machine_.org(org.org).committed();
+    return {};
+}
+
+bool Engine::recover(Instant now) {
+    stats_.reloads += 1;
+    return open(now).has_value();
+}
+
+Answer Engine::answer_by_key(const Submission& submission, bool known, bool recovered) {
+    if (recovered && !submission.command.key.value.empty()) {
+        if (auto found = machine_.find_answer(submission.command); found && !store_.failed()) {
+            if (found->key_reused) return fail(SubmitError::key_reused);
+            return Answered{std::move(found->reply), found->repeated};
+        }
+        if (!store_.failed()) return fail(SubmitError::not_committed);
+    }
+    return fail(known ? SubmitError::not_committed : SubmitError::outcome_unknown);
+}
+
+bool Engine::reload() {
+    ready_ = false;
+    const auto newest = store_.newest_key();
+    if (!newest) return false;
+    machine_.forget_everything(*newest);
+    const auto loaded = store_.load_live([this](core::OrgId org, store::LiveRow&& row) {
+        std::visit([&](auto& kind) { machine_.org(org).adopt(std::move(kind)); }, row);
+    });
+    ready_ = loaded.has_value() && !store_.failed();
+    return ready_;
+}
+
+}  // namespace interlock::engine
