@@ -26,49 +26,31 @@ void apply_limit(OrgState& state, Stamp stamp, LiveBudget& budget, bool makes_ro
     if (makes_room && window.settled < window.limit_units) window.exhausted = false;
 }
 
-// What a new budget finds in its window.
-struct Beginning {
-    WindowSpan span;
-    std::int64_t settled = 0;
-    std::vector<HoldId> holds;  // A hold of an earlier window will settle there, where this budget does not exist.
-    std::int64_t held = 0;
-};
-
 // A new budget meets a ledger that is older than itself. The sum is that of the store, so nothing may have been applied
-// before it in its batch (reads_ledger()). Empty when the window's counters cannot hold what is there.
-std::optional<Beginning> beginning_of(OrgState& state, Stamp stamp, const PutBudget& command) {
-    Beginning found{.span = window_at(command.window, *find_zone(command.zone), stamp.at), .holds = {}};
-    found.settled = state.source.sum(state.id, command.scope, found.span).of(command.metric);
-    for (const HoldId id : state.open_holds()) {
-        const Hold& hold = *state.hold(id);
-        const bool counts = hold.created_at >= found.span.start && hold.created_at < found.span.end;
-        if (!counts || hold.bound.of(command.metric) == 0 || !covers(command.scope, hold.who)) continue;
-        const auto held = checked_sum(found.held, hold.bound.of(command.metric));
-        if (!held) return std::nullopt;
-        found.holds.push_back(id);
-        found.held = *held;
-    }
-    // A sum that did not fit is the greatest number there is.
-    const bool fits = found.settled < INT64_MAX && checked_sum(found.settled, found.held);
-    return fits ? std::optional(std::move(found)) : std::nullopt;
-}
-
-void start_from_ledger(OrgState& state, Stamp stamp, LiveBudget& budget, const Beginning& beginning) {
+// before it in its batch (reads_ledger()).
+void start_from_ledger(OrgState& state, Stamp stamp, LiveBudget& budget) {
+    const WindowSpan span = budget.window_at(stamp.at);
     const Metric metric = budget.row.metric;
-    const Window window{.budget = budget.row.name,
-                        .start_at = beginning.span.start,
-                        .end_at = beginning.span.end,
-                        .limit_units = budget.row.limit_units,
-                        .hard = budget.row.hard,
-                        .settled = beginning.settled,
-                        .held = beginning.held,
-                        .grace = 0,
-                        .warned = 0,
-                        .exhausted = false};
-    for (const HoldId id : beginning.holds) {
-        Hold hold = *state.hold(id);
-        const std::int64_t amount = hold.bound.of(metric);
-        hold.parts.push_back({budget.row.name, window.start_at, amount, std::min(amount, hold.drawn.of(metric))});
+    Window window{.budget = budget.row.name,
+                  .start_at = span.start,
+                  .end_at = span.end,
+                  .limit_units = budget.row.limit_units,
+                  .hard = budget.row.hard,
+                  .settled = state.source.sum(state.id, budget.row.scope, span).of(metric),
+                  .held = 0,
+                  .grace = 0,
+                  .warned = 0,
+                  .exhausted = false};
+    if (state.source.failed()) throw SourceFailed{};
+    for (const HoldId id : state.open_holds()) {
+        const Hold& open = *state.hold(id);
+        const std::int64_t amount = open.bound.of(metric);
+        // A hold of an earlier window will settle there, where this budget does not exist.
+        const bool counts = open.created_at >= span.start && open.created_at < span.end;
+        if (!counts || amount == 0 || !covers(budget.row.scope, open.who)) continue;
+        Hold hold = open;
+        hold.parts.push_back({budget.row.name, span.start, amount, std::min(amount, hold.drawn.of(metric))});
+        window.held += amount;
         state.put_hold(std::move(hold));
     }
     if (state.windows.find(key_of(window)) != nullptr) {
@@ -152,15 +134,6 @@ void exhaust(OrgState& state, Stamp stamp, const Touch& touch, const Attribution
 BudgetReply put_budget(OrgState& state, Stamp stamp, const PutBudget& command) {
     if (auto complaint = check(command)) return {.status = BudgetStatus::invalid_request, .detail = *complaint};
     const Budget* found = state.budget(command.name);
-    const bool is_new = found == nullptr || found->deleted;
-    std::optional<Beginning> beginning;
-    if (is_new) {
-        beginning = beginning_of(state, stamp, command);
-        if (!beginning) {
-            return {.status = BudgetStatus::invalid_request,
-                    .detail = "what is spent and held in this window already is more than a counter can hold"};
-        }
-    }
     if (found != nullptr && !same_shape(*found, command)) {
         return {.status = BudgetStatus::shape_is_fixed,
                 .detail = fmt::format("budget '{}' exists with another scope, metric, window or timezone; these cannot "
@@ -174,6 +147,7 @@ BudgetReply put_budget(OrgState& state, Stamp stamp, const PutBudget& command) {
 
     // From here on the budget must be put.
     Budget budget = found != nullptr ? *found : Budget{};
+    const bool is_new = found == nullptr || found->deleted;
     if (found == nullptr) {
         budget.name = command.name;
         budget.scope = command.scope;
@@ -197,7 +171,7 @@ BudgetReply put_budget(OrgState& state, Stamp stamp, const PutBudget& command) {
     }
     LiveBudget& live = *state.live_budget(command.name);
     if (is_new) {
-        start_from_ledger(state, stamp, live, *beginning);
+        start_from_ledger(state, stamp, live);
     } else if (changes) {
         apply_limit(state, stamp, live, makes_room);
     }
@@ -268,11 +242,12 @@ std::vector<Touch> touches_of(OrgState& state, const Attribution& who, const Amo
         Touch touch{.budget = budget, .span = budget->window_at(counted_at), .amount = amounts.of(budget->row.metric)};
         // What counts in a window from before the budget's time is not its business.
         if (touch.span.end <= budget->row.created_at) continue;
-        if (const Window* window = state.windows.find({budget->row.name, touch.span.start})) {
-            touch.limit = window->limit_units;
-            touch.hard = window->hard;
-            touch.settled = window->settled;
-            touch.held = window->held;
+        touch.window = state.windows.look_up({budget->row.name, touch.span.start});
+        if (touch.window) {
+            touch.limit = touch.window->limit_units;
+            touch.hard = touch.window->hard;
+            touch.settled = touch.window->settled;
+            touch.held = touch.window->held;
         } else {
             touch.limit = budget->row.limit_units;
             touch.hard = budget->row.hard;
@@ -305,6 +280,7 @@ void after_denial(OrgState& state, Stamp stamp, const Denial& denial, const Attr
 }
 
 Window& window_of(OrgState& state, const Touch& touch) {
+    if (touch.window) return state.windows.edit(touch.window);
     const KeyOf<Window> key{touch.budget->row.name, touch.span.start};
     if (state.windows.find(key) != nullptr) return state.windows.edit(key);
     return state.windows.insert({.budget = touch.budget->row.name,
@@ -326,10 +302,9 @@ void after_spending(OrgState& state, Stamp stamp, const Touch& touch, const Attr
             state.feed.add(BudgetWarned{budget.name, touch.span.start, percent, window.settled, touch.limit});
         }
     }
-    const Window& window = *state.windows.find({budget.name, touch.span.start});
     // The last run that a budget of runs admits has done nothing wrong; the next one is refused.
     if (budget.metric == Metric::runs) return;
-    if (window.settled >= touch.limit) exhaust(state, stamp, touch, who);
+    if (window_of(state, touch).settled >= touch.limit) exhaust(state, stamp, touch, who);
 }
 
 void freeze(OrgState& state, const std::string& name, const std::string& reason) {

@@ -31,7 +31,8 @@ struct Touch {
     WindowSpan span;
     std::int64_t amount = 0;  // In the budget's metric.
     std::int64_t relief = 0;  // Of the amount, what was held for it before it came.
-    std::int64_t limit = 0;   // The window as it stands.
+    Table<Window>::Ref window = {};  // Empty: it has no row yet.
+    std::int64_t limit = 0;     // The window as it stands.
     std::int64_t settled = 0;
     std::int64_t held = 0;
     bool hard = true;

@@ -64,8 +64,9 @@ class RunsTest : public CoreTest {
     // Speaks for a run that was admitted from the line.
     Owned owner_of(RunId run) { return {run, get<Run>(run).fence}; }
     std::size_t claims_of(RunId run) {
+        const OrgRows all = rows();
         std::size_t count = 0;
-        for (const auto& [key, claim] : rows().of<Claim>()) count += claim.run == run ? 1 : 0;
+        for (const auto& [key, claim] : all.of<Claim>()) count += claim.run == run ? 1 : 0;
         return count;
     }
 
@@ -88,6 +89,24 @@ class RunsTest : public CoreTest {
         FinalCharge charge;
         charge.cost = cost;
         return charge;
+    }
+
+    // For limits that take very many rows: a store that has `count` of them, each like this one but for what `change`
+    // does to it. Afterwards commands are applied without the fixture's look at all rows, which would take hours.
+    template <class Row, class Change>
+    void fill(std::size_t count, const Row& like, Change change) {
+        commit();
+        for (std::size_t i = 0; i < count; ++i) {
+            Row row = like;
+            change(row, i);
+            auto key = key_of(row);
+            source.orgs[org].template of<Row>().insert_or_assign(std::move(key), std::move(row));
+        }
+        reload();
+    }
+    template <class Body>
+    ReplyTo<Body> unwatched(const Body& body) {
+        return std::get<ReplyTo<Body>>(machine.apply({now}, command_of({}, body)).reply);
     }
 
     // A hard budget for everything in the org.

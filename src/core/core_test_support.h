@@ -48,11 +48,15 @@ struct OrgRows {
     boost::mp11::mp_transform<Map, AllRows> maps;
 
     template <class Row>
-    Map<Row>& of() {
+    Map<Row>& of() & {
         return std::get<Map<Row>>(maps);
     }
     template <class Row>
-    const Map<Row>& of() const {
+    Map<Row> of() && {  // By value: a loop over rows().of<…>() would outlive what rows() gave.
+        return std::get<Map<Row>>(std::move(maps));
+    }
+    template <class Row>
+    const Map<Row>& of() const& {
         return std::get<Map<Row>>(maps);
     }
     template <class Row>
@@ -135,6 +139,7 @@ inline Amounts sum_of(const OrgRows& rows, const Scope& scope, Instant start, In
 class MapSource final : public RowSource {
  public:
     bool load(OrgId org, ColdRow& row) override {
+        if (fails) return false;
         return std::visit(
             [&]<class Row>(Row& asked) {
                 const auto found = orgs[org].find<Row>(key_of(asked));
@@ -144,10 +149,12 @@ class MapSource final : public RowSource {
             row);
     }
     Amounts sum(OrgId org, const Scope& scope, WindowSpan span) override {
-        return sum_of(orgs[org], scope, span.start, span.end);
+        return fails ? Amounts{} : sum_of(orgs[org], scope, span.start, span.end);
     }
+    bool failed() const override { return fails; }
 
     std::map<OrgId, OrgRows> orgs;
+    bool fails = false;  // From now on no question can be answered.
 };
 
 // ---- the naive check ----------------------------------------------------------------------------------------------

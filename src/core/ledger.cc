@@ -83,6 +83,11 @@ void add(Amounts& to, const Amounts& amounts) {
     to.calls += amounts.calls;
 }
 
+// Whether the counters can take it, given what the run's own hold has set aside for it.
+bool fits(const OrgState& state, const Amounts& amounts, const Hold* own) {
+    return state.fits(amounts, own != nullptr ? min_of(own->bound, amounts) : Amounts{});
+}
+
 // Takes from the run's own hold what the touches' relief says, and the same from its bound.
 Amounts draw(OrgState& state, HoldId own_id, const Amounts& amounts, const std::vector<Touch>& touches) {
     Hold own = *state.hold(own_id);
@@ -99,7 +104,7 @@ Amounts draw(OrgState& state, HoldId own_id, const Amounts& amounts, const std::
 
 // Writes the event and moves every counter. All checks are behind us. `run` is given by those who hold the run's row in
 // their hands; everybody else's run is edited in place.
-Seq record(OrgState& state, Stamp stamp, const Spending& spending, std::vector<Touch>& touches, Run* run) {
+Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>& touches, Run* run) {
     const Amounts bound = spending.hold != nullptr ? spending.hold->bound : Amounts{};
 
     // Windows first: what they were decides what is overage.
@@ -131,38 +136,29 @@ Seq record(OrgState& state, Stamp stamp, const Spending& spending, std::vector<T
     event.fingerprint = spending.fingerprint;
     event.at = stamp.at;
     event.counted_at = spending.counted_at;
-    event.who = spending.who;
+    event.who = std::move(spending.who);
     event.cost = spending.amounts.usd;
     event.usage = spending.usage;
     event.calls = spending.amounts.calls;
-    event.price = spending.price;
+    event.price = std::move(spending.price);
     if (spending.hold != nullptr) event.hold = spending.hold->id;
     event.overage = overage;
     event.over_limit = over_limit;
     event.estimated = spending.estimated;
     event.unpriced = spending.unpriced;
-    event.seq = state.feed.add(Charged{.key = event.key,
-                                       .agent = event.who.agent,
-                                       .provider = event.who.provider,
-                                       .model = event.who.model,
-                                       .run = event.who.run,
-                                       .session = event.who.session,
-                                       .hold = event.hold,
-                                       .cost = event.cost,
-                                       .tokens = spending.amounts.tokens,
-                                       .overage = overage,
-                                       .estimated = event.estimated});
+    event.seq = state.feed.add_charged(event, spending.amounts.tokens);
     const Seq seq = event.seq;
+    const Attribution& who = event.who;  // Nothing below adds an event.
 
     state.count_spent(spending.amounts);
-    AgentTotals& totals = state.agent_totals.edit(spending.who.agent);
+    AgentTotals& totals = state.agent_totals.edit(who.agent);
     totals.settled += spending.amounts.usd;
     totals.tokens += spending.amounts.tokens;
     totals.events += 1;
     totals.last_event_at = std::max(totals.last_event_at, stamp.at);
 
-    const KeyOf<Rollup> day{utc_day(spending.counted_at), spending.who.agent, spending.who.provider, spending.who.model};
-    Rollup& rollup = state.rollups.find(day) != nullptr ? state.rollups.edit(day) : state.rollups.insert(with_key<Rollup>(day));
+    const KeyOf<Rollup> day{utc_day(spending.counted_at), who.agent, who.provider, who.model};
+    Rollup& rollup = state.rollups.edit_or_insert(day);
     rollup.cost += spending.amounts.usd;
     rollup.events += 1;
     rollup.calls += spending.amounts.calls;
@@ -173,20 +169,20 @@ Seq record(OrgState& state, Stamp stamp, const Spending& spending, std::vector<T
     rollup.usage.cache_write_1h_tokens += spending.usage.cache_write_1h_tokens;
     rollup.usage.reasoning_tokens += spending.usage.reasoning_tokens;
 
-    if (!spending.who.session.value.empty() && state.sessions.find(spending.who.session) != nullptr) {
-        Session& session = state.sessions.edit(spending.who.session);
+    if (!who.session.value.empty() && state.sessions.find(who.session) != nullptr) {
+        Session& session = state.sessions.edit(who.session);
         session.settled += spending.amounts.usd;
         session.events += 1;
     }
-    if (!spending.who.run.value.empty() && (run != nullptr || state.run(spending.who.run) != nullptr)) {
-        Run& row = run != nullptr ? *run : state.edit_run_totals(spending.who.run);
+    if (!who.run.value.empty() && (run != nullptr || state.run(who.run) != nullptr)) {
+        Run& row = run != nullptr ? *run : state.edit_run_totals(who.run);
         row.settled += spending.amounts.usd;
         row.tokens += spending.amounts.tokens;
         row.events += 1;
         if (spending.estimated) row.unknown += spending.amounts.usd;
     }
 
-    for (const Touch& touch : touches) after_spending(state, stamp, touch, spending.who);
+    for (const Touch& touch : touches) after_spending(state, stamp, touch, who);
     for (const std::string& budget : hurt) {
         freeze(state, budget,
                fmt::format("event {} cost {} more than was reserved or left", seq.value, to_text(Money::nanos(overage))));
@@ -238,7 +234,7 @@ Seq settle(OrgState& state, Stamp stamp, Spending spending, HoldId id, Run* run)
     close_hold(state, stamp, id, HoldState::settled, spending.amounts);
     auto touches = touches_of(state, spending.who, spending.amounts, spending.counted_at);
     set_relief(touches, hold);
-    return record(state, stamp, spending, touches, run);
+    return record(state, stamp, std::move(spending), touches, run);
 }
 
 // An id made of what it is for. Clients choose ids as well, and one may have chosen this: then the next.
@@ -260,7 +256,6 @@ void charge_at_bound(OrgState& state, Stamp stamp, HoldId id, Run* run) {
     const Hold& hold = *state.hold(id);
     Spending spending;
     spending.key = derived_key(state, "hold_at_bound", id.value);
-    // Where the counters' range ends, the estimate ends too: nobody is there to be told that it does not fit.
     spending.amounts = hold.bound;
     // The kind of token is not known. Input is what every model has.
     spending.usage.input_tokens = spending.amounts.tokens;
@@ -341,9 +336,9 @@ ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandK
     spending.usage = command.usage;
     spending.price = command.price;
     spending.unpriced = command.unpriced;
-    if (!state.fits(spending.amounts)) return refuse(ChargeStatus::amount_too_large, too_large);
-    auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
     const Hold* own = own_hold(state, spending.who.run);
+    if (!fits(state, spending.amounts, own)) return refuse(ChargeStatus::amount_too_large, too_large);
+    auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
     if (own != nullptr) set_relief(touches, *own);
     if (const auto denial = deny(state, touches); denial && !command.incurred) {
         return denied<ChargeReply, ChargeStatus>(state, stamp, *denial, spending.who);
@@ -351,7 +346,7 @@ ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandK
 
     // From here on the charge must succeed.
     if (own != nullptr) draw(state, own->id, spending.amounts, touches);
-    const Seq seq = record(state, stamp, spending, touches, nullptr);
+    const Seq seq = record(state, stamp, std::move(spending), touches, nullptr);
     return {.status = ChargeStatus::charged,
             .seq = seq,
             .cost = command.cost,
@@ -394,9 +389,9 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
     if (state.open_hold_count() >= limits::open_holds_per_org_max) {
         return refuse(ReserveStatus::too_many, fmt::format("an org has at most {} open holds", limits::open_holds_per_org_max));
     }
-    if (!state.fits(command.bound)) return refuse(ReserveStatus::amount_too_large, too_large);
-    auto touches = touches_of(state, who, command.bound, stamp.at);
     const Hold* own = own_hold(state, who.run);
+    if (!fits(state, command.bound, own)) return refuse(ReserveStatus::amount_too_large, too_large);
+    auto touches = touches_of(state, who, command.bound, stamp.at);
     if (own != nullptr) set_relief(touches, *own);
     if (const auto denial = deny(state, touches)) {
         return denied<ReserveReply, ReserveStatus>(state, stamp, *denial, who);
@@ -548,12 +543,12 @@ std::optional<Seq> charge_final(OrgState& state, Stamp stamp, Run& run, const Fi
     spending.amounts = {command.cost.nanos(), tokens_of(command.usage).value_or(0), command.calls, 0};
     spending.usage = command.usage;
     spending.price = command.price;
-    auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
     const Hold* own = own_hold(state, run.id);
+    if (!fits(state, spending.amounts, own)) return std::nullopt;
+    auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
     if (own != nullptr) set_relief(touches, *own);
-    if (!state.fits(spending.amounts)) return std::nullopt;
     if (own != nullptr) draw(state, own->id, spending.amounts, touches);
-    return record(state, stamp, spending, touches, &run);
+    return record(state, stamp, std::move(spending), touches, &run);
 }
 
 RunCheck check_run(OrgState& state, RunId id, Fence fence) {

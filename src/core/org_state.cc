@@ -30,6 +30,8 @@ bool covers(const Scope& scope, const Attribution& who) {
 
 namespace {
 
+const std::string& name_of(const LiveBudget* budget) { return budget->row.name; }
+
 template <class Map, class Key>
 void count_one(Map& map, const Key& key, bool add) {
     if (add) {
@@ -130,7 +132,7 @@ void OrgState::put_budget(Budget budget) {
         return;
     }
     if (before != nullptr && !before->deleted) {
-        std::erase(budget_bucket(before->scope), name);
+        std::erase(budget_bucket(before->scope), live_budget(name));
         live_budgets_.erase(name);
     }
     put_row(budgets_, std::move(budget));
@@ -140,14 +142,14 @@ void OrgState::put_budget(Budget budget) {
 void OrgState::index_budget(const std::string& name) {
     const Budget& budget = *budgets_.find(name);
     if (budget.deleted) return;
-    Bucket& bucket = budget_bucket(budget.scope);
-    bucket.insert(std::ranges::lower_bound(bucket, name), name);
     // The zone was checked when the budget was made. If the zone database has lost it since, UTC is the least surprise.
     const Zone zone = find_zone(budget.zone).value_or(utc());
-    live_budgets_.emplace(name, LiveBudget{budget, zone, {far_past, far_past}});
+    LiveBudget& live = live_budgets_.emplace(name, LiveBudget{budget, zone, {far_past, far_past}}).first->second;
+    Bucket& bucket = budget_bucket(budget.scope);
+    bucket.insert(std::ranges::lower_bound(bucket, name, {}, name_of), &live);
 }
 
-std::vector<std::string>& OrgState::budget_bucket(const Scope& scope) {
+std::vector<LiveBudget*>& OrgState::budget_bucket(const Scope& scope) {
     if (!scope.run.value.empty()) return by_run_[scope.run.value];
     if (!scope.session.value.empty()) return by_session_[scope.session.value];
     if (!scope.api_key.empty()) return by_api_key_[scope.api_key];
@@ -162,9 +164,8 @@ std::vector<std::string>& OrgState::budget_bucket(const Scope& scope) {
 std::vector<LiveBudget*> OrgState::budgets_covering(const Attribution& who) {
     std::vector<LiveBudget*> found;
     const auto add_bucket = [&](const Bucket& bucket) {
-        for (const std::string& name : bucket) {
-            LiveBudget& budget = live_budgets_.find(name)->second;
-            if (covers(budget.row.scope, who)) found.push_back(&budget);
+        for (LiveBudget* budget : bucket) {
+            if (covers(budget->row.scope, who)) found.push_back(budget);
         }
     };
     const auto add = [&](const auto& buckets, const auto& key) {
@@ -182,7 +183,7 @@ std::vector<LiveBudget*> OrgState::budgets_covering(const Attribution& who) {
     if (!by_tag_.empty()) {
         for (const auto& [name, value] : who.tags) add(by_tag_, tag_key(name, value));
     }
-    std::ranges::sort(found, {}, [](const LiveBudget* budget) -> const std::string& { return budget->row.name; });
+    std::ranges::sort(found, {}, name_of);
     return found;
 }
 

@@ -177,7 +177,7 @@ class OrgState {
     void index(const Hold& hold, bool add);
     void index(const Schedule& schedule, bool add);
     void index_budget(const std::string& name);
-    std::vector<std::string>& budget_bucket(const Scope& scope);
+    std::vector<LiveBudget*>& budget_bucket(const Scope& scope);
 
     Table<Agent> agents_;
     Table<Budget> budgets_;
@@ -188,7 +188,7 @@ class OrgState {
 
     std::unordered_map<std::string, LiveBudget> live_budgets_;
     // A budget stands in one bucket: under the first member that its scope states.
-    using Bucket = std::vector<std::string>;
+    using Bucket = std::vector<LiveBudget*>;  // By name.
     Bucket of_org_;
     std::unordered_map<std::string, Bucket> by_agent_, by_workflow_, by_provider_, by_model_, by_api_key_, by_tag_;
     std::unordered_map<Id, Bucket> by_run_, by_session_;

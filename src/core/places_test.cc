@@ -50,14 +50,14 @@ TEST(Places, neighbours_do_not_collide_however_alike_their_names_are) {
 }
 
 TEST(Places, one_directory_under_two_paths_is_one_place) {
-    const Place real = seen_as("/home/ada/repo", {"8:7", "8:3", "8:2"});
+    const Place real = seen_as("/repos/ada", {"8:7", "8:3", "8:2"});
     const Place mounted = seen_as("/mnt/work", {"8:7", "8:4", "8:2"});
 
     EXPECT_TRUE(mutual(real, mounted));
 }
 
 TEST(Places, a_directory_inside_another_ones_alias_is_inside_the_other) {
-    const Place repo = seen_as("/home/ada/repo", {"8:7", "8:3", "8:2"});
+    const Place repo = seen_as("/repos/ada", {"8:7", "8:3", "8:2"});
     const Place inside_alias = seen_as("/mnt/work/src", {"8:9", "8:7", "8:4", "8:2"});
     const Place beside_alias = seen_as("/mnt/other", {"8:6", "8:4", "8:2"});
 

@@ -16,11 +16,12 @@ namespace interlock::core {
 
 class RecentKeys {
  public:
-    static constexpr std::size_t generation_max = 1u << 18;
+    static constexpr std::size_t generation_max = 1u << 16;
 
     enum class Seen { no, maybe, yes };
 
     Seen seen(OrgId org, CommandKey key) const {
+        if (is_time_ordered(key.value) && key.value > newest_) return Seen::no;
         const Id id = mixed(org, key);
         if (young_.contains(id) || old_.contains(id)) return Seen::yes;
         return is_time_ordered(key.value) && key.value > forgotten_ ? Seen::no : Seen::maybe;
@@ -35,13 +36,16 @@ class RecentKeys {
             young_newest_ = {};
         }
         young_.insert(mixed(org, key));
-        if (is_time_ordered(key.value)) young_newest_ = std::max(young_newest_, key.value);
+        if (!is_time_ordered(key.value)) return;
+        young_newest_ = std::max(young_newest_, key.value);
+        newest_ = std::max(newest_, key.value);
     }
 
     // Nothing is remembered any more. `newest` is the greatest time-ordered key in the store.
     void forget_all(Id newest) {
         *this = RecentKeys();
         forgotten_ = newest;
+        newest_ = newest;
     }
 
  private:
@@ -58,6 +62,7 @@ class RecentKeys {
     Id young_newest_;
     Id old_newest_;
     Id forgotten_;
+    Id newest_;  // Of all that were ever used: what is newer still is new.
 };
 
 }  // namespace interlock::core

@@ -14,7 +14,8 @@ namespace {
 
 std::optional<Role> role_from(const std::string& text) {
     Role role{};
-    return boost::describe::enum_from_string(text.c_str(), role) ? std::optional(role) : std::nullopt;
+    const bool ends_here = text.find('\0') == std::string::npos;  // "user" and a NUL is not "user".
+    return ends_here && boost::describe::enum_from_string(text.c_str(), role) ? std::optional(role) : std::nullopt;
 }
 
 Complaint check(const Append& command) {

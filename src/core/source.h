@@ -1,7 +1,9 @@
 // Where the core gets a row that it does not have in memory: a question by key, answered from the last committed state.
 //
-// A source that cannot answer (a disk that fails) says "no such row" and remembers that it failed; whoever drives the
-// core asks it afterwards and throws the outcome away. So no rule ever has to think about a disk.
+// A source that cannot answer (a disk that fails) says "no such row" and that it has failed. The tables then leave by
+// SourceFailed, straight through the rule that asked, to whoever drives the core: half a command may have been applied by
+// then, so all that memory believes is thrown away. It is the one exception that crosses a folder, because the
+// alternative is a rule about disks in every rule about money.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +15,8 @@ namespace interlock::core {
 
 using ColdRow = std::variant<Window, Session, Message, Run, Hold, CostEvent, Rollup, Answer>;
 
+struct SourceFailed {};
+
 class RowSource {
  public:
     virtual ~RowSource() = default;
@@ -22,6 +26,9 @@ class RowSource {
 
     // What the committed ledger holds for a scope in a span of time, by counted_at (runs: by admitted_at).
     virtual Amounts sum(OrgId org, const Scope& scope, WindowSpan span) = 0;
+
+    // Since it was opened, a question could not be answered.
+    virtual bool failed() const { return false; }
 };
 
 }  // namespace interlock::core

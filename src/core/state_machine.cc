@@ -8,6 +8,7 @@
 #include "base/ensure.h"
 #include "core/agents.h"
 #include "core/budgets.h"
+#include "core/check.h"
 #include "core/ledger.h"
 #include "core/limits.h"
 #include "core/runs.h"
@@ -159,7 +160,8 @@ Applied StateMachine::apply(Stamp stamp, const Command& command) {
     const bool makes_org = std::holds_alternative<CreateOrg>(command.body);
     if (found == orgs_.end() || !found->second->org) {
         if (!makes_org) return {.reply = NoSuchOrg{}};
-        if (found == orgs_.end() && orgs_.size() >= limits::orgs_max) {
+        const bool full = found == orgs_.end() && orgs_.size() >= limits::orgs_max;
+        if (full && !check_name("name", std::get<CreateOrg>(command.body).name)) {
             return {.reply = OrgReply{OrgStatus::too_many, fmt::format("there are at most {} orgs", limits::orgs_max)}};
         }
     }

@@ -16,11 +16,37 @@
 
 namespace interlock::core {
 
+// Throws SourceFailed where the source cannot say whether there is such a row.
+inline bool load_from(RowSource& source, OrgId org, ColdRow& row) {
+    if (source.load(org, row)) return true;
+    if (source.failed()) throw SourceFailed{};
+    return false;
+}
+
 template <class Row>
 class Table {
+    struct Entry {
+        Row row{};
+        bool there = false;
+        bool dirty = false;
+    };
+    using Entries = std::unordered_map<KeyOf<Row>, Entry, KeyHash>;
+    using Node = typename Entries::value_type;  // Stays where it is until it is erased.
+
  public:
     using RowType = Row;
     using Key = KeyOf<Row>;
+
+    // A row that was looked up once, to be read now and perhaps changed later. Good as long as a pointer from find().
+    class Ref {
+     public:
+        explicit operator bool() const { return node_ != nullptr; }
+        const Row* operator->() const { return &node_->second.row; }
+
+     private:
+        friend class Table;
+        Node* node_ = nullptr;
+    };
 
     Table(OrgId org, RowSource& source) : org_(org), source_(&source) {}
 
@@ -35,6 +61,18 @@ class Table {
         Node* node = find_node(key);
         ensure(node != nullptr, "only rows that are there are edited");
         return touch(*node);
+    }
+
+    Ref look_up(const Key& key) {
+        Ref ref;
+        ref.node_ = find_node(key);
+        return ref;
+    }
+    Row& edit(Ref ref) { return touch(*ref.node_); }
+
+    Row& edit_or_insert(const Key& key) {
+        if (Node* node = find_node(key)) return touch(*node);
+        return insert(with_key<Row>(key));
     }
 
     Row& insert(Row row) {
@@ -78,21 +116,13 @@ class Table {
     std::size_t size() const { return entries_.size(); }
 
  private:
-    struct Entry {
-        Row row{};
-        bool there = false;
-        bool dirty = false;
-    };
-    using Entries = std::unordered_map<Key, Entry, KeyHash>;
-    using Node = typename Entries::value_type;  // Stays where it is until it is erased.
-
     Node* find_node(const Key& key) {
         if (const auto found = entries_.find(key); found != entries_.end()) {
             return found->second.there ? &*found : nullptr;
         }
         if constexpr (Row::life == Life::cached) {
             ColdRow row = with_key<Row>(key);
-            if (!source_->load(org_, row)) return nullptr;
+            if (!load_from(*source_, org_, row)) return nullptr;
             return &*entries_.emplace(key, Entry{std::get<Row>(std::move(row)), true, false}).first;
         }
         return nullptr;
@@ -128,7 +158,7 @@ class Journal {
             if (key_of(row) == key) return row;
         }
         ColdRow row = with_key<Row>(key);
-        if (!source_->load(org_, row)) return std::nullopt;
+        if (!load_from(*source_, org_, row)) return std::nullopt;
         return std::get<Row>(std::move(row));
     }
 

@@ -34,14 +34,25 @@ Engine::Engine(store::Store& store, Options options) : store_(store), options_(o
     ensure(options_.queue_max > 0 && options_.batch_max > 0, "an engine has room for a command");
 }
 
-Result<void, store::OpenError> Engine::open(Instant now) {
-    if (auto opened = store_.open(); !opened) return fail(opened.error());
-    if (!reload()) {
+Result<void, store::OpenError> Engine::open(Instant now) try {
+    ready_ = false;
+    if (auto opened = store_.open(); !opened) return opened;
+    const auto unreadable = [] {
         return fail(store::OpenError{store::OpenError::Kind::unavailable, "the store opened, but its rows cannot be read"});
-    }
+    };
+    const auto newest = store_.newest_key();
+    if (!newest) return unreadable();
+    machine_.forget_everything(*newest);
+    const auto loaded = store_.load_live([this](core::OrgId org, store::LiveRow&& row) {
+        std::visit([&](auto& kind) { machine_.org(org).adopt(std::move(kind)); }, row);
+    });
+    if (!loaded) return unreadable();
     last_now_ = std::max(last_now_, now);
     for (auto& [org, state] : machine_.orgs()) machine_.apply({last_now_}, {.org = org, .key = {}, .body = core::Reopened{}});
+    ready_ = true;
     return {};
+} catch (const core::SourceFailed&) {
+    return fail(store::OpenError{store::OpenError::Kind::unavailable, "the store opened, but a row cannot be read"});
 }
 
 void Engine::submit(Submission submission) {
@@ -71,23 +82,16 @@ std::size_t Engine::step(Instant now) {
     now = last_now_ = std::max(last_now_, now);
 
     // 1. Take. The queue is locked for the length of a move, never across a write.
-    std::vector<Submission> batch = take_batch();
+    std::vector<Submission>& batch = take_batch();
     if (!ready_ && !recover(now)) {
         for (Submission& submission : batch) submission.on_answer(fail(SubmitError::unavailable));
         return batch.size();
     }
 
-    // 2. Apply. Here, and nowhere else, order and time enter the core. A command that sums the ledger is the first of its
-    // batch, and what time alone has done is written before it.
-    apply_ticks(now);
-    Result<void, store::CommitError> committed;
-    if (!batch.empty() && core::reads_ledger(batch.front().command.body)) committed = commit(now);
+    // 2. Apply. Here, and nowhere else, order and time enter the core. 3. Write. One transaction for the whole batch; this is
+    // where the time goes.
     std::vector<Answer> answers;
-    answers.reserve(batch.size());
-    for (const Submission& submission : batch) answers.push_back(apply(submission, now));
-
-    // 3. Write. One transaction for the whole batch. This is where the time goes.
-    if (committed) committed = commit(now);
+    const auto committed = apply_and_commit(batch, now, answers);
 
     // 4. Answer. Nobody hears of anything before it is durable.
     stats_.batches += 1;
@@ -117,7 +121,8 @@ bool Engine::has_work(Instant now) const {
 
 std::optional<Instant> Engine::next_deadline() const { return ready_ ? machine_.next_deadline() : std::nullopt; }
 
-std::vector<Submission> Engine::take_batch() {
+std::vector<Submission>& Engine::take_batch() {
+    batch_.clear();
     const std::lock_guard lock(queue_mutex_);
     std::size_t end = queue_head_;
     std::size_t bytes = 0;
@@ -128,16 +133,33 @@ std::vector<Submission> Engine::take_batch() {
         if (!first && (core::reads_ledger(body) || bytes > options_.batch_bytes_max)) break;
         ++end;
     }
-    if (queue_head_ == 0 && end == queue_.size()) return std::exchange(queue_, {});
+    if (queue_head_ == 0 && end == queue_.size()) {
+        queue_.swap(batch_);  // Both keep the room they once needed.
+        return batch_;
+    }
     const auto begin = queue_.begin() + static_cast<std::ptrdiff_t>(queue_head_);
     const auto stop = queue_.begin() + static_cast<std::ptrdiff_t>(end);
-    std::vector<Submission> batch(std::make_move_iterator(begin), std::make_move_iterator(stop));
+    batch_.assign(std::make_move_iterator(begin), std::make_move_iterator(stop));
     queue_head_ = end;
     if (queue_head_ * 2 >= queue_.size()) {
         queue_.erase(queue_.begin(), stop);
         queue_head_ = 0;
     }
-    return batch;
+    return batch_;
+}
+
+Result<void, store::CommitError> Engine::apply_and_commit(const std::vector<Submission>& batch, Instant now,
+                                                          std::vector<Answer>& answers) try {
+    apply_ticks(now);
+    // A command that sums the ledger is the first of its batch, and what time alone has done is written before it.
+    if (!batch.empty() && core::reads_ledger(batch.front().command.body)) {
+        if (auto committed = commit(now); !committed) return committed;
+    }
+    answers.reserve(batch.size());
+    for (const Submission& submission : batch) answers.push_back(apply(submission, now));
+    return commit(now);
+} catch (const core::SourceFailed&) {
+    return fail(store::CommitError{store::CommitError::Kind::rolled_back, "a row could not be read"});
 }
 
 void Engine::apply_ticks(Instant now) {
@@ -155,7 +177,6 @@ Answer Engine::apply(const Submission& submission, Instant now) {
 }
 
 Result<void, store::CommitError> Engine::commit(Instant now) {
-    if (store_.failed()) return fail(store::CommitError{store::CommitError::Kind::rolled_back, "a row could not be read"});
     store::WriteSet writes;
     for (auto& [org, state] : machine_.orgs()) {
         if (state->has_changes()) writes.orgs.push_back(writes_of(*state, now));
@@ -171,27 +192,17 @@ bool Engine::recover(Instant now) {
     return open(now).has_value();
 }
 
-Answer Engine::answer_by_key(const Submission& submission, bool known, bool recovered) {
-    if (recovered && !submission.command.key.value.empty()) {
-        if (auto found = machine_.find_answer(submission.command); found && !store_.failed()) {
-            if (found->key_reused) return fail(SubmitError::key_reused);
-            return Answered{std::move(found->reply), found->repeated};
-        }
-        if (!store_.failed()) return fail(SubmitError::not_committed);
-    }
-    return fail(known ? SubmitError::not_committed : SubmitError::outcome_unknown);
-}
-
-bool Engine::reload() {
+Answer Engine::answer_by_key(const Submission& submission, bool known, bool recovered) try {
+    const auto otherwise = known ? SubmitError::not_committed : SubmitError::outcome_unknown;
+    if (!recovered || submission.command.key.value.empty()) return fail(otherwise);
+    auto found = machine_.find_answer(submission.command);
+    if (!found) return fail(SubmitError::not_committed);
+    if (found->key_reused) return fail(SubmitError::key_reused);
+    return Answered{std::move(found->reply), found->repeated};
+} catch (const core::SourceFailed&) {
+    // It will be opened again by the next step; whoever asks again then gets the answer.
     ready_ = false;
-    const auto newest = store_.newest_key();
-    if (!newest) return false;
-    machine_.forget_everything(*newest);
-    const auto loaded = store_.load_live([this](core::OrgId org, store::LiveRow&& row) {
-        std::visit([&](auto& kind) { machine_.org(org).adopt(std::move(kind)); }, row);
-    });
-    ready_ = loaded.has_value() && !store_.failed();
-    return ready_;
+    return fail(known ? SubmitError::not_committed : SubmitError::outcome_unknown);
 }
 
 }  // namespace interlock::engine

@@ -90,12 +90,13 @@ class Engine {
     const EngineStats& stats() const { return stats_; }
 
  private:
-    std::vector<Submission> take_batch();
+    std::vector<Submission>& take_batch();
+    Result<void, store::CommitError> apply_and_commit(const std::vector<Submission>& batch, Instant now,
+                                                      std::vector<Answer>& answers);
     void apply_ticks(Instant now);
     Answer apply(const Submission& submission, Instant now);
     Result<void, store::CommitError> commit(Instant now);
     bool recover(Instant now);
-    bool reload();
     Answer answer_by_key(const Submission& submission, bool known, bool recovered);
 
     store::Store& store_;
@@ -107,6 +108,7 @@ class Engine {
     mutable std::mutex queue_mutex_;
     std::vector<Submission> queue_;
     std::size_t queue_head_ = 0;
+    std::vector<Submission> batch_;  // step()'s own.
     EngineStats stats_;
 };
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <barrier>
 #include <filesystem>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -138,39 +139,37 @@ TEST_F(Mission, costs_recorded_across_midnight_are_all_counted_and_each_on_its_d
     store_options.directory = scratch.path();
     store::SqliteStore store(store_options);
     Engine engine(store, {});
-    // A day that ends in 50 milliseconds.
+    constexpr int threads = 20;
+    constexpr int charges_each = 50;
+    std::atomic<int> charged = 0;
+    // A clock that stands a moment before midnight until half of the charges are made, and a moment after it then.
     const Instant midnight = from_micros(std::int64_t{30'000} * 86'400 * 1'000'000);
-    const auto started = std::chrono::steady_clock::now();
-    const auto elapsed = [started] {
-        return std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - started);
-    };
-    Clock clock([=] { return midnight - std::chrono::milliseconds(50) + elapsed(); }, elapsed);
+    const auto elapsed = [&charged] { return Duration(charged < threads * charges_each / 2 ? 0 : 2'000); };
+    Clock clock([=] { return midnight - Duration(1'000) + elapsed(); }, elapsed);
     ASSERT_TRUE(engine.open(clock.now()));
     IdSource ids;
-    std::atomic<int> charged = 0;
     {
         Lane lane(engine, std::move(clock));
+        const auto tell_lane = [&](core::CommandBody body) {
+            std::promise<Answer> answer;
+            lane.submit(Submission{.command = {.org = Embedded::default_org,
+                                               .key = core::CommandKey(ids.next(midnight)),
+                                               .body = std::move(body)},
+                                   .on_answer = [&](Answer given) { answer.set_value(std::move(given)); }});
+            return answer.get_future().get();
+        };
         core::PutBudget day;
         day.name = "day";
         day.limit_units = Money::dollars(1000).nanos();
         day.window = WindowKind::day;
-        lane.submit(Submission{.command = {.org = Embedded::default_org, .key = core::CommandKey(ids.next(lane.now())), .body = day},
-                               .on_answer = [](Answer) {}});
-        in_threads(20, [&](int) {
-            while (elapsed() < std::chrono::milliseconds(150)) {
+        ASSERT_TRUE(tell_lane(day));
+        in_threads(threads, [&](int) {
+            for (int i = 0; i < charges_each; ++i) {
                 core::Charge charge;
                 charge.who.agent = "writer";
                 charge.cost = *money_from_text("0.00075");
-                std::atomic<bool> answered = false;
-                lane.submit(Submission{.command = {.org = Embedded::default_org,
-                                                   .key = core::CommandKey(ids.next(lane.now())),
-                                                   .body = charge},
-                                       .on_answer = [&](Answer answer) {
-                                           if (answer) ++charged;
-                                           answered = true;
-                                           answered.notify_one();
-                                       }});
-                answered.wait(false);
+                EXPECT_TRUE(tell_lane(charge));
+                ++charged;
             }
         });
     }
@@ -181,11 +180,11 @@ TEST_F(Mission, costs_recorded_across_midnight_are_all_counted_and_each_on_its_d
         EXPECT_TRUE(read);
         return value;
     };
-    EXPECT_EQ(ask("select sum(cost) from cost_events"), charged * std::int64_t{750'000});
+    EXPECT_EQ(ask("select sum(cost) from cost_events"), threads * charges_each * std::int64_t{750'000});
     EXPECT_EQ(ask("select count(*) from rollups"), 2) << "some on the day before midnight, some on the day after";
-    EXPECT_EQ(ask("select sum(cost) from rollups"), charged * std::int64_t{750'000});
+    EXPECT_EQ(ask("select sum(cost) from rollups"), threads * charges_each * std::int64_t{750'000});
     EXPECT_EQ(ask("select count(*) from budget_windows where budget = 'day'"), 2);
-    EXPECT_EQ(ask("select sum(settled) from budget_windows where budget = 'day'"), charged * std::int64_t{750'000});
+    EXPECT_EQ(ask("select sum(settled) from budget_windows where budget = 'day'"), threads * charges_each * std::int64_t{750'000});
     EXPECT_EQ(ask("select count(*) from budget_windows w where w.settled <> (select sum(e.cost) from cost_events e where "
                   "e.counted_at >= w.start_at and e.counted_at < w.end_at)"),
               0);

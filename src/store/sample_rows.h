@@ -135,11 +135,12 @@ inline core::Attribution attribution() {
 constexpr std::uint64_t variants = 4;
 
 inline std::string text(std::uint64_t variant) {
+    static constexpr char wild[] = "\0\x01\x1f\"\\/\n{}[],: ä€😀 \xff\xc3(";
     switch (variant) {
         case 0:
             return "text";
         case 1:
-            return std::string("\0\x01\x1f\"\\/\n{}[],: ä€😀 \xff\xc3(", 31);
+            return std::string(wild, sizeof wild - 1);
         case 2:
             return "";
         default:

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -19,8 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include <sqlite3.h>
-
 #include <boost/describe/enum_from_string.hpp>
 #include <boost/describe/enum_to_string.hpp>
 #include <boost/mp11/algorithm.hpp>
@@ -28,6 +25,7 @@
 
 #include "core/key_of.h"
 #include "core/rows.h"
+#include "store/sqlite_db.h"
 #include "store/sqlite_json.h"
 
 namespace interlock::store {
@@ -192,11 +190,6 @@ void bind_key(sqlite3_stmt* statement, core::OrgId org, const Row& row,
 
 // ---- reading ------------------------------------------------------------------------------------------------------
 
-inline std::string_view column_bytes(sqlite3_stmt* statement, int index) {
-    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement, index));
-    return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement, index))};
-}
-
 // False when what stands there is not a value of the member's type: the file was changed by somebody else.
 template <class T>
 bool read_column(sqlite3_stmt* statement, int index, T& value) {
@@ -239,8 +232,6 @@ bool read_row(sqlite3_stmt* statement, int index, Row& row) {
 }
 
 // ---- statements ---------------------------------------------------------------------------------------------------
-
-std::string joined(const std::vector<std::string>& words, std::string_view between);
 
 // "org, key, …"
 template <class Row>

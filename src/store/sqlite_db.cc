@@ -36,9 +36,12 @@ bool read_number(sqlite3* db, const std::string& sql, std::int64_t& number) {
 bool read_text(sqlite3* db, const std::string& sql, std::string& text) {
     const Statement statement = prepare(db, sql);
     if (!statement || sqlite3_step(statement.get()) != SQLITE_ROW) return false;
-    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement.get(), 0));
-    text.assign(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement.get(), 0)));
+    text = column_bytes(statement.get(), 0);
     return true;
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+    return fmt::format("{}", fmt::join(words, between));
 }
 
 std::string error_text(sqlite3* db) {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <sqlite3.h>
 
@@ -32,9 +34,18 @@ Statement prepare(sqlite3* db, const std::string& sql);
 int execute(sqlite3* db, const std::string& sql);
 // Steps once and makes the statement ready for the next time. For statements that give no rows.
 int run(sqlite3_stmt* statement);
-// The first column of the first row; `if_none` without a row. False: see error_text().
+// The first column of the first row. False when there is none; error_text() says why.
 bool read_number(sqlite3* db, const std::string& sql, std::int64_t& number);
 bool read_text(sqlite3* db, const std::string& sql, std::string& text);
+
+// What stands in a column of the current row, until the next step.
+inline std::string_view column_bytes(sqlite3_stmt* statement, int index) {
+    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement, index));
+    return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement, index))};
+}
+
+// "a, b, c"
+std::string joined(const std::vector<std::string>& words, std::string_view between);
 
 // "disk I/O error (778)"
 std::string error_text(sqlite3* db);

@@ -1,10 +1,11 @@
 #include "store/sqlite_schema.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 
 #include <fmt/format.h>
+
+#include "base/ensure.h"
 
 // The text is taken into the binary as it stands, so that there is one copy of it and no file to lose.
 __asm__(
@@ -40,34 +41,44 @@ int migrate(sqlite3* db, std::int64_t version) {
 namespace {
 
 // Name to text, of every table, index and view.
-std::map<std::string, std::string> schema_of(sqlite3* db) {
-    std::map<std::string, std::string> all;
+using Schema = std::map<std::string, std::string>;
+
+int read_schema(sqlite3* db, Schema& schema) {
     const Statement statement = prepare(db, "select type || ' ' || name, coalesce(sql, '') from sqlite_master");
-    const auto text = [&](int column) {
-        return std::string(static_cast<const char*>(sqlite3_column_blob(statement.get(), column)),
-                           static_cast<std::size_t>(sqlite3_column_bytes(statement.get(), column)));
-    };
-    while (statement && sqlite3_step(statement.get()) == SQLITE_ROW) all.emplace(text(0), text(1));
-    return all;
+    if (!statement) return sqlite3_errcode(db);
+    int rc = SQLITE_OK;
+    while ((rc = sqlite3_step(statement.get())) == SQLITE_ROW) {
+        schema.emplace(column_bytes(statement.get(), 0), column_bytes(statement.get(), 1));
+    }
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+// What a new file has.
+Schema fresh_schema() {
+    Schema schema;
+    const Opened fresh = open_database(":memory:", SQLITE_OPEN_READWRITE, "");
+    ensure(fresh.rc == SQLITE_OK && migrate(fresh.db.get(), 0) == SQLITE_OK &&
+               read_schema(fresh.db.get(), schema) == SQLITE_OK,
+           "our own schema can be made");
+    return schema;
 }
 
 }  // namespace
 
-std::string schema_difference(sqlite3* db) {
-    const Opened expected = open_database(":memory:", SQLITE_OPEN_READWRITE, "");
-    if (expected.rc != SQLITE_OK || migrate(expected.db.get(), 0) != SQLITE_OK) return error_text(expected.db.get());
+int compare_schema(sqlite3* db, std::string& difference) {
+    Schema found;
+    if (const int rc = read_schema(db, found); rc != SQLITE_OK) return rc;
 
-    const auto wanted = schema_of(expected.db.get());
-    const auto found = schema_of(db);
+    static const Schema wanted = fresh_schema();
     for (const auto& [name, sql] : wanted) {
         const auto match = found.find(name);
-        if (match == found.end()) return "there is no " + name;
-        if (match->second != sql) return name + " is not as it should be";
+        if (match == found.end()) return difference = "there is no " + name, SQLITE_OK;
+        if (match->second != sql) return difference = name + " is not as it should be", SQLITE_OK;
     }
     for (const auto& [name, _] : found) {
-        if (!wanted.contains(name)) return name + " does not belong there";
+        if (!wanted.contains(name)) return difference = name + " does not belong there", SQLITE_OK;
     }
-    return "";
+    return SQLITE_OK;
 }
 
 }  // namespace interlock::store

@@ -5,12 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "store/sqlite_db.h"
-#include "store/store.h"
 
 namespace interlock::store {
 
@@ -22,7 +21,7 @@ const std::vector<std::string_view>& migrations();
 // Brings the file to the latest version. `version` is what its header says.
 int migrate(sqlite3* db, std::int64_t version);
 
-// What is different from the schema that the migrations make; empty: nothing.
-std::string schema_difference(sqlite3* db);
+// What is different from the schema that the migrations make; empty: nothing. SQLITE_OK, or why it could not be read.
+int compare_schema(sqlite3* db, std::string& difference);
 
 }  // namespace interlock::store

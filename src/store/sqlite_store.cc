@@ -1,37 +1,21 @@
 #include "store/sqlite_store.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
+#include <array>
 #include <utility>
-
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <boost/mp11/algorithm.hpp>
 
-#include "base/ensure.h"
 #include "store/ledger_sum.h"
 #include "store/sqlite_batch.h"
 #include "store/sqlite_columns.h"
 #include "store/sqlite_db.h"
-#include "store/sqlite_schema.h"
+#include "store/sqlite_file.h"
+#include "store/sqlite_repair.h"
 
 namespace interlock::store {
 namespace {
-
-// Measured with batches of 16 to 1000 cost events: 4 KiB costs more calls to the system, 16 KiB more copying.
-constexpr int page_size = 8192;
-// Up to here the whole file is checked at open, which takes a tenth of a second. A larger one has its small tables
-// checked; a fault elsewhere is met when it is read, and `interlock verify` reads everything.
-constexpr std::int64_t check_all_bytes_max = 16 << 20;
-// Nobody else writes, so this is only waited for while another process reads the log of a dead server for the first
-// time.
-constexpr int busy_timeout_ms = 5000;
 
 // The statements of one kind of row.
 template <class Row>
@@ -43,8 +27,6 @@ struct Kind {
     std::vector<std::pair<core::KeyOf<Row>, const Row*>> sorted;
     std::vector<const Row*> rows;
 };
-
-std::string database_path(const std::string& directory) { return directory + "/interlock.db"; }
 
 }  // namespace
 
@@ -64,10 +46,15 @@ struct SqliteStore::Connection {
         return std::get<Kind<Row>>(kinds);
     }
 
-    int prepare_all();
+    int get_ready(std::size_t checkpoint_pages);
     int prepare_into(Statement& statement, const std::string& sql);
+    // Statements of a kind are prepared when first used: a store that is opened and read has no use for most of them.
     template <class Row>
-    int prepare_kind();
+    int ready_to_put();
+    template <class Row>
+    int ready_to_erase();
+    template <class Row>
+    int ready_to_load();
     int begin_reading();
     int write(const WriteSet& writes);
     template <class Row>
@@ -84,9 +71,8 @@ Result<void, CommitError> SqliteStore::commit(const WriteSet& writes) {
     if (!connection_) return fail(CommitError{rolled_back, "the store is closed: " + why_closed_});
     sqlite3* db = connection_->db.get();
 
-    // 1. Begin. Loads have begun already, to see one state and to save a lock each; then the first write takes the
-    // lock.
-    //    Nobody else writes, so nobody can have come in between.
+    // 1. Begin. Loads may have begun already, to see one state and to save a lock each. Then the first write takes the
+    //    lock; nobody else writes, so nobody can have come in between.
     if (sqlite3_get_autocommit(db) != 0 && run(connection_->begin_immediate.get()) != SQLITE_OK) {
         return fail(fail_commit(rolled_back, error_text(db)));
     }
@@ -127,6 +113,9 @@ int SqliteStore::Connection::write(const WriteSet& writes) {
 template <class Row>
 int SqliteStore::Connection::write_kind(core::OrgId org, const RowWrites<Row>& writes) {
     // What goes makes room first: a place that changes hands is erased and claimed in one commit.
+    if (!writes.erased.empty()) {
+        if (const int rc = ready_to_erase<Row>(); rc != SQLITE_OK) return rc;
+    }
     sqlite3_stmt* erase = of<Row>().erase.get();
     for (const core::KeyOf<Row>& key : writes.erased) {
         std::array<Scratch, Row::key_columns> scratch;
@@ -135,6 +124,7 @@ int SqliteStore::Connection::write_kind(core::OrgId org, const RowWrites<Row>& w
         if (const int rc = run(erase); rc != SQLITE_OK) return rc;
     }
     if (writes.put.empty()) return SQLITE_OK;
+    if (const int rc = ready_to_put<Row>(); rc != SQLITE_OK) return rc;
     show(org, writes.put);
     return run(of<Row>().put.get());
 }
@@ -192,6 +182,7 @@ bool SqliteStore::load(core::OrgId org, core::ColdRow& row) {
     return std::visit(
         [&]<class Row>(Row& wanted) {
             int rc = connection_->begin_reading();
+            if (rc == SQLITE_OK) rc = connection_->ready_to_load<Row>();
             if (rc == SQLITE_OK) {
                 std::array<Scratch, Row::key_columns> scratch;
                 sqlite3_stmt* statement = connection_->of<Row>().load.get();
@@ -421,17 +412,26 @@ SqliteStore::~SqliteStore() { close(); }
 
 Result<void, OpenError> SqliteStore::open() {
     if (connection_) return {};
-    const bool locked_before = lock_fd_ >= 0;
-    if (auto locked = take_lock(); !locked) return locked;
-
-    auto opened = open_connection();
-    if (!opened) {
-        why_closed_ = opened.error().detail;
-        connection_.reset();
-        // A server that is opening again after an error stays the server.
-        if (!locked_before && lock_fd_ >= 0) ::close(std::exchange(lock_fd_, -1));
-        return opened;
+    const bool held_before = lock_.held();
+    if (options_.vfs.empty()) {  // The files of another one are somewhere else.
+        auto ready = options_.exclusive_lock ? lock_.take(options_.directory) : check_directory(options_.directory);
+        if (!ready) return ready;
     }
+
+    auto db = open_to_write(options_);
+    if (!db) {
+        why_closed_ = db.error().detail;
+        // A server that is opening again after an error stays the server.
+        if (!held_before) lock_.let_go();
+        return fail(db.error());
+    }
+    auto connection = std::make_unique<Connection>();
+    connection->db = std::move(*db);
+    if (connection->get_ready(options_.checkpoint_pages) != SQLITE_OK) {
+        if (!held_before) lock_.let_go();
+        return fail(open_error(connection->db.get(), database_path(options_.directory)));
+    }
+    connection_ = std::move(connection);
     failed_ = false;
     return {};
 }
@@ -445,227 +445,21 @@ void SqliteStore::close() {
         connection_.reset();
     }
     why_closed_ = "it was closed";
-    if (lock_fd_ >= 0) ::close(std::exchange(lock_fd_, -1));
+    lock_.let_go();
 }
 
-Result<void, OpenError> SqliteStore::take_lock() {
-    using enum OpenError::Kind;
-    if (!options_.vfs.empty()) return {};  // Its files are somewhere else.
-    const std::string& directory = options_.directory;
-    struct stat found{};
-    if (::stat(directory.c_str(), &found) != 0) {
-        return fail(
-            OpenError{unavailable, fmt::format("cannot use the data directory {}: {}; make it, or name another one",
-                                               directory, std::strerror(errno))});
-    }
-    if (!S_ISDIR(found.st_mode)) {
-        return fail(
-            OpenError{unavailable, fmt::format("{} is not a directory; name another one for the data", directory)});
-    }
-    if (!options_.exclusive_lock || lock_fd_ >= 0) return {};
+int SqliteStore::Connection::get_ready(std::size_t checkpoint_pages) {
+    checkpoint_every_pages = checkpoint_at_pages = checkpoint_pages;
+    const auto count_pages = [](void* self, sqlite3*, const char*, int pages) {
+        auto& connection = *static_cast<Connection*>(self);
+        const auto now = static_cast<std::size_t>(pages);
+        // Fewer than before: the log has been started anew.
+        if (now < connection.wal_pages) connection.checkpoint_at_pages = connection.checkpoint_every_pages;
+        connection.wal_pages = now;
+        return SQLITE_OK;
+    };
+    sqlite3_wal_hook(db.get(), count_pages, this);
 
-    const std::string path = directory + "/interlock.lock";
-    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0) {
-        return fail(OpenError{unavailable, fmt::format("cannot write {}: {}; the data directory must be writable", path,
-                                                       std::strerror(errno))});
-    }
-    char owner[32] = {};
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        const int why = errno;
-        const bool known = ::pread(fd, owner, sizeof owner - 1, 0) > 0 && std::strtol(owner, nullptr, 10) > 0;
-        ::close(fd);
-        if (why != EWOULDBLOCK) {
-            return fail(OpenError{unavailable, fmt::format("cannot lock {}: {}", path, std::strerror(why))});
-        }
-        return fail(OpenError{
-            in_use,
-            fmt::format("the data in {} is in use by {}; stop it, or name another directory", directory,
-                        known ? fmt::format("process {}", std::strtol(owner, nullptr, 10)) : "another process")});
-    }
-    lock_fd_ = fd;
-    // For people who look into it, and for the message above. The lock itself does not depend on it.
-    const std::string self = fmt::format("{}\n", ::getpid());
-    const bool written = ::ftruncate(fd, 0) == 0 && ::pwrite(fd, self.data(), self.size(), 0) > 0;
-    if (!written) {
-        return fail(OpenError{unavailable, fmt::format("cannot write {}: {}", path, std::strerror(errno))});
-    }
-    return {};
-}
-
-namespace {
-
-// What an error of SQLite means to somebody who wants to open the file.
-OpenError open_error(sqlite3* db, const std::string& path) {
-    using enum OpenError::Kind;
-    const std::string why = error_text(db);
-    switch (db == nullptr ? SQLITE_NOMEM : sqlite3_extended_errcode(db) & 0xff) {
-        case SQLITE_NOTADB:
-            return {not_ours,
-                    fmt::format("{} is not a database: {}; move it away, or name another directory", path, why)};
-        case SQLITE_CORRUPT:
-            return {not_ours, fmt::format("{} is damaged: {}; keep a copy and restore a backup", path, why)};
-        case SQLITE_BUSY:
-        case SQLITE_LOCKED:
-            return {in_use, fmt::format("{} is in use by another process: {}", path, why)};
-        case SQLITE_FULL:
-            return {unavailable, fmt::format("no room for {}: {}; free some space on its disk", path, why)};
-        case SQLITE_READONLY:
-        case SQLITE_PERM:
-        case SQLITE_CANTOPEN:
-            return {
-                unavailable,
-                fmt::format("cannot write {}: {}; look at the permissions of the file and its directory", path, why)};
-        default:
-            return {unavailable, fmt::format("cannot use {}: {}", path, why)};
-    }
-}
-
-struct Header {
-    std::int64_t pages = 0;
-    std::int64_t application = 0;
-    std::int64_t version = 0;
-};
-
-// Whose file it is, without changing it.
-Result<Header, OpenError> read_header(sqlite3* db, const std::string& path) {
-    using enum OpenError::Kind;
-    Header header;
-    if (!read_number(db, "pragma page_count", header.pages) ||
-        !read_number(db, "pragma application_id", header.application) ||
-        !read_number(db, "pragma user_version", header.version)) {
-        return fail(open_error(db, path));
-    }
-    if (header.pages == 0) return header;
-    if (header.application != application_id) {
-        return fail(
-            OpenError{not_ours, fmt::format("{} belongs to another program (application id {:#x}); move it away, or "
-                                            "name another directory",
-                                            path, header.application)});
-    }
-    if (header.version > static_cast<std::int64_t>(migrations().size())) {
-        return fail(OpenError{too_new, fmt::format("{} was written by a later version (schema {}, this one knows {}); "
-                                                   "upgrade interlock",
-                                                   path, header.version, migrations().size())});
-    }
-    return header;
-}
-
-// Nobody but the owner of the writing connection may write the log back: two doing it at once is a known way to lose
-// data in SQLite before 3.51.3. So no connection does it on its own when it is closed.
-void set_up(sqlite3* db) {
-    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-    sqlite3_busy_timeout(db, busy_timeout_ms);
-}
-
-const char* name_of(SqliteStore::Synchronous synchronous) {
-    switch (synchronous) {
-        case SqliteStore::Synchronous::full:
-            return "full";
-        case SqliteStore::Synchronous::normal_for_negative_control:
-            return "normal";
-        case SqliteStore::Synchronous::off_for_negative_control:
-            return "off";
-    }
-    return "full";
-}
-
-// A new file says whose it is with its very first transaction, so that a crash never leaves one that nobody owns.
-bool configure(sqlite3* db, const SqliteStore::Options& options, const Header& header) {
-    std::string mode;
-    return (header.pages > 0 || execute(db, fmt::format("pragma page_size = {}", page_size)) == SQLITE_OK) &&
-           execute(db, fmt::format("pragma synchronous = {}", name_of(options.synchronous))) == SQLITE_OK &&
-           (header.pages > 0 || execute(db, fmt::format("pragma application_id = {}", application_id)) == SQLITE_OK) &&
-           read_text(db, "pragma journal_mode = wal", mode) && mode == "wal" &&
-           execute(db, fmt::format("pragma wal_autocheckpoint = 0; pragma journal_size_limit = {}; "
-                                   "pragma cache_size = -{}; pragma foreign_keys = on; pragma cell_size_check = on; "
-                                   "pragma mmap_size = 0; pragma temp_store = memory",
-                                   options.checkpoint_pages * page_size * 2, options.page_cache_kib)) == SQLITE_OK;
-}
-
-// Empty: nothing wrong was seen.
-std::string find_damage(sqlite3* db) {
-    std::int64_t pages = 0;
-    std::int64_t page_bytes = 0;
-    if (!read_number(db, "pragma page_count", pages) || !read_number(db, "pragma page_size", page_bytes)) {
-        return error_text(db);
-    }
-    std::vector<std::string> checks;
-    if (pages * page_bytes <= check_all_bytes_max) {
-        checks = {"pragma quick_check(1)"};
-    } else {
-        checks = {"pragma quick_check(orgs)", "pragma quick_check(agents)", "pragma quick_check(agent_totals)",
-                  "pragma quick_check(budgets)", "pragma quick_check(claims)"};
-    }
-    for (const std::string& check : checks) {
-        std::string verdict;
-        if (!read_text(db, check, verdict)) return error_text(db);
-        if (verdict != "ok") return verdict;
-    }
-    return "";
-}
-
-}  // namespace
-
-Result<void, OpenError> SqliteStore::open_connection() {
-    using enum OpenError::Kind;
-    const std::string path = database_path(options_.directory);
-    connection_ = std::make_unique<Connection>();
-
-    // 1. Look, and change nothing.
-    Opened opened = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, options_.vfs);
-    connection_->db = std::move(opened.db);
-    sqlite3* db = connection_->db.get();
-    if (opened.rc != SQLITE_OK) return fail(open_error(db, path));
-    set_up(db);
-    // What a schema can call is called when it is used. Snapshots need the JSON functions of a view; we need none.
-    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-    const auto header = read_header(db, path);
-    if (!header) return fail(header.error());
-    if (header->version > 0) {
-        if (const std::string damage = find_damage(db); !damage.empty()) {
-            return fail(
-                OpenError{not_ours, fmt::format("{} is damaged: {}; keep a copy and restore a backup", path, damage)});
-        }
-    }
-
-    // 2. Make it ours, of the latest version.
-    if (!configure(db, options_, *header) || migrate(db, header->version) != SQLITE_OK)
-        return fail(open_error(db, path));
-    if (const std::string difference = schema_difference(db); !difference.empty()) {
-        return fail(OpenError{
-            not_ours,
-            fmt::format("the tables of {} are not ours: {}; keep a copy and restore a backup", path, difference)});
-    }
-
-    // 3. Settle what a lost commit may have left behind. Where nobody else had the file open, the log was read from the
-    //    disk, and what it holds is written back: the file is then as durable as what we say. Where a snapshot kept the
-    //    log's index in memory, the lost commit is not in it, but its pages still stand behind the end of the log and
-    //    would be found after a crash; the next commit overwrites them, so there is one now.
-    if (execute(db, fmt::format("pragma user_version = {}", migrations().size())) != SQLITE_OK) {
-        return fail(open_error(db, path));
-    }
-    const int rc = sqlite3_wal_checkpoint_v2(db, nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
-    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY) return fail(open_error(db, path));
-
-    // 4. Get ready.
-    connection_->checkpoint_every_pages = connection_->checkpoint_at_pages = options_.checkpoint_pages;
-    sqlite3_wal_hook(
-        db,
-        [](void* self, sqlite3*, const char*, int pages) {
-            auto& connection = *static_cast<Connection*>(self);
-            const auto now = static_cast<std::size_t>(pages);
-            // Fewer than before: the log has been started anew.
-            if (now < connection.wal_pages) connection.checkpoint_at_pages = connection.checkpoint_every_pages;
-            connection.wal_pages = now;
-            return SQLITE_OK;
-        },
-        connection_.get());
-    if (connection_->prepare_all() != SQLITE_OK) return fail(open_error(db, path));
-    return {};
-}
-
-int SqliteStore::Connection::prepare_all() {
     int rc = SQLITE_OK;
     const auto one = [&](Statement& statement, const char* sql) {
         if (rc == SQLITE_OK) rc = prepare_into(statement, sql);
@@ -675,38 +469,46 @@ int SqliteStore::Connection::prepare_all() {
     one(commit, "commit");
     one(rollback, "rollback");
     boost::mp11::mp_for_each<boost::mp11::mp_transform<boost::mp11::mp_identity, core::AllRows>>([&](auto kind) {
-        if (rc == SQLITE_OK) rc = prepare_kind<typename decltype(kind)::type>();
+        using Row = typename decltype(kind)::type;
+        if (rc == SQLITE_OK) rc = BatchTable<Row>::add_to(db.get(), of<Row>().batch);
     });
     return rc;
 }
 
 template <class Row>
-int SqliteStore::Connection::prepare_kind() {
+int SqliteStore::Connection::ready_to_put() {
     Kind<Row>& kind = of<Row>();
-    if (const int rc = BatchTable<Row>::add_to(db.get(), kind.batch); rc != SQLITE_OK) return rc;
-
+    if (kind.put) return SQLITE_OK;
     const std::string columns = column_list<Row>();
     const std::string table(Row::table);
-    std::string put;
     if constexpr (Row::life == core::Life::appended) {
         // Any error ends the whole transaction anyway. Saying so spares SQLite the notes by which it could undo this
         // statement alone.
-        put = fmt::format("insert or rollback into {}({}) select {} from put_{}", table, columns, columns, table);
+        return prepare_into(kind.put, fmt::format("insert or rollback into {}({}) select {} from put_{}", table,
+                                                  columns, columns, table));
     } else {
         std::vector<std::string> settings;
         for (std::size_t i = Row::key_columns; i < column_count<Row>; ++i) {
             settings.push_back(fmt::format("{0} = excluded.{0}", column_names<Row>()[i]));
         }
         // "where true" tells SQLite's parser that "on conflict" does not belong to a join.
-        put = fmt::format("insert into {}({}) select {} from put_{} where true on conflict({}) do update set {}", table,
-                          columns, columns, table, joined(key_names<Row>(), ", "), joined(settings, ", "));
+        return prepare_into(
+            kind.put,
+            fmt::format("insert into {}({}) select {} from put_{} where true on conflict({}) do update set {}", table,
+                        columns, columns, table, joined(key_names<Row>(), ", "), joined(settings, ", ")));
     }
-    int rc = prepare_into(kind.put, put);
-    if (rc == SQLITE_OK) rc = prepare_into(kind.erase, fmt::format("delete from {} {}", table, where_key<Row>()));
-    if constexpr (boost::mp11::mp_contains<core::ColdRow, Row>::value) {
-        if (rc == SQLITE_OK) rc = prepare_into(kind.load, select_rows<Row>() + where_key<Row>());
-    }
-    return rc;
+}
+
+template <class Row>
+int SqliteStore::Connection::ready_to_erase() {
+    Statement& erase = of<Row>().erase;
+    return erase ? SQLITE_OK : prepare_into(erase, fmt::format("delete from {} {}", Row::table, where_key<Row>()));
+}
+
+template <class Row>
+int SqliteStore::Connection::ready_to_load() {
+    Statement& load = of<Row>().load;
+    return load ? SQLITE_OK : prepare_into(load, select_rows<Row>() + where_key<Row>());
 }
 
 int SqliteStore::Connection::prepare_into(Statement& statement, const std::string& sql) {
@@ -714,144 +516,13 @@ int SqliteStore::Connection::prepare_into(Statement& statement, const std::strin
     return statement ? SQLITE_OK : sqlite3_errcode(db.get());
 }
 
-std::string joined(const std::vector<std::string>& words, std::string_view between) {
-    return fmt::format("{}", fmt::join(words, between));
-}
-
-// ---- snapshots ----------------------------------------------------------------------------------------------------
-
-namespace {
-
-class SqliteSnapshot final : public Snapshot {
- public:
-    explicit SqliteSnapshot(Database db) : db_(std::move(db)) {}
-
-    Result<void, ReadError> query(std::string_view sql, const OnValues& on_row) override {
-        const Statement statement = prepare(db_.get(), std::string(sql));
-        if (!statement) return fail(ReadError{error_text(db_.get())});
-        std::vector<Value> values(static_cast<std::size_t>(sqlite3_column_count(statement.get())));
-        int rc = SQLITE_OK;
-        while ((rc = sqlite3_step(statement.get())) == SQLITE_ROW) {
-            for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(statement.get(), static_cast<int>(i));
-            on_row(values);
-        }
-        if (rc != SQLITE_DONE) return fail(ReadError{error_text(db_.get())});
-        return {};
-    }
-
- private:
-    static Value value(sqlite3_stmt* statement, int column) {
-        switch (sqlite3_column_type(statement, column)) {
-            case SQLITE_NULL:
-                return std::monostate();
-            case SQLITE_INTEGER:
-                return sqlite3_column_int64(statement, column);
-            case SQLITE_FLOAT:
-                sqlite3_column_text(statement, column);  // Turned into its text. No column of ours is one.
-        }
-        return std::string(column_bytes(statement, column));
-    }
-
-    Database db_;
-};
-
-}  // namespace
-
-Result<std::unique_ptr<Snapshot>, OpenError> open_snapshot(const std::string& directory, const std::string& vfs) {
-    using enum OpenError::Kind;
-    const std::string path = database_path(directory);
-    Opened opened = open_database(path, SQLITE_OPEN_READONLY, vfs);
-    sqlite3* db = opened.db.get();
-    if (opened.rc != SQLITE_OK) {
-        return fail(OpenError{
-            unavailable, fmt::format("cannot read {}: {}; is there a store in this directory?", path, error_text(db))});
-    }
-    set_up(db);
-    // The first read fixes the moment that all later ones see.
-    if (execute(db, "pragma query_only = on; pragma temp_store = memory; begin") != SQLITE_OK) {
-        return fail(open_error(db, path));
-    }
-    const auto header = read_header(db, path);
-    if (!header) return fail(header.error());
-    if (header->version < static_cast<std::int64_t>(migrations().size())) {
-        return fail(
-            OpenError{unavailable, fmt::format("{} is of an earlier version (schema {}, this one knows {}); start the "
-                                               "server once, it brings the file up to date",
-                                               path, header->version, migrations().size())});
-    }
-    return std::unique_ptr<Snapshot>(std::make_unique<SqliteSnapshot>(std::move(opened.db)));
-}
+// ---- the rest -----------------------------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Snapshot>, ReadError> SqliteStore::snapshot() {
     auto opened = open_snapshot(options_.directory, options_.vfs);
     if (!opened) return fail(ReadError{opened.error().detail});
     return std::move(*opened);
 }
-
-// ---- repairs ------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// Statement and values, put together side by side.
-struct Edit {
-    std::string sql;
-    std::vector<const StoredValue*> values;
-
-    void add_list(std::string_view form, const std::string& column, const StoredValue& value, std::string_view between,
-                  bool first) {
-        if (!first) sql += between;
-        sql += fmt::format(fmt::runtime(form), column);
-        values.push_back(&value);
-    }
-};
-
-Edit edit_for(const Repair& repair) {
-    Edit edit;
-    bool first = true;
-    const auto add = [&](std::string_view form, const std::string& column, const StoredValue& value,
-                         std::string_view between) {
-        edit.add_list(form, column, value, between, std::exchange(first, false));
-    };
-    if (repair.kind == Repair::Kind::insert) {
-        std::string marks;
-        edit.sql = fmt::format("insert into {}(", repair.row.table);
-        for (const Cell& cell : repair.row.key) add("{}", cell.column, cell.value, ", ");
-        for (const Repair::Change& cell : repair.cells) add("{}", cell.column, cell.to, ", ");
-        for (std::size_t i = 0; i < edit.values.size(); ++i) marks += i == 0 ? "?" : ", ?";
-        edit.sql += ") values (" + marks + ")";
-        return edit;
-    }
-    if (repair.kind == Repair::Kind::change) {
-        edit.sql = fmt::format("update {} set ", repair.row.table);
-        for (const Repair::Change& cell : repair.cells) add("{} = ?", cell.column, cell.to, ", ");
-    } else {
-        edit.sql = fmt::format("delete from {}", repair.row.table);
-    }
-    edit.sql += " where ";
-    first = true;
-    for (const Cell& cell : repair.row.key) add("{} is ?", cell.column, cell.value, " and ");
-    for (const Repair::Change& cell : repair.cells) add("{} is ?", cell.column, cell.from, " and ");
-    return edit;
-}
-
-// Empty, or what went wrong.
-std::string carry_out(sqlite3* db, const Repair& repair) {
-    const Edit edit = edit_for(repair);
-    const Statement statement = prepare(db, edit.sql);
-    if (!statement) return error_text(db);
-    for (std::size_t i = 0; i < edit.values.size(); ++i) {
-        BindSink sink{statement.get(), static_cast<int>(i) + 1};
-        const StoredValue& value = *edit.values[i];
-        if (const auto* number = std::get_if<std::int64_t>(&value)) sink.integer(*number);
-        if (const auto* text = std::get_if<std::string>(&value)) sink.text(*text);
-        if (const auto* blob = std::get_if<Blob>(&value)) sink.bytes(blob->bytes);
-    }
-    if (sqlite3_step(statement.get()) != SQLITE_DONE) return error_text(db);
-    if (sqlite3_changes(db) != 1) return fmt::format("a row of {} is no longer what it was", repair.row.table);
-    return "";
-}
-
-}  // namespace
 
 Result<void, CommitError> SqliteStore::repair(const std::vector<Repair>& repairs) {
     using enum CommitError::Kind;

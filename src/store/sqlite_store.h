@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "store/data_lock.h"
 #include "store/repair.h"
 #include "store/store.h"
 
@@ -60,15 +61,13 @@ class SqliteStore final : public Store {
  private:
     struct Connection;
 
-    Result<void, OpenError> take_lock();
-    Result<void, OpenError> open_connection();
     void checkpoint_if_due();
     CommitError fail_commit(CommitError::Kind kind, std::string detail);
     void fail_read(std::string detail);
 
     Options options_;
     std::unique_ptr<Connection> connection_;  // Null: closed.
-    int lock_fd_ = -1;
+    DataLock lock_;
     bool failed_ = false;
     std::string why_closed_ = "it has not been opened";
 };

@@ -330,6 +330,14 @@ TEST_F(SqliteStoreTest, a_server_that_opens_again_after_an_error_has_never_let_g
     SqliteStore second({.directory = directory_.path()});
 
     EXPECT_EQ(open_error_of(second), OpenError::Kind::in_use);
+
+    fs::rename(file(), file() + ".aside");
+    fs::create_directory(file());
+    EXPECT_EQ(open_error_of(*store_), OpenError::Kind::unavailable);
+    EXPECT_EQ(open_error_of(second), OpenError::Kind::in_use) << "also while it does not open";
+
+    fs::remove(file());
+    fs::rename(file() + ".aside", file());
     open();
 }
 
@@ -371,6 +379,22 @@ TEST_F(ForeignFileTest, a_database_of_another_program_in_wal_mode_stays_as_it_is
     run_sql("pragma application_id = 7; pragma journal_mode = wal; create table notes(text)");
 
     expect_left_alone(OpenError::Kind::not_ours);
+}
+
+TEST_F(ForeignFileTest, a_log_that_another_program_left_behind_is_not_written_back) {
+    TemporaryDirectory theirs;
+    const std::string path = theirs.path() + "/interlock.db";
+    const Opened writer = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "");
+    ASSERT_EQ(execute(writer.db.get(), "pragma journal_mode = wal; create table notes(text)"), SQLITE_OK);
+    for (const char* name : {"/interlock.db", "/interlock.db-wal"}) {
+        fs::copy_file(theirs.path() + name, directory_.path() + name);
+    }
+    const std::string log_before = bytes_of(file() + "-wal");
+    ASSERT_NE(log_before, "");
+
+    expect_left_alone(OpenError::Kind::not_ours);
+
+    EXPECT_TRUE(bytes_of(file() + "-wal") == log_before);
 }
 
 TEST_F(ForeignFileTest, a_file_of_a_later_version_is_too_new_and_stays_as_it_is) {

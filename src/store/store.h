@@ -107,9 +107,6 @@ class Store : public core::RowSource {
 
     virtual Result<void, CommitError> commit(const WriteSet& writes) = 0;
 
-    // True once a load could not be answered since the last open(): what was decided on it is void.
-    virtual bool failed() const = 0;
-
     virtual Result<std::unique_ptr<Snapshot>, ReadError> snapshot() = 0;
 };
 
