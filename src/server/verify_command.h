@@ -1,0 +1,31 @@
+// `interlock verify`: checks every promise against the rows of a data directory and prints what it found.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "server/terminal.h"
+#include "verify/verify.h"
+
+namespace interlock::server {
+
+struct VerifyOptions {
+    std::string data_dir;
+    bool repair = false;  // Rebuild the counters that are off. Needs the store to itself.
+    bool json = false;
+    std::size_t examples_max = 5;
+};
+
+// How the process ends.
+enum class VerifyExit : int {
+    clean = 0,
+    violations = 1,
+    could_not_verify = 2,  // There is no store, it is not ours, it cannot be read, or (to repair it) it is in use.
+};
+
+VerifyExit verify_command(const VerifyOptions& options, const Terminal& terminal);
+
+// The table of promises, as the command prints it.
+std::string promise_table(const verify::Report& report, std::chrono::duration<double> took, const Terminal& terminal);
+
+}  // namespace interlock::server
