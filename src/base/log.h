@@ -34,15 +34,23 @@ class Log {
     struct Options {
         LogLevel level_min = LogLevel::info;
         LogFormat format = LogFormat::text;
-        std::function<Instant()> clock;                // Required: base/ has no clock of its own.
-        std::function<void(std::string_view)> write;   // Gets one whole line, newline included; called from any thread.
+        std::function<Instant()> clock;               // Required: base/ has no clock of its own.
+        std::function<void(std::string_view)> write;  // Gets one whole line, newline included; called from any thread.
     };
     explicit Log(Options options);
 
-    void debug(std::string_view event, std::initializer_list<LogField> fields = {}) { line(LogLevel::debug, event, fields); }
-    void info(std::string_view event, std::initializer_list<LogField> fields = {}) { line(LogLevel::info, event, fields); }
-    void warn(std::string_view event, std::initializer_list<LogField> fields = {}) { line(LogLevel::warn, event, fields); }
-    void error(std::string_view event, std::initializer_list<LogField> fields = {}) { line(LogLevel::error, event, fields); }
+    void debug(std::string_view event, std::initializer_list<LogField> fields = {}) {
+        line(LogLevel::debug, event, fields);
+    }
+    void info(std::string_view event, std::initializer_list<LogField> fields = {}) {
+        line(LogLevel::info, event, fields);
+    }
+    void warn(std::string_view event, std::initializer_list<LogField> fields = {}) {
+        line(LogLevel::warn, event, fields);
+    }
+    void error(std::string_view event, std::initializer_list<LogField> fields = {}) {
+        line(LogLevel::error, event, fields);
+    }
 
  private:
     void line(LogLevel level, std::string_view event, std::initializer_list<LogField> fields);

@@ -24,5 +24,7 @@ struct Strong {
 
 template <class Tag, class Value>
 struct std::hash<interlock::Strong<Tag, Value>> {
-    std::size_t operator()(const interlock::Strong<Tag, Value>& strong) const { return std::hash<Value>{}(strong.value); }
+    std::size_t operator()(const interlock::Strong<Tag, Value>& strong) const {
+        return std::hash<Value>{}(strong.value);
+    }
 };

@@ -36,9 +36,9 @@ OrgReply create_org(OrgState& state, Stamp stamp, const CreateOrg& command) {
 }
 
 AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
-    Complaint complaint = first_of(check_name("name", command.name), check_tags(command.tags),
-                                   check_range("max_concurrent_runs", command.max_concurrent_runs, 0,
-                                               limits::concurrent_runs_max));
+    Complaint complaint =
+        first_of(check_name("name", command.name), check_tags(command.tags),
+                 check_range("max_concurrent_runs", command.max_concurrent_runs, 0, limits::concurrent_runs_max));
     if (command.command.size() > limits::command_words_max) {
         complaint = fmt::format("command has {} words; at most {} are allowed", command.command.size(),
                                 limits::command_words_max);
@@ -111,8 +111,9 @@ AgentReply archive_agent(OrgState& state, Stamp, const ArchiveAgent& command) {
     if (found == nullptr) return no_agent(command.name);
     const std::size_t unfinished = state.live_of_agent(command.name) + state.queued_of_agent(command.name);
     if (unfinished > 0) {
-        return {.status = AgentStatus::has_unfinished_runs,
-                .detail = fmt::format("agent '{}' has {} unfinished runs; cancel them first", command.name, unfinished)};
+        return {
+            .status = AgentStatus::has_unfinished_runs,
+            .detail = fmt::format("agent '{}' has {} unfinished runs; cancel them first", command.name, unfinished)};
     }
 
     // From here on it must go.
@@ -128,10 +129,12 @@ KeyReply create_key(OrgState& state, Stamp stamp, const CreateKey& command) {
     static constexpr std::string_view known_scopes[] = {"admin", "operator", "agent", "read"};
     Complaint complaint = first_of(check_name("id", command.id), check_name("hash", command.hash),
                                    check_text("note", command.note, limits::text_bytes_max));
-    if (command.scopes.empty()) complaint = first_of(complaint, Complaint("a key needs a scope: admin, operator, agent or read"));
+    if (command.scopes.empty())
+        complaint = first_of(complaint, Complaint("a key needs a scope: admin, operator, agent or read"));
     for (const std::string& scope : command.scopes) {
         if (std::ranges::find(known_scopes, scope) == std::end(known_scopes)) {
-            complaint = first_of(complaint, Complaint(fmt::format("'{}' is not a scope: admin, operator, agent or read", scope)));
+            complaint = first_of(complaint,
+                                 Complaint(fmt::format("'{}' is not a scope: admin, operator, agent or read", scope)));
         }
     }
     if (complaint) return {.status = KeyStatus::invalid_request, .detail = *complaint};
@@ -142,7 +145,8 @@ KeyReply create_key(OrgState& state, Stamp stamp, const CreateKey& command) {
         return {.status = KeyStatus::agent_not_found, .detail = fmt::format("there is no agent '{}'", command.agent)};
     }
     if (!command.budget.empty() && state.live_budget(command.budget) == nullptr) {
-        return {.status = KeyStatus::budget_not_found, .detail = fmt::format("there is no budget '{}'", command.budget)};
+        return {.status = KeyStatus::budget_not_found,
+                .detail = fmt::format("there is no budget '{}'", command.budget)};
     }
     if (state.api_keys.size() >= limits::keys_per_org_max) {
         return {.status = KeyStatus::too_many,

@@ -64,9 +64,9 @@ void start_from_ledger(OrgState& state, Stamp stamp, LiveBudget& budget) {
 Complaint check(const PutBudget& command) {
     if (auto complaint = first_of(
             check_name("name", command.name), check_label("scope.agent", command.scope.agent),
-            check_label("scope.workflow", command.scope.workflow), check_label("scope.provider", command.scope.provider),
-            check_label("scope.model", command.scope.model), check_label("scope.api_key", command.scope.api_key),
-            check_tags(command.scope.tags))) {
+            check_label("scope.workflow", command.scope.workflow),
+            check_label("scope.provider", command.scope.provider), check_label("scope.model", command.scope.model),
+            check_label("scope.api_key", command.scope.api_key), check_tags(command.scope.tags))) {
         return complaint;
     }
     if (command.limit_units < 0) return fmt::format("limit is {}; it must not be negative", command.limit_units);
@@ -115,11 +115,14 @@ void exhaust(OrgState& state, Stamp stamp, const Touch& touch, const Attribution
     // What exhaustion does, it does to whoever runs into it while the window is current.
     if (stamp.at >= touch.span.end) return;
     switch (budget.on_exhausted) {
-        case OnExhausted::refuse: return;
+        case OnExhausted::refuse:
+            return;
         case OnExhausted::pause_agent:
             pause_by_budget(state, stamp, who.agent, budget.name, touch.span.end);
             return;
         case OnExhausted::stop_runs: {
+            // The runs that a budget of runs has admitted are those it was made for.
+            if (budget.metric == Metric::runs) return;
             const std::string reason = fmt::format("budget '{}' is exhausted", budget.name);
             if (first_time) request_stop_where(state, budget.scope, reason);
             // A run that started since is asked when it runs into it.
@@ -195,7 +198,8 @@ BudgetReply put_budget(OrgState& state, Stamp stamp, const PutBudget& command) {
 BudgetReply delete_budget(OrgState& state, Stamp, const DeleteBudget& command) {
     const Budget* found = state.budget(command.name);
     if (found == nullptr || found->deleted) {
-        return {.status = BudgetStatus::budget_not_found, .detail = fmt::format("there is no budget '{}'", command.name)};
+        return {.status = BudgetStatus::budget_not_found,
+                .detail = fmt::format("there is no budget '{}'", command.name)};
     }
 
     // From here on it must go. Its windows stay as the record of its time; open holds forget it.
@@ -223,7 +227,8 @@ BudgetReply delete_budget(OrgState& state, Stamp, const DeleteBudget& command) {
 BudgetReply unfreeze_budget(OrgState& state, Stamp, const UnfreezeBudget& command) {
     const Budget* found = state.budget(command.name);
     if (found == nullptr || found->deleted) {
-        return {.status = BudgetStatus::budget_not_found, .detail = fmt::format("there is no budget '{}'", command.name)};
+        return {.status = BudgetStatus::budget_not_found,
+                .detail = fmt::format("there is no budget '{}'", command.name)};
     }
     if (found->frozen.empty()) return {.status = BudgetStatus::unchanged, .detail = {}};
 
@@ -258,14 +263,17 @@ std::vector<Touch> touches_of(OrgState& state, const Attribution& who, const Amo
 }
 
 std::optional<Denial> deny(OrgState& state, const std::vector<Touch>& touches) {
-    // Kind by kind, as the replies' enums have it: a frozen budget, then a limit. The sums fit, as the whole org's does.
+    // Kind by kind, as the replies' enums have it: a frozen budget, then a limit. The sums fit, as the whole org's
+    // does.
     for (const Touch& touch : touches) {
         if (!touch.hard || touch.budget->row.frozen.empty()) continue;
         return Denial{.frozen = true, .touch = touch, .refusal = refusal_of(state, touch)};
     }
     for (const Touch& touch : touches) {
         // What is held for it already is not asked for again, whatever became of the limit since.
-        if (!touch.hard || touch.amount <= touch.relief || touch.settled + touch.held - touch.relief + touch.amount <= touch.limit) continue;
+        if (!touch.hard || touch.amount <= touch.relief ||
+            touch.settled + touch.held - touch.relief + touch.amount <= touch.limit)
+            continue;
         return Denial{.frozen = false, .touch = touch, .refusal = refusal_of(state, touch)};
     }
     return std::nullopt;
@@ -296,7 +304,8 @@ void after_spending(OrgState& state, Stamp stamp, const Touch& touch, const Attr
     if (!budget.warn.empty() && touch.limit > 0) {
         Window& window = window_of(state, touch);
         for (const std::int32_t percent : budget.warn) {
-            const bool reached = static_cast<__int128>(window.settled) * 100 >= static_cast<__int128>(touch.limit) * percent;
+            const bool reached =
+                static_cast<__int128>(window.settled) * 100 >= static_cast<__int128>(touch.limit) * percent;
             if (!reached || percent <= window.warned) continue;
             window.warned = percent;
             state.feed.add(BudgetWarned{budget.name, touch.span.start, percent, window.settled, touch.limit});

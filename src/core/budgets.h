@@ -1,6 +1,7 @@
 // Budgets: what may be spent, by whom, in which window, and what happens when it is.
 //
-//   (1) A window's `settled` is the sum of the events that count in it, its `held` the sum of its open holds' parts, from
+//   (1) A window's `settled` is the sum of the events that count in it, its `held` the sum of its open holds' parts,
+//   from
 //       the first moment of the budget on: a new budget starts with what the ledger already holds for its window.
 //   (2) Admission never takes settled + held of a hard window past its limit. Only money that is already spent does:
 //       then the event says by how much, and the budget is frozen until a person looks.
@@ -29,10 +30,10 @@ BudgetReply unfreeze_budget(OrgState& state, Stamp stamp, const UnfreezeBudget& 
 struct Touch {
     LiveBudget* budget = nullptr;
     WindowSpan span;
-    std::int64_t amount = 0;  // In the budget's metric.
-    std::int64_t relief = 0;  // Of the amount, what was held for it before it came.
+    std::int64_t amount = 0;         // In the budget's metric.
+    std::int64_t relief = 0;         // Of the amount, what was held for it before it came.
     Table<Window>::Ref window = {};  // Empty: it has no row yet.
-    std::int64_t limit = 0;     // The window as it stands.
+    std::int64_t limit = 0;          // The window as it stands.
     std::int64_t settled = 0;
     std::int64_t held = 0;
     bool hard = true;

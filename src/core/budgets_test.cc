@@ -389,10 +389,7 @@ TEST_F(BudgetsTest, a_raise_that_stays_below_what_is_spent_resumes_nobody) {
     make_budget("day", cents(100), pausing);
     charge(cents(60));
     make_budget("day", cents(50), pausing);
-    charge(cents(1));
-    apply(PauseAgent{"ada", "x"});
-    apply(ResumeAgent{"ada"});
-    charge(Money::nanos(1), [](Charge& body) { body.incurred = true; });
+    EXPECT_EQ(charge(cents(1)).status, ChargeStatus::budget_exceeded);
     ASSERT_EQ(pauses_of("ada"), Names{"budget:day"});
 
     put_budget("day", cents(60), pausing);
@@ -708,6 +705,20 @@ TEST_F(BudgetsTest, a_budget_of_runs_is_exhausted_by_the_first_run_that_it_refus
 
     EXPECT_EQ(pauses_of("ada"), Names{"budget:runs"});
     EXPECT_EQ(admit().status, AdmitStatus::agent_paused);
+}
+
+TEST_F(BudgetsTest, a_budget_of_runs_never_stops_the_runs_it_has_admitted) {
+    make_budget("runs", Money::nanos(1), [](PutBudget& body) {
+        body.metric = Metric::runs;
+        body.on_exhausted = OnExhausted::stop_runs;
+    });
+    const AdmitReply run = admit();
+    ASSERT_EQ(run.status, AdmitStatus::admitted);
+
+    EXPECT_EQ(admit().status, AdmitStatus::budget_exceeded);
+
+    EXPECT_EQ(stop_of(run.run), "");
+    EXPECT_EQ(told<BudgetExhausted>().size(), 1u);
 }
 
 // ---- the turn of the window ---------------------------------------------------------------------------------------

@@ -7,9 +7,7 @@
 namespace interlock::core {
 namespace {
 
-bool is_letter_or_digit(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
+bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
 bool has_control_character(std::string_view text) {
     for (const char c : text) {
@@ -27,7 +25,9 @@ Complaint check_name(std::string_view what, std::string_view name) {
     }
     bool ok = is_letter_or_digit(name.front());
     for (const char c : name) ok = ok && (is_letter_or_digit(c) || c == '.' || c == '_' || c == '-');
-    if (!ok) return fmt::format("{} must begin with a letter or digit and have only letters, digits, '.', '_' and '-'", what);
+    if (!ok)
+        return fmt::format("{} must begin with a letter or digit and have only letters, digits, '.', '_' and '-'",
+                           what);
     return std::nullopt;
 }
 
@@ -49,7 +49,8 @@ Complaint check_tags(const Tags& tags) {
         return fmt::format("there are {} tags; at most {} are allowed", tags.size(), limits::tags_max);
     }
     for (const auto& [name, value] : tags) {
-        if (auto complaint = first_of(check_name("a tag's name", name), check_label("a tag's value", value))) return complaint;
+        if (auto complaint = first_of(check_name("a tag's name", name), check_label("a tag's value", value)))
+            return complaint;
     }
     return std::nullopt;
 }
@@ -73,7 +74,8 @@ Complaint check_amounts(std::string_view what, const Amounts& amounts) {
 }
 
 Complaint check_place(const Place& place) {
-    if (auto complaint = first_of(check_label("host", place.host), check_text("path", place.path, limits::text_bytes_max))) {
+    if (auto complaint =
+            first_of(check_label("host", place.host), check_text("path", place.path, limits::text_bytes_max))) {
         return complaint;
     }
     if (place.kind == ClaimKind::resource) {
@@ -82,13 +84,16 @@ Complaint check_place(const Place& place) {
     }
     if (!place.path.starts_with('/')) return fmt::format("path '{}' is not absolute", place.path);
     if (place.path.find('\0') != std::string::npos) return "path must not have NUL bytes";
-    if (place.path.size() > 1 && place.path.ends_with('/')) return fmt::format("path '{}' is not canonical", place.path);
+    if (place.path.size() > 1 && place.path.ends_with('/'))
+        return fmt::format("path '{}' is not canonical", place.path);
     for (const std::string_view part : {"//", "/./", "/../"}) {
         if (place.path.find(part) != std::string::npos) return fmt::format("path '{}' is not canonical", place.path);
     }
-    if (place.path.ends_with("/.") || place.path.ends_with("/..")) return fmt::format("path '{}' is not canonical", place.path);
+    if (place.path.ends_with("/.") || place.path.ends_with("/.."))
+        return fmt::format("path '{}' is not canonical", place.path);
     if (place.chain.size() > limits::place_depth_max) {
-        return fmt::format("path is {} levels deep; at most {} are allowed", place.chain.size(), limits::place_depth_max);
+        return fmt::format("path is {} levels deep; at most {} are allowed", place.chain.size(),
+                           limits::place_depth_max);
     }
     for (const std::string& identity : place.chain) {
         if (auto complaint = check_label("identity", identity)) return complaint;

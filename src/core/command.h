@@ -241,7 +241,8 @@ struct FinishRun {
 };
 BOOST_DESCRIBE_STRUCT(FinishRun, (), (run, fence, outcome, reason, charge))
 
-struct CancelRun {  // With its fence, from its owner: ended now. Without: a queued run ends, a live one is asked to stop.
+struct CancelRun {  // With its fence, from its owner: ended now. Without: a queued run ends, a live one is asked to
+                    // stop.
     RunId run;
     Fence fence;
     std::string reason;
@@ -275,8 +276,8 @@ struct PutSchedule {
     bool enabled = true;
 };
 BOOST_DESCRIBE_STRUCT(PutSchedule, (),
-                      (name, agent, every_s, cron, zone, jitter_s, overlap, missed, missed_max, places, lease_s, priority,
-                       hold, enabled))
+                      (name, agent, every_s, cron, zone, jitter_s, overlap, missed, missed_max, places, lease_s,
+                       priority, hold, enabled))
 
 struct DeleteSchedule {
     std::string name;

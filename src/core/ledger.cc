@@ -118,8 +118,8 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
         const auto excess = [&](std::int64_t more) {
             return std::max<std::int64_t>(0, window.settled + window.held + more - touch.limit);
         };
-        // What was held for this has left `held` by now. It was there, so it is no excess that this event makes: also when
-        // the limit was lowered under it meanwhile.
+        // What was held for this has left `held` by now. It was there, so it is no excess that this event makes: also
+        // when the limit was lowered under it meanwhile.
         const std::int64_t excess_before = excess(touch.relief);
         window.settled += touch.amount;
         if (!touch.hard) continue;
@@ -184,8 +184,9 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
 
     for (const Touch& touch : touches) after_spending(state, stamp, touch, who);
     for (const std::string& budget : hurt) {
-        freeze(state, budget,
-               fmt::format("event {} cost {} more than was reserved or left", seq.value, to_text(Money::nanos(overage))));
+        freeze(
+            state, budget,
+            fmt::format("event {} cost {} more than was reserved or left", seq.value, to_text(Money::nanos(overage))));
     }
     return seq;
 }
@@ -291,10 +292,14 @@ Reply denied(OrgState& state, Stamp stamp, const Denial& denial, const Attributi
 template <class Status>
 Status status_of(RunCheck check) {
     switch (check) {
-        case RunCheck::run_not_found: return Status::run_not_found;
-        case RunCheck::stale_fence: return Status::stale_fence;
-        case RunCheck::run_ended: return Status::run_ended;
-        case RunCheck::fine: break;
+        case RunCheck::run_not_found:
+            return Status::run_not_found;
+        case RunCheck::stale_fence:
+            return Status::stale_fence;
+        case RunCheck::run_ended:
+            return Status::run_ended;
+        case RunCheck::fine:
+            break;
     }
     ensure(false, "only asked about what is not fine");
     return Status::run_ended;
@@ -304,7 +309,8 @@ Status status_of(RunCheck check) {
 
 ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandKey key, std::uint64_t fingerprint) {
     const auto refuse = [](ChargeStatus why, std::string detail) {
-        return ChargeReply{.status = why, .seq = {}, .cost = {}, .overage = {}, .budget = {}, .detail = std::move(detail)};
+        return ChargeReply{
+            .status = why, .seq = {}, .cost = {}, .overage = {}, .budget = {}, .detail = std::move(detail)};
     };
     ensure(!key.value.empty(), "a cost event is stored under its command's key");
 
@@ -387,7 +393,8 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
         return refuse(status_of<ReserveStatus>(check), "the run is not live, or not yours any more");
     }
     if (state.open_hold_count() >= limits::open_holds_per_org_max) {
-        return refuse(ReserveStatus::too_many, fmt::format("an org has at most {} open holds", limits::open_holds_per_org_max));
+        return refuse(ReserveStatus::too_many,
+                      fmt::format("an org has at most {} open holds", limits::open_holds_per_org_max));
     }
     const Hold* own = own_hold(state, who.run);
     if (!fits(state, command.bound, own)) return refuse(ReserveStatus::amount_too_large, too_large);
@@ -451,7 +458,8 @@ SettleReply settle_hold(OrgState& state, Stamp stamp, const SettleHold& command,
         return refuse(HoldStatus::invalid_request, *complaint);
     }
     const Hold* hold = state.hold(command.hold);
-    if (hold != nullptr && hold->for_run) return refuse(HoldStatus::invalid_request, "a run's own hold ends with the run");
+    if (hold != nullptr && hold->for_run)
+        return refuse(HoldStatus::invalid_request, "a run's own hold ends with the run");
     if (hold == nullptr) return refuse(HoldStatus::hold_not_found, "there is no such hold");
     if (hold->state != HoldState::open) return refuse(HoldStatus::hold_closed, "the hold has ended");
     Spending spending;
@@ -480,7 +488,8 @@ HoldReply release_hold(OrgState& state, Stamp stamp, const ReleaseHold& command)
         return HoldReply{.status = why, .expires_at = {}, .detail = std::move(detail)};
     };
     const Hold* hold = state.hold(command.hold);
-    if (hold != nullptr && hold->for_run) return refuse(HoldStatus::invalid_request, "a run's own hold ends with the run");
+    if (hold != nullptr && hold->for_run)
+        return refuse(HoldStatus::invalid_request, "a run's own hold ends with the run");
     if (hold == nullptr) return refuse(HoldStatus::hold_not_found, "there is no such hold");
     if (hold->state != HoldState::open) return refuse(HoldStatus::hold_closed, "the hold has ended");
 

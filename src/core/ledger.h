@@ -1,12 +1,13 @@
 // The ledger: money set aside and money spent.
 //
 //   (1) Every counter (agent, run, session, day, budget window) is the sum of its cost events, after every command.
-//   (2) A hold is admitted against all budgets that cover it, or not at all. An event counts in the windows its hold was
+//   (2) A hold is admitted against all budgets that cover it, or not at all. An event counts in the windows its hold
+//   was
 //       admitted in; a charge without a hold counts in those of its own time.
 //   (3) A hold ends once: settled, released, or expired. Expiry releases what never left and charges at its bound, as
 //       estimated, what may have reached a provider. Nothing is given back because time passed.
-//   (4) A run's own hold covers the run: its charges and holds take from it first and return to it what they did not use.
-//   (5) Money that is gone is recorded, whatever the limits say: as overage, and the budgets it hurt are frozen.
+//   (4) A run's own hold covers the run: its charges and holds take from it first and return to it what they did not
+//   use. (5) Money that is gone is recorded, whatever the limits say: as overage, and the budgets it hurt are frozen.
 #pragma once
 
 #include <optional>

@@ -125,7 +125,8 @@ void OrgState::index(const Schedule& schedule, bool add) {
 void OrgState::put_budget(Budget budget) {
     const std::string name = budget.name;
     const Budget* before = budgets_.find(name);
-    const bool stays_in_force = before != nullptr && !before->deleted && !budget.deleted && before->scope == budget.scope;
+    const bool stays_in_force =
+        before != nullptr && !before->deleted && !budget.deleted && before->scope == budget.scope;
     if (stays_in_force) {
         live_budgets_.find(name)->second.row = budget;
         put_row(budgets_, std::move(budget));

@@ -1,7 +1,7 @@
 // What the rules know of one org: its rows, and the indexes that are derived from them.
 //
-//   (1) Every index is a function of the rows. Rows with an index change only through put_…(), which moves the index too.
-//   (2) Nothing here is walked in an order that depends on memory addresses or hashes.
+//   (1) Every index is a function of the rows. Rows with an index change only through put_…(), which moves the index
+//   too. (2) Nothing here is walked in an order that depends on memory addresses or hashes.
 //
 // It holds no rule. The nouns' files decide; this one remembers.
 #pragma once
@@ -110,8 +110,8 @@ class OrgState {
     std::size_t open_hold_count() const { return open_holds_.size(); }
     std::size_t open_holds_on(const std::string& budget) const { return count(parts_by_budget_, budget); }
 
-    // Whether what is spent and held in the whole org, with `more` and without `less`, stays within 62 bits. Every counter
-    // is a part of that sum: so none can leave its range, and this is the only place where anybody has to ask.
+    // Whether what is spent and held in the whole org, with `more` and without `less`, stays within 62 bits. Every
+    // counter is a part of that sum: so none can leave its range, and this is the only place where anybody has to ask.
     bool fits(const Amounts& more, const Amounts& less = {}) const;
     void count_spent(const Amounts& amounts) { expose(amounts, 1); }
 

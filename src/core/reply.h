@@ -57,7 +57,16 @@ struct AgentReply {
 };
 BOOST_DESCRIBE_STRUCT(AgentReply, (), (status, detail))
 
-enum class KeyStatus { done, unchanged, invalid_request, key_not_found, key_exists, agent_not_found, budget_not_found, too_many };
+enum class KeyStatus {
+    done,
+    unchanged,
+    invalid_request,
+    key_not_found,
+    key_exists,
+    agent_not_found,
+    budget_not_found,
+    too_many
+};
 BOOST_DESCRIBE_ENUM(KeyStatus, done, unchanged, invalid_request, key_not_found, key_exists, agent_not_found,
                     budget_not_found, too_many)
 struct KeyReply {
@@ -243,8 +252,8 @@ enum class RunStatus {
     wrong_state,
     amount_too_large,
 };
-BOOST_DESCRIBE_ENUM(RunStatus, done, stop_requested, invalid_request, run_not_found, stale_fence, run_ended, wrong_state,
-                    amount_too_large)
+BOOST_DESCRIBE_ENUM(RunStatus, done, stop_requested, invalid_request, run_not_found, stale_fence, run_ended,
+                    wrong_state, amount_too_large)
 struct RunReply {
     RunStatus status = RunStatus::done;
     RunState state = RunState::queued;
@@ -270,7 +279,7 @@ enum class WakeStatus { woken, coalesced, invalid_request, schedule_not_found, r
 BOOST_DESCRIBE_ENUM(WakeStatus, woken, coalesced, invalid_request, schedule_not_found, run_exists, refused)
 struct WakeReply {
     WakeStatus status = WakeStatus::woken;
-    RunId run;        // The run that serves this wake.
+    RunId run;         // The run that serves this wake.
     AdmitReply admit;  // What admission said, unless coalesced.
     std::string detail;
 };

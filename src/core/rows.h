@@ -1,7 +1,7 @@
 // The rows: everything Interlock remembers, as plain data.
 //
-// Each row belongs to one org and is stored under (org, key). The first `key_columns` described members of a row are its
-// key; member names are column names, in every store. A row says nothing about rules: those are in the nouns' files
+// Each row belongs to one org and is stored under (org, key). The first `key_columns` described members of a row are
+// its key; member names are column names, in every store. A row says nothing about rules: those are in the nouns' files
 // beside this one. What is stored where, and for how long, is said by `Life`.
 //
 // A member of a struct type marked `flat` is stored as that struct's own columns.
@@ -65,7 +65,9 @@ struct Amounts {
     std::int64_t calls = 0;
     std::int64_t runs = 0;
 
-    std::int64_t of(Metric metric) const { return std::array{usd, tokens, calls, runs}[static_cast<std::size_t>(metric)]; }
+    std::int64_t of(Metric metric) const {
+        return std::array{usd, tokens, calls, runs}[static_cast<std::size_t>(metric)];
+    }
     friend bool operator==(const Amounts&, const Amounts&) = default;
 };
 BOOST_DESCRIBE_STRUCT(Amounts, (), (usd, tokens, calls, runs))
@@ -94,7 +96,7 @@ struct Org {
     static constexpr Life life = Life::resident;
     std::string name;
     Instant created_at;
-    Fence last_fence;             // Of the latest admission.
+    Fence last_fence;              // Of the latest admission.
     std::int64_t last_ticket = 0;  // Of the latest run put in line: what FIFO goes by.
 };
 BOOST_DESCRIBE_STRUCT(Org, (), (name, created_at, last_fence, last_ticket))
@@ -140,10 +142,10 @@ struct ApiKey {
     static constexpr std::string_view table = "api_keys";
     static constexpr std::size_t key_columns = 1;
     static constexpr Life life = Life::resident;
-    std::string id;    // The public part, by which it is looked up.
-    std::string hash;  // Of the secret part, hex. The secret itself is never here.
+    std::string id;                   // The public part, by which it is looked up.
+    std::string hash;                 // Of the secret part, hex. The secret itself is never here.
     std::vector<std::string> scopes;  // admin, operator, agent, read.
-    std::string agent;   // Bound to this agent, run or budget; empty: not bound.
+    std::string agent;                // Bound to this agent, run or budget; empty: not bound.
     RunId run;
     std::string budget;
     std::string note;
@@ -216,11 +218,11 @@ struct Window {
     Instant end_at;
     std::int64_t limit_units = 0;  // The budget's limit while the window is current; kept as it was then.
     bool hard = true;              // Likewise.
-    std::int64_t settled = 0;  // The sum of the window's events, in the budget's metric.
-    std::int64_t held = 0;     // The sum of its open holds' parts.
-    std::int64_t grace = 0;    // By how much a lowered or late limit found the window already past it.
-    std::int32_t warned = 0;   // The highest threshold that has fired.
-    bool exhausted = false;    // What exhaustion does has been done.
+    std::int64_t settled = 0;      // The sum of the window's events, in the budget's metric.
+    std::int64_t held = 0;         // The sum of its open holds' parts.
+    std::int64_t grace = 0;        // By how much a lowered or late limit found the window already past it.
+    std::int32_t warned = 0;       // The highest threshold that has fired.
+    bool exhausted = false;        // What exhaustion does has been done.
 };
 BOOST_DESCRIBE_STRUCT(Window, (),
                       (budget, start_at, end_at, limit_units, hard, settled, held, grace, warned, exhausted))
@@ -247,8 +249,8 @@ struct Hold {
     Amounts bound;  // The most it may come to. A run's own hold shrinks as the run draws from it.
     Amounts drawn;  // Of `bound`, what came out of the run's own hold and returns to it.
     std::vector<HoldPart> parts;
-    bool dispatched = false;   // The request may have reached a provider.
-    bool for_run = false;      // The hold a run was admitted with; the run's own charges and holds draw from it.
+    bool dispatched = false;  // The request may have reached a provider.
+    bool for_run = false;     // The hold a run was admitted with; the run's own charges and holds draw from it.
     HoldState state = HoldState::open;
     Instant created_at;
     Instant expires_at;
@@ -273,10 +275,10 @@ struct CostEvent {
     std::int64_t calls = 1;
     std::string price;  // Id and version of the price it was computed by; empty: the client stated the cost.
     HoldId hold;
-    std::int64_t overage = 0;   // By how much it went past what was reserved or left.
-    bool over_limit = false;    // Recorded although it passed a bound or a limit.
-    bool estimated = false;     // The true cost is not known; this is its bound.
-    bool unpriced = false;      // There was no price; the cost is not 0 but not known.
+    std::int64_t overage = 0;  // By how much it went past what was reserved or left.
+    bool over_limit = false;   // Recorded although it passed a bound or a limit.
+    bool estimated = false;    // The true cost is not known; this is its bound.
+    bool unpriced = false;     // There was no price; the cost is not 0 but not known.
 };
 BOOST_DESCRIBE_STRUCT(CostEvent, (),
                       (key, fingerprint, seq, at, counted_at, who, cost, usage, calls, price, hold, overage, over_limit,
@@ -340,8 +342,7 @@ struct Message {
     std::int64_t output_tokens = 0;
     RunId run;
 };
-BOOST_DESCRIBE_STRUCT(Message, (),
-                      (session, seq, id, role, content, metadata, at, input_tokens, output_tokens, run))
+BOOST_DESCRIBE_STRUCT(Message, (), (session, seq, id, role, content, metadata, at, input_tokens, output_tokens, run))
 
 // ---- runs, claims, schedules --------------------------------------------------------------------------------------
 
@@ -394,14 +395,14 @@ struct Run {
     Attribution who;  // `who.run` is the run itself.
     std::string node;
     RunState state = RunState::queued;
-    std::int32_t priority = 0;   // Higher goes first.
-    std::int64_t ticket = 0;     // Its place in line within the priority.
-    Fence fence;                 // 0 until admitted.
-    std::vector<Place> wanted;   // What it claims once admitted.
-    Amounts hold_bound;          // What is held for it once admitted; all 0: nothing.
+    std::int32_t priority = 0;  // Higher goes first.
+    std::int64_t ticket = 0;    // Its place in line within the priority.
+    Fence fence;                // 0 until admitted.
+    std::vector<Place> wanted;  // What it claims once admitted.
+    Amounts hold_bound;         // What is held for it once admitted; all 0: nothing.
     HoldId hold;
-    bool metered = false;        // All its model calls pass through holds, so its own hold's rest is known to be unspent.
-    bool isolated = false;       // It works in the place it brought for that case.
+    bool metered = false;   // All its model calls pass through holds, so its own hold's rest is known to be unspent.
+    bool isolated = false;  // It works in the place it brought for that case.
     std::string stop_requested;  // Why its owner should end it; empty: nobody asked.
     std::int32_t lease_s = 60;
     Instant created_at;
@@ -410,8 +411,8 @@ struct Run {
     Instant lease_until;
     Instant started_at;
     Instant ended_at;
-    std::string reason;    // Why it ended, for people.
-    std::string schedule;  // The schedule that fired it.
+    std::string reason;        // Why it ended, for people.
+    std::string schedule;      // The schedule that fired it.
     std::int64_t settled = 0;  // Nano-dollars charged to it.
     std::int64_t tokens = 0;
     std::int64_t events = 0;
@@ -447,7 +448,7 @@ struct Schedule {
     bool enabled = true;
     bool deleted = false;
     Instant created_at;
-    Instant next_at;       // The next tick, without jitter.
+    Instant next_at;  // The next tick, without jitter.
     Instant last_fired_at;
     std::int64_t fired = 0;      // Ticks and wakes that became a run.
     std::int64_t skipped = 0;    // Ticks that met a run still going, or came too late.
@@ -455,8 +456,9 @@ struct Schedule {
     friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 BOOST_DESCRIBE_STRUCT(Schedule, (),
-                      (name, agent, every_s, cron, zone, jitter_s, overlap, missed, missed_max, places, lease_s, priority,
-                       hold_bound, enabled, deleted, created_at, next_at, last_fired_at, fired, skipped, coalesced))
+                      (name, agent, every_s, cron, zone, jitter_s, overlap, missed, missed_max, places, lease_s,
+                       priority, hold_bound, enabled, deleted, created_at, next_at, last_fired_at, fired, skipped,
+                       coalesced))
 
 // ---- what was answered, and the feed ------------------------------------------------------------------------------
 

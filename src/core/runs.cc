@@ -37,8 +37,8 @@ Amounts needed_amounts(const Run& run) {
     return {some(run.hold_bound.usd), some(run.hold_bound.tokens), some(run.hold_bound.calls), 1};
 }
 
-// Invariant (5): a run in line that waits for a place keeps its turn at all of its places. So does one that waits behind
-// it. One that waits for anything else holds nothing, and keeps nobody.
+// Invariant (5): a run in line that waits for a place keeps its turn at all of its places. So does one that waits
+// behind it. One that waits for anything else holds nothing, and keeps nobody.
 void keep_turn(OrgState& state, const Run& run, PlaceIndex& kept) {
     const bool waits = std::ranges::any_of(run.wanted, [&](const Place& place) {
         return state.claimed().collides(place, run.id) || kept.collides(place, run.id);
@@ -94,8 +94,9 @@ std::optional<Obstacle> cap_obstacle(OrgState& state, const Run& run) {
         return no;
     }
     if (!run.who.provider.empty()) {
-        if (auto no = capped(WaitsFor::provider_cap, CapKind::provider, run.who.provider,
-                             state.live_of_provider(run.who.provider), fmt::format("provider '{}'", run.who.provider))) {
+        if (auto no =
+                capped(WaitsFor::provider_cap, CapKind::provider, run.who.provider,
+                       state.live_of_provider(run.who.provider), fmt::format("provider '{}'", run.who.provider))) {
             return no;
         }
     }
@@ -112,10 +113,12 @@ std::optional<Obstacle> cap_obstacle(OrgState& state, const Run& run) {
 std::optional<Obstacle> find_obstacle(OrgState& state, Stamp stamp, const Run& run, const PlaceIndex* kept = nullptr) {
     const Agent* agent = working_agent(state, run.who.agent);
     if (agent == nullptr || !agent->pauses.empty()) {
-        return Obstacle{WaitsFor::agent, {}, {}, agent == nullptr ? "the agent is archived" : agent->pauses.front().reason};
+        return Obstacle{
+            WaitsFor::agent, {}, {}, agent == nullptr ? "the agent is archived" : agent->pauses.front().reason};
     }
     // Asked at admission too, but what was possible then may not be any more.
-    if (!state.fits(run.hold_bound)) return Obstacle{WaitsFor::budget, {}, {}, "all that is spent and held would not fit"};
+    if (!state.fits(run.hold_bound))
+        return Obstacle{WaitsFor::budget, {}, {}, "all that is spent and held would not fit"};
     if (auto denial = deny(state, touches_of(state, run.who, needed_amounts(run), stamp.at))) {
         return Obstacle{WaitsFor::budget, std::move(denial), {}, {}};
     }
@@ -125,7 +128,8 @@ std::optional<Obstacle> find_obstacle(OrgState& state, Stamp stamp, const Run& r
 
 Holder holder_of(OrgState& state, const Run& run, RunId in_the_way) {
     const Run& other = *state.run(in_the_way);
-    Holder holder{.run = other.id, .agent = other.who.agent, .state = other.state, .place = {}, .since = other.admitted_at};
+    Holder holder{
+        .run = other.id, .agent = other.who.agent, .state = other.state, .place = {}, .since = other.admitted_at};
     if (other.state == RunState::queued) holder.since = other.created_at;
     for (const Place& taken : other.wanted) {
         for (const Place& wanted : run.wanted) {
@@ -184,7 +188,12 @@ void lose(OrgState& state, Stamp stamp, Run run, std::string reason) {
 // ---- commands on a run --------------------------------------------------------------------------------------------
 
 RunReply refused(RunStatus why, std::string detail, RunState run_state = RunState::queued) {
-    return {.status = why, .state = run_state, .lease_until = {}, .stop_requested = {}, .seq = {}, .detail = std::move(detail)};
+    return {.status = why,
+            .state = run_state,
+            .lease_until = {},
+            .stop_requested = {},
+            .seq = {},
+            .detail = std::move(detail)};
 }
 
 RunReply done(const Run& run) {
@@ -202,7 +211,8 @@ Result<Run, RunReply> owned_run(OrgState& state, RunId id, Fence fence) {
     if (run == nullptr) return fail(refused(RunStatus::run_not_found, "there is no such run"));
     if (fence != run->fence || fence.value == 0) {
         return fail(refused(RunStatus::stale_fence,
-                            fmt::format("the run's fence is not {}: it is not yours, or not any more", fence.value), run->state));
+                            fmt::format("the run's fence is not {}: it is not yours, or not any more", fence.value),
+                            run->state));
     }
     if (has_ended(run->state)) {
         return fail(refused(RunStatus::run_ended, fmt::format("the run has ended: {}", run->reason), run->state));
@@ -236,11 +246,11 @@ RunReply end_by_owner(OrgState& state, Stamp stamp, Run run, RunState outcome, c
 }
 
 Complaint check(const AdmitRun& command) {
-    Complaint complaint = first_of(
-        check_attribution(command.who), check_label("node", command.node), check_amounts("hold", command.hold),
-        check_range("lease_s", command.lease_s, 1, limits::lease_s_max),
-        check_range("queue_s", command.queue_s, 0, limits::queue_s_max),
-        check_range("priority", command.priority, -1'000'000, 1'000'000));
+    Complaint complaint =
+        first_of(check_attribution(command.who), check_label("node", command.node), check_amounts("hold", command.hold),
+                 check_range("lease_s", command.lease_s, 1, limits::lease_s_max),
+                 check_range("queue_s", command.queue_s, 0, limits::queue_s_max),
+                 check_range("priority", command.priority, -1'000'000, 1'000'000));
     if (command.run.value.empty()) complaint = "a run needs an id";
     complaint = first_of(complaint, check_places(command.places));
     if (command.isolate_into) complaint = first_of(complaint, check_place(*command.isolate_into));
@@ -306,15 +316,17 @@ AdmitReply refused_by(OrgState& state, Stamp stamp, const Run& run, Obstacle obs
         const Denial& denial = *obstacle.denial;
         reply.status = denial.frozen ? AdmitStatus::budget_frozen : AdmitStatus::budget_exceeded;
         reply.budget = denial.refusal;
-        reply.detail = denial.frozen ? fmt::format("budget '{}' is frozen: {}", denial.refusal.budget, denial.refusal.frozen)
-                                     : fmt::format("budget '{}' has no room for this run", denial.refusal.budget);
+        reply.detail = denial.frozen
+                           ? fmt::format("budget '{}' is frozen: {}", denial.refusal.budget, denial.refusal.frozen)
+                           : fmt::format("budget '{}' has no room for this run", denial.refusal.budget);
         after_denial(state, stamp, denial, run.who);
         return reply;
     }
     if (obstacle.what == WaitsFor::workspace) {
         reply.status = AdmitStatus::workspace_busy;
         reply.holder = holder_of(state, run, obstacle.in_the_way.front());
-        reply.detail = fmt::format("'{}' is taken by a run of agent '{}'", reply.holder->place.path, reply.holder->agent);
+        reply.detail =
+            fmt::format("'{}' is taken by a run of agent '{}'", reply.holder->place.path, reply.holder->agent);
     } else {
         reply.status = AdmitStatus::concurrency_limit;
     }
@@ -351,7 +363,8 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     }
     const Agent* agent = working_agent(state, command.who.agent);
     if (agent == nullptr) {
-        return refused_admission(AdmitStatus::agent_not_found, fmt::format("there is no agent '{}'", command.who.agent));
+        return refused_admission(AdmitStatus::agent_not_found,
+                                 fmt::format("there is no agent '{}'", command.who.agent));
     }
     if (!agent->pauses.empty()) {
         return refused_admission(AdmitStatus::agent_paused, fmt::format("agent '{}' is paused: {}", command.who.agent,
@@ -365,7 +378,8 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
                                                                     limits::unfinished_runs_per_org_max));
     }
     if (!state.fits(command.hold)) {
-        return refused_admission(AdmitStatus::amount_too_large, "all that is spent and held in the org would not fit 62 bits");
+        return refused_admission(AdmitStatus::amount_too_large,
+                                 "all that is spent and held in the org would not fit 62 bits");
     }
     Run run = new_run(command, stamp, schedule);
     const bool replaces = command.on_conflict == OnConflict::replace;
@@ -425,7 +439,8 @@ RunReply pause_run(OrgState& state, Stamp, const PauseRun& command) {
     auto run = owned_run(state, command.run, command.fence);
     if (!run) return run.error();
     if (run->state == RunState::paused) return done(*run);
-    if (run->state != RunState::running) return refused(RunStatus::wrong_state, "only a running run can pause", run->state);
+    if (run->state != RunState::running)
+        return refused(RunStatus::wrong_state, "only a running run can pause", run->state);
 
     // From here on it must pause. It keeps its places, its money and its lease: somebody means to come back.
     run->state = RunState::paused;
@@ -438,7 +453,8 @@ RunReply resume_run(OrgState& state, Stamp, const ResumeRun& command) {
     auto run = owned_run(state, command.run, command.fence);
     if (!run) return run.error();
     if (run->state == RunState::running) return done(*run);
-    if (run->state != RunState::paused) return refused(RunStatus::wrong_state, "only a paused run can resume", run->state);
+    if (run->state != RunState::paused)
+        return refused(RunStatus::wrong_state, "only a paused run can resume", run->state);
 
     // From here on it must resume.
     run->state = RunState::running;
@@ -448,7 +464,8 @@ RunReply resume_run(OrgState& state, Stamp, const ResumeRun& command) {
 }
 
 RunReply finish_run(OrgState& state, Stamp stamp, const FinishRun& command) {
-    Complaint complaint = first_of(check_final(command.charge), check_text("reason", command.reason, limits::text_bytes_max));
+    Complaint complaint =
+        first_of(check_final(command.charge), check_text("reason", command.reason, limits::text_bytes_max));
     const bool outcome_ok = command.outcome == RunState::succeeded || command.outcome == RunState::failed ||
                             command.outcome == RunState::timed_out;
     if (!outcome_ok) complaint = "a run finishes as succeeded, failed or timed_out";
@@ -459,7 +476,8 @@ RunReply finish_run(OrgState& state, Stamp stamp, const FinishRun& command) {
 }
 
 RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
-    if (auto complaint = first_of(check_final(command.charge), check_text("reason", command.reason, limits::text_bytes_max))) {
+    if (auto complaint =
+            first_of(check_final(command.charge), check_text("reason", command.reason, limits::text_bytes_max))) {
         return refused(RunStatus::invalid_request, *complaint);
     }
     if (command.fence.value == 0 && command.charge) {
@@ -472,7 +490,8 @@ RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
     }
     const Run* run = state.run(command.run);
     if (run == nullptr) return refused(RunStatus::run_not_found, "there is no such run");
-    if (has_ended(run->state)) return refused(RunStatus::run_ended, fmt::format("the run has ended: {}", run->reason), run->state);
+    if (has_ended(run->state))
+        return refused(RunStatus::run_ended, fmt::format("the run has ended: {}", run->reason), run->state);
 
     // From here on it must be cancelled, or its owner asked to.
     RunReply reply = done(*run);

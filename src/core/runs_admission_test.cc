@@ -313,7 +313,8 @@ TEST_F(AdmissionTest, caps_on_agent_provider_node_and_org_each_count_live_runs_o
         EXPECT_EQ(reply.status, AdmitStatus::concurrency_limit);
         EXPECT_EQ(reply.waits_for, why);
         EXPECT_NE(reply.detail, "");
-        pause((start(first), first));
+        start(first);
+        pause(first);
         EXPECT_EQ(apply(ask()).waits_for, why);
         finish(first);
         admit(ask());

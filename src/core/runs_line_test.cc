@@ -205,11 +205,9 @@ TEST_F(LineTest, a_run_that_leaves_the_line_lets_those_behind_it_go_on) {
 }
 
 TEST_F(LineTest, patience_in_line_ends_exactly_and_lets_those_behind_go_on) {
-    admit([&] {
-        AdmitRun command = asking("ada", {workspace("/repo", ClaimMode::read)});
-        command.lease_s = limits::lease_s_max;
-        return command;
-    }());
+    AdmitRun reading = asking("ada", {workspace("/repo", ClaimMode::read)});
+    reading.lease_s = limits::lease_s_max;
+    admit(reading);
     AdmitRun impatient = asking("ada", {workspace("/repo")});
     impatient.queue_s = 100;
     enqueue(impatient);

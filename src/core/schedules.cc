@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <deque>
 
-#include <boost/describe/enum_to_string.hpp>
 #include <fmt/format.h>
+#include <boost/describe/enum_to_string.hpp>
 
 #include "base/ensure.h"
 #include "core/agents.h"
@@ -150,7 +150,8 @@ Complaint check(const PutSchedule& command) {
     if (complaint) return complaint;
     // One is left for the schedule itself.
     if (command.places.size() >= limits::claims_per_run_max) {
-        return fmt::format("there are {} places; fewer than {} are allowed", command.places.size(), limits::claims_per_run_max);
+        return fmt::format("there are {} places; fewer than {} are allowed", command.places.size(),
+                           limits::claims_per_run_max);
     }
     if ((command.every_s == 0) == command.cron.empty()) return "a schedule has either every_s or cron";
     if (!find_zone(command.zone)) return fmt::format("timezone '{}' is not an IANA time zone", command.zone);
@@ -197,7 +198,8 @@ ScheduleReply put_schedule(OrgState& state, Stamp stamp, const PutSchedule& comm
         return refuse(ScheduleStatus::agent_not_found, fmt::format("there is no agent '{}'", command.agent));
     }
     if (found == nullptr && state.schedule_count() >= limits::schedules_per_org_max) {
-        return refuse(ScheduleStatus::too_many, fmt::format("an org has at most {} schedules", limits::schedules_per_org_max));
+        return refuse(ScheduleStatus::too_many,
+                      fmt::format("an org has at most {} schedules", limits::schedules_per_org_max));
     }
 
     const Instant next_at = schedule.next_at;
@@ -212,7 +214,9 @@ ScheduleReply put_schedule(OrgState& state, Stamp stamp, const PutSchedule& comm
 ScheduleReply delete_schedule(OrgState& state, Stamp, const DeleteSchedule& command) {
     const Schedule* found = state.schedule(command.name);
     if (found == nullptr || found->deleted) {
-        return {.status = ScheduleStatus::schedule_not_found, .next_at = {}, .detail = fmt::format("there is no schedule '{}'", command.name)};
+        return {.status = ScheduleStatus::schedule_not_found,
+                .next_at = {},
+                .detail = fmt::format("there is no schedule '{}'", command.name)};
     }
 
     // From here on it must go. Its runs go on.

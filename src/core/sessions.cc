@@ -1,7 +1,7 @@
 #include "core/sessions.h"
 
-#include <boost/describe/enum_from_string.hpp>
 #include <fmt/format.h>
+#include <boost/describe/enum_from_string.hpp>
 
 #include "base/ensure.h"
 #include "core/agents.h"
@@ -59,7 +59,8 @@ SessionReply create_session(OrgState& state, Stamp stamp, const CreateSession& c
         return {.status = SessionStatus::session_exists, .detail = "there is a session with this id"};
     }
     if (!command.agent.empty() && working_agent(state, command.agent) == nullptr) {
-        return {.status = SessionStatus::agent_not_found, .detail = fmt::format("there is no agent '{}'", command.agent)};
+        return {.status = SessionStatus::agent_not_found,
+                .detail = fmt::format("there is no agent '{}'", command.agent)};
     }
 
     // From here on the session must be made.
@@ -75,7 +76,8 @@ SessionReply create_session(OrgState& state, Stamp stamp, const CreateSession& c
 
 AppendReply append(OrgState& state, Stamp stamp, const Append& command) {
     const auto refuse = [](AppendStatus why, std::string detail, std::int64_t next_seq = 0) {
-        return AppendReply{.status = why, .first_seq = 0, .last_seq = 0, .next_seq = next_seq, .detail = std::move(detail)};
+        return AppendReply{
+            .status = why, .first_seq = 0, .last_seq = 0, .next_seq = next_seq, .detail = std::move(detail)};
     };
 
     if (auto complaint = check(command)) return refuse(AppendStatus::invalid_request, *complaint);
@@ -86,16 +88,21 @@ AppendReply append(OrgState& state, Stamp stamp, const Append& command) {
     for (const NewMessage& message : command.messages) {
         const auto input_sum = checked_sum(input_tokens, message.input_tokens);
         const auto output_sum = checked_sum(output_tokens, message.output_tokens);
-        if (!input_sum || !output_sum) return refuse(AppendStatus::invalid_request, "the session's token totals would overflow");
+        if (!input_sum || !output_sum)
+            return refuse(AppendStatus::invalid_request, "the session's token totals would overflow");
         input_tokens = *input_sum;
         output_tokens = *output_sum;
     }
     if (found->closed) return refuse(AppendStatus::session_closed, "the session is closed; fork it to go on");
     switch (check_run(state, command.run, command.fence)) {
-        case RunCheck::fine: break;
-        case RunCheck::run_not_found: return refuse(AppendStatus::run_not_found, "there is no such run");
-        case RunCheck::stale_fence: return refuse(AppendStatus::stale_fence, "the run is not yours any more");
-        case RunCheck::run_ended: return refuse(AppendStatus::run_ended, "the run is not live");
+        case RunCheck::fine:
+            break;
+        case RunCheck::run_not_found:
+            return refuse(AppendStatus::run_not_found, "there is no such run");
+        case RunCheck::stale_fence:
+            return refuse(AppendStatus::stale_fence, "the run is not yours any more");
+        case RunCheck::run_ended:
+            return refuse(AppendStatus::run_ended, "the run is not live");
     }
     if (command.expected_seq && *command.expected_seq != found->next_seq) {
         return refuse(AppendStatus::unexpected_seq,
@@ -124,7 +131,11 @@ AppendReply append(OrgState& state, Stamp stamp, const Append& command) {
     const std::int64_t last_seq = session.next_seq - 1;
     ensure(last_seq - first_seq + 1 == static_cast<std::int64_t>(command.messages.size()), "invariant (1)");
     state.feed.add(Appended{command.session, first_seq, last_seq, command.run});
-    return {.status = AppendStatus::appended, .first_seq = first_seq, .last_seq = last_seq, .next_seq = last_seq + 1, .detail = {}};
+    return {.status = AppendStatus::appended,
+            .first_seq = first_seq,
+            .last_seq = last_seq,
+            .next_seq = last_seq + 1,
+            .detail = {}};
 }
 
 SessionReply fork_session(OrgState& state, Stamp stamp, const ForkSession& command) {
@@ -138,7 +149,8 @@ SessionReply fork_session(OrgState& state, Stamp stamp, const ForkSession& comma
     }
     if (command.at_seq < 0 || command.at_seq >= from->next_seq) {
         return {.status = SessionStatus::message_not_found,
-                .detail = fmt::format("the session has {} messages; there is no number {}", from->next_seq, command.at_seq)};
+                .detail =
+                    fmt::format("the session has {} messages; there is no number {}", from->next_seq, command.at_seq)};
     }
 
     // From here on the fork must be made. A fork of inherited messages hangs on the session that owns them, so that a

@@ -1,8 +1,8 @@
 // Where the core gets a row that it does not have in memory: a question by key, answered from the last committed state.
 //
 // A source that cannot answer (a disk that fails) says "no such row" and that it has failed. The tables then leave by
-// SourceFailed, straight through the rule that asked, to whoever drives the core: half a command may have been applied by
-// then, so all that memory believes is thrown away. It is the one exception that crosses a folder, because the
+// SourceFailed, straight through the rule that asked, to whoever drives the core: half a command may have been applied
+// by then, so all that memory believes is thrown away. It is the one exception that crosses a folder, because the
 // alternative is a rule about disks in every rule about money.
 #pragma once
 

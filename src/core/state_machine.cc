@@ -35,13 +35,19 @@ TickReply tick(OrgState& state, Stamp stamp) {
                 end_lease(state, stamp, RunId(deadline->id));
                 ++reply.lost_runs;
                 break;
-            case DeadlineKind::queue_ends: end_queueing(state, stamp, RunId(deadline->id)); break;
+            case DeadlineKind::queue_ends:
+                end_queueing(state, stamp, RunId(deadline->id));
+                break;
             case DeadlineKind::pause_ends:
                 if (lift_ended_pauses(state, stamp, deadline->name)) ++reply.resumed_agents;
                 state.line_may_move = true;
                 break;
-            case DeadlineKind::schedule_due: reply.fired += fire(state, stamp, deadline->name); break;
-            case DeadlineKind::line_may_move: state.line_may_move = true; break;
+            case DeadlineKind::schedule_due:
+                reply.fired += fire(state, stamp, deadline->name);
+                break;
+            case DeadlineKind::line_may_move:
+                state.line_may_move = true;
+                break;
         }
         state.forget(*deadline);
     }
@@ -80,7 +86,9 @@ struct Apply {
     Reply operator()(const Charge& body) { return charge(state, stamp, body, command.key, command.fingerprint); }
     Reply operator()(const Reserve& body) { return reserve(state, stamp, body); }
     Reply operator()(const ExtendHold& body) { return extend_hold(state, stamp, body); }
-    Reply operator()(const SettleHold& body) { return settle_hold(state, stamp, body, command.key, command.fingerprint); }
+    Reply operator()(const SettleHold& body) {
+        return settle_hold(state, stamp, body, command.key, command.fingerprint);
+    }
     Reply operator()(const ReleaseHold& body) { return release_hold(state, stamp, body); }
     Reply operator()(const CreateSession& body) { return create_session(state, stamp, body); }
     Reply operator()(const Append& body) { return append(state, stamp, body); }

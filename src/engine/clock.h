@@ -1,7 +1,7 @@
 // The server's clock: wall time that does not jump.
 //
-// Leases stand on it, so it must neither run back nor leap: a wall clock set forward by an hour would take every live run
-// from its owner. It advances with the monotonic clock and follows the wall clock slowly, by at most one part in
+// Leases stand on it, so it must neither run back nor leap: a wall clock set forward by an hour would take every live
+// run from its owner. It advances with the monotonic clock and follows the wall clock slowly, by at most one part in
 // `slew_divisor`. After a suspend both have moved, and it follows at once what the monotonic clock saw.
 #pragma once
 

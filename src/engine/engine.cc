@@ -38,7 +38,8 @@ Result<void, store::OpenError> Engine::open(Instant now) try {
     ready_ = false;
     if (auto opened = store_.open(); !opened) return opened;
     const auto unreadable = [] {
-        return fail(store::OpenError{store::OpenError::Kind::unavailable, "the store opened, but its rows cannot be read"});
+        return fail(
+            store::OpenError{store::OpenError::Kind::unavailable, "the store opened, but its rows cannot be read"});
     };
     const auto newest = store_.newest_key();
     if (!newest) return unreadable();
@@ -48,7 +49,8 @@ Result<void, store::OpenError> Engine::open(Instant now) try {
     });
     if (!loaded) return unreadable();
     last_now_ = std::max(last_now_, now);
-    for (auto& [org, state] : machine_.orgs()) machine_.apply({last_now_}, {.org = org, .key = {}, .body = core::Reopened{}});
+    for (auto& [org, state] : machine_.orgs())
+        machine_.apply({last_now_}, {.org = org, .key = {}, .body = core::Reopened{}});
     ready_ = true;
     return {};
 } catch (const core::SourceFailed&) {
@@ -73,7 +75,8 @@ void Engine::submit(std::vector<Submission> submissions) {
         const std::lock_guard lock(queue_mutex_);
         const std::size_t room = options_.queue_max - std::min(options_.queue_max, queue_.size() - queue_head_);
         taken = std::min(room, submissions.size());
-        std::move(submissions.begin(), submissions.begin() + static_cast<std::ptrdiff_t>(taken), std::back_inserter(queue_));
+        std::move(submissions.begin(), submissions.begin() + static_cast<std::ptrdiff_t>(taken),
+                  std::back_inserter(queue_));
     }
     for (std::size_t i = taken; i < submissions.size(); ++i) submissions[i].on_answer(fail(SubmitError::busy));
 }
@@ -88,8 +91,8 @@ std::size_t Engine::step(Instant now) {
         return batch.size();
     }
 
-    // 2. Apply. Here, and nowhere else, order and time enter the core. 3. Write. One transaction for the whole batch; this is
-    // where the time goes.
+    // 2. Apply. Here, and nowhere else, order and time enter the core. 3. Write. One transaction for the whole batch;
+    // this is where the time goes.
     std::vector<Answer> answers;
     const auto committed = apply_and_commit(batch, now, answers);
 

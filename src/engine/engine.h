@@ -1,8 +1,8 @@
 // The engine: many callers, one order.
 //
 // Whatever has queued up while the last commit was on its way is the next batch: taken together, applied one after
-// another by the core, written in one transaction, answered. Nobody waits for a timer, and nobody is answered before the
-// batch is durable.
+// another by the core, written in one transaction, answered. Nobody waits for a timer, and nobody is answered before
+// the batch is durable.
 //
 //   (1) Commands are applied in the order they were queued, each to the state its predecessors left.
 //   (2) A command is answered exactly once.

@@ -204,7 +204,8 @@ TEST_F(EngineTest, a_lost_write_is_settled_as_not_committed) {
 TEST_F(EngineTest, a_command_without_a_key_is_told_that_nobody_knows) {
     memory.fail_next_commit(CommitFault::lose_answer);
 
-    const Answer answer = tell(core::PutAgent{.name = "other", .command = {}, .max_concurrent_runs = 1, .tags = {}}, {});
+    const Answer answer =
+        tell(core::PutAgent{.name = "other", .command = {}, .max_concurrent_runs = 1, .tags = {}}, {});
 
     EXPECT_EQ(answer.error(), SubmitError::outcome_unknown);
 }
@@ -227,9 +228,7 @@ TEST_F(EngineTest, a_load_that_fails_voids_the_batch_that_asked) {
 
 TEST_F(EngineTest, a_store_that_stays_away_is_told_and_the_engine_comes_back_by_itself) {
     bool away = false;
-    memory.set_faults({.at_commit = {},
-                       .at_load = {},
-                       .at_open = [&]() -> std::optional<store::OpenError> {
+    memory.set_faults({.at_commit = {}, .at_load = {}, .at_open = [&]() -> std::optional<store::OpenError> {
                            if (!away) return std::nullopt;
                            return store::OpenError{store::OpenError::Kind::unavailable, "gone"};
                        }});

@@ -54,7 +54,8 @@ class Mission : public testing::Test {
     }
 
     void put_agent(const std::string& name, std::int32_t max_concurrent_runs) {
-        tell<core::AgentReply>(core::PutAgent{.name = name, .command = {}, .max_concurrent_runs = max_concurrent_runs, .tags = {}});
+        tell<core::AgentReply>(
+            core::PutAgent{.name = name, .command = {}, .max_concurrent_runs = max_concurrent_runs, .tags = {}});
     }
     void put_budget(const std::string& name, Money limit, WindowKind window) {
         core::PutBudget budget;
@@ -176,7 +177,8 @@ TEST_F(Mission, costs_recorded_across_midnight_are_all_counted_and_each_on_its_d
 
     const auto ask = [&](const std::string& sql) {
         std::int64_t value = -1;
-        const auto read = (*store.snapshot())->query(sql, [&](const auto& row) { value = std::get<std::int64_t>(row[0]); });
+        const auto read =
+            (*store.snapshot())->query(sql, [&](const auto& row) { value = std::get<std::int64_t>(row[0]); });
         EXPECT_TRUE(read);
         return value;
     };
@@ -184,10 +186,12 @@ TEST_F(Mission, costs_recorded_across_midnight_are_all_counted_and_each_on_its_d
     EXPECT_EQ(ask("select count(*) from rollups"), 2) << "some on the day before midnight, some on the day after";
     EXPECT_EQ(ask("select sum(cost) from rollups"), threads * charges_each * std::int64_t{750'000});
     EXPECT_EQ(ask("select count(*) from budget_windows where budget = 'day'"), 2);
-    EXPECT_EQ(ask("select sum(settled) from budget_windows where budget = 'day'"), threads * charges_each * std::int64_t{750'000});
-    EXPECT_EQ(ask("select count(*) from budget_windows w where w.settled <> (select sum(e.cost) from cost_events e where "
-                  "e.counted_at >= w.start_at and e.counted_at < w.end_at)"),
-              0);
+    EXPECT_EQ(ask("select sum(settled) from budget_windows where budget = 'day'"),
+              threads * charges_each * std::int64_t{750'000});
+    EXPECT_EQ(
+        ask("select count(*) from budget_windows w where w.settled <> (select sum(e.cost) from cost_events e where "
+            "e.counted_at >= w.start_at and e.counted_at < w.end_at)"),
+        0);
 }
 
 TEST_F(Mission, twenty_cost_reports_at_once_leave_a_counter_that_is_their_sum) {
@@ -292,7 +296,9 @@ TEST_F(AppendMessage, sixteen_writers_of_whole_turns_keep_each_turn_together) {
 
     EXPECT_EQ(number("select count(*) from messages"), 16 * 10 * 3);
     EXPECT_EQ(number("select count(distinct content) from messages"), 160);
-    EXPECT_EQ(number("select count(*) from (select content from messages group by content having max(seq) - min(seq) <> 2)"), 0);
+    EXPECT_EQ(
+        number("select count(*) from (select content from messages group by content having max(seq) - min(seq) <> 2)"),
+        0);
 }
 
 // ---- "is anybody running here?" -----------------------------------------------------------------------------------
@@ -342,7 +348,8 @@ TEST_F(Mission, queued_runs_get_the_directory_one_after_the_other_and_never_two_
     constexpr int runs = 50;
     std::vector<core::AdmitReply> replies(runs);
 
-    in_threads(runs, [&](int i) { replies[static_cast<std::size_t>(i)] = admit("/srv/repo", core::OnConflict::queue); });
+    in_threads(runs,
+               [&](int i) { replies[static_cast<std::size_t>(i)] = admit("/srv/repo", core::OnConflict::queue); });
 
     EXPECT_EQ(std::ranges::count(replies, AdmitStatus::admitted, &core::AdmitReply::status), 1);
     for (int i = 0; i < runs; ++i) {

@@ -109,7 +109,7 @@ Result<void, OpenError> find_damage(sqlite3* db, const std::string& path) {
 
 }  // namespace
 
-Result<Database, OpenError> open_to_write(const SqliteStore::Options& options) {
+Result<Database, OpenError> open_to_write(const SqliteStore::Options& options, LeftBy left_by) {
     const std::string path = database_path(options.directory);
 
     // 1. Look, and change nothing.
@@ -146,13 +146,14 @@ Result<Database, OpenError> open_to_write(const SqliteStore::Options& options) {
     //    disk, and what it holds is written back: the file is then as durable as what we say. Where a snapshot kept the
     //    log's index in memory, the lost commit is not in it, but its pages still stand behind the end of the log and
     //    would be found after a crash; the next commit overwrites them, so there is one now.
-    //    A log that a failed sync has left with a hole on the disk, though not in the system's memory, must not be read
-    //    after a crash either: once it is written back, another commit begins it anew.
+    //    A sync of ours that failed may have left the log with a hole on the disk, though not in the system's memory.
+    //    It must not be read after a crash: once it is written back, another commit begins it anew.
     const std::string commit_anything = fmt::format("pragma user_version = {}", migrations().size());
     if (execute(db, commit_anything) != SQLITE_OK) return fail(open_error(db, path));
     const int rc = sqlite3_wal_checkpoint_v2(db, nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
     if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY) return fail(open_error(db, path));
-    if (execute(db, commit_anything) != SQLITE_OK) return fail(open_error(db, path));
+    if (left_by == LeftBy::an_error_of_ours && execute(db, commit_anything) != SQLITE_OK)
+        return fail(open_error(db, path));
     return std::move(opened.db);
 }
 

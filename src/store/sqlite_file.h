@@ -13,7 +13,8 @@ namespace interlock::store {
 std::string database_path(const std::string& directory);
 
 // The connection that writes: of the latest version, and settled (see sqlite_store.h).
-Result<Database, OpenError> open_to_write(const SqliteStore::Options& options);
+enum class LeftBy { nobody, an_error_of_ours };
+Result<Database, OpenError> open_to_write(const SqliteStore::Options& options, LeftBy left_by);
 // A connection that reads one moment, the present one, and neither writes nor writes the log back.
 Result<Database, OpenError> open_to_read(const std::string& directory, const std::string& vfs);
 

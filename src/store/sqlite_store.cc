@@ -167,6 +167,7 @@ void SqliteStore::checkpoint_if_due() {
 }
 
 CommitError SqliteStore::fail_commit(CommitError::Kind kind, std::string detail) {
+    broke_off_ = true;
     why_closed_ = detail;
     connection_.reset();
     return {kind, std::move(detail)};
@@ -204,6 +205,7 @@ int SqliteStore::Connection::begin_reading() {
 }
 
 void SqliteStore::fail_read(std::string detail) {
+    broke_off_ = true;
     why_closed_ = std::move(detail);
     failed_ = true;
     connection_.reset();
@@ -418,7 +420,7 @@ Result<void, OpenError> SqliteStore::open() {
         if (!ready) return ready;
     }
 
-    auto db = open_to_write(options_);
+    auto db = open_to_write(options_, broke_off_ ? LeftBy::an_error_of_ours : LeftBy::nobody);
     if (!db) {
         why_closed_ = db.error().detail;
         // A server that is opening again after an error stays the server.
@@ -433,6 +435,7 @@ Result<void, OpenError> SqliteStore::open() {
     }
     connection_ = std::move(connection);
     failed_ = false;
+    broke_off_ = false;
     return {};
 }
 

@@ -69,6 +69,7 @@ class SqliteStore final : public Store {
     std::unique_ptr<Connection> connection_;  // Null: closed.
     DataLock lock_;
     bool failed_ = false;
+    bool broke_off_ = false;  // The connection before was ended by an error.
     std::string why_closed_ = "it has not been opened";
 };
 

@@ -1,0 +1,144 @@
+// Those who spend: charges at once, and holds that are extended, settled below and above their bound, released or left
+// behind.
+#include "sim/workload.h"
+
+namespace interlock::sim {
+namespace {
+
+using namespace core;
+
+class Spenders : public Workload {
+ public:
+    void start(World& world) override;
+    void heard(World& world, const Call& call, const engine::Answer& answer) override;
+
+ private:
+    void charge(World& world, KnownOrg& org);
+    void reserve(World& world, KnownOrg& org);
+    void go_on_with(World& world, KnownOrg& org, const KnownHold& hold);
+
+    // The account of a run's own spending, where there is a run. Says what must come of it.
+    struct Account {
+        Attribution who;
+        Fence fence;
+        CallOptions options;
+    };
+    Account account(World& world, KnownOrg& org);
+};
+
+void Spenders::start(World& world) {
+    Random& random = world.random;
+    KnownOrg& org = random.pick(world.known.orgs);
+    if (random.percent(45)) return charge(world, org);
+    if (org.holds.empty() || random.percent(40)) return reserve(world, org);
+    // Mostly the young ones; the old ones have expired.
+    const std::uint64_t back = random.percent(80) ? std::min<std::uint64_t>(org.holds.size(), 12) : org.holds.size();
+    go_on_with(world, org, org.holds[org.holds.size() - 1 - random.below(back)]);
+}
+
+Spenders::Account Spenders::account(World& world, KnownOrg& org) {
+    Random& random = world.random;
+    Account account{some_account(random, org), {}, {}};
+    if (!org.runs.empty() && random.percent(45)) {
+        const std::uint64_t back = random.percent(85) ? std::min<std::uint64_t>(org.runs.size(), 15) : org.runs.size();
+        const KnownRun& run = org.runs[org.runs.size() - 1 - random.below(back)];
+        account.who.run = run.id;
+        if (random.percent(70)) account.who.agent.clear();
+        if (random.percent(80)) account.fence = run.fence;
+        if (run.over) account.options = {.expect = Expect::refusal, .broken = Promise::fenced};
+        if (run.fence.value > 0 && random.percent(4)) {
+            account.fence = Fence(run.fence.value + 1 + random.between(0, 2));
+            account.options = {.expect = Expect::refusal, .broken = Promise::fenced};
+        }
+    }
+    if (!org.sessions.empty() && random.percent(25)) account.who.session = random.pick(org.sessions);
+    return account;
+}
+
+void Spenders::charge(World& world, KnownOrg& org) {
+    Random& random = world.random;
+    Account account = this->account(world, org);
+    Charge charge{.who = std::move(account.who),
+                  .fence = account.fence,
+                  .cost = Money::nanos(random.spread(2'000)),
+                  .usage = some_usage(random),
+                  .calls = random.percent(90) ? 1 : random.between(0, 5),
+                  .price = random.percent(50) ? "list@3" : "",
+                  .incurred = random.percent(15),
+                  .unpriced = random.percent(2)};
+    if (world.profile.huge_amounts && random.percent(2)) charge.cost = Money::nanos(INT64_MAX - random.spread(1'000));
+    world.call(*this, org.id, std::move(charge), account.options);
+}
+
+void Spenders::reserve(World& world, KnownOrg& org) {
+    Random& random = world.random;
+    Account account = this->account(world, org);
+    Reserve reserve{.hold = HoldId(world.new_id()),
+                    .who = std::move(account.who),
+                    .fence = account.fence,
+                    .bound = {.usd = random.spread(3'000), .tokens = random.spread(1'000), .calls = 1},
+                    .ttl_s = std::min<std::int64_t>(24 * 3'600, random.spread(world.profile.pace_s * 20) + 1),
+                    .dispatched = random.percent(20)};
+    if (random.percent(10)) reserve.bound = {.usd = random.spread(3'000)};
+    if (world.profile.huge_amounts && random.percent(2)) reserve.bound.usd = INT64_MAX - random.spread(1'000);
+    if (!org.holds.empty() && random.percent(1)) {
+        reserve.hold = random.pick(org.holds).id;
+        account.options = {.expect = Expect::refusal, .broken = Promise::nothing_twice};
+    }
+    world.call(*this, org.id, std::move(reserve), account.options);
+}
+
+void Spenders::go_on_with(World& world, KnownOrg& org, const KnownHold& hold) {
+    Random& random = world.random;
+    // Whatever was told to have ended stays ended, for every new command.
+    const CallOptions options{.expect = hold.over ? Expect::refusal : Expect::anything,
+                              .broken = Promise::nothing_twice};
+    const std::int64_t ttl_s = std::min<std::int64_t>(24 * 3'600, random.spread(world.profile.pace_s * 20) + 1);
+    if (random.percent(30)) {
+        world.call(*this, org.id, ExtendHold{hold.id, ttl_s, random.percent(60)}, options);
+    } else if (random.percent(20)) {
+        world.call(*this, org.id, ReleaseHold{hold.id}, options);
+    } else {
+        SettleHold settle{.hold = hold.id,
+                          .cost = Money::nanos(random.between(0, hold.bound)),
+                          .usage = some_usage(random),
+                          .calls = 1,
+                          .price = "list@3",
+                          .estimated = random.percent(5),
+                          .unpriced = false};
+        if (random.percent(15))
+            settle.cost = Money::nanos(hold.bound / 2 + random.spread(2'000));  // A price has changed.
+        if (random.percent(60)) settle.usage = Usage{.input_tokens = random.between(0, 20)};
+        if (world.profile.huge_amounts && random.percent(3)) settle.cost = Money::max();
+        world.call(*this, org.id, std::move(settle), options);
+    }
+}
+
+void Spenders::heard(World& world, const Call& call, const engine::Answer& answer) {
+    if (!answer) return;
+    KnownOrg& org = world.known.of(call.command.org);
+    if (const auto* reserve = std::get_if<Reserve>(&call.command.body)) {
+        if (says_done(answer->reply) && org.find_hold(reserve->hold) == nullptr) {
+            org.holds.push_back({reserve->hold, std::min<std::int64_t>(reserve->bound.usd, 1'000'000)});
+        }
+        return;
+    }
+    const auto over = [&](HoldId id, HoldStatus status, bool ends) {
+        KnownHold* hold = org.find_hold(id);
+        if (hold != nullptr && ((status == HoldStatus::done && ends) || status == HoldStatus::hold_closed))
+            hold->over = true;
+    };
+    if (const auto* settle = std::get_if<SettleHold>(&call.command.body)) {
+        over(settle->hold, std::get<SettleReply>(answer->reply).status, true);
+    } else if (const auto* release = std::get_if<ReleaseHold>(&call.command.body)) {
+        over(release->hold, std::get<HoldReply>(answer->reply).status, true);
+    } else if (const auto* extend = std::get_if<ExtendHold>(&call.command.body)) {
+        over(extend->hold, std::get<HoldReply>(answer->reply).status, false);
+    }
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> make_money() { return std::make_unique<Spenders>(); }
+
+}  // namespace interlock::sim

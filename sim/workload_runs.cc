@@ -1,0 +1,267 @@
+// The owners of runs: they ask for places, wait in line, work, fall silent, are slow, die, and come back too late.
+#include "sim/places.h"
+#include "sim/workload.h"
+
+namespace interlock::sim {
+namespace {
+
+using namespace core;
+
+class Owners : public Workload {
+ public:
+    void setup(World& world) override;
+    void start(World& world) override;
+    void heard(World& world, const Call& call, const engine::Answer& answer) override;
+
+ private:
+    struct Owner {
+        OrgId org;
+        enum { idle, asking, waiting, working, silent } state = idle;
+        RunId run;
+        bool should_stop = false;
+    };
+
+    void ask(World& world, Owner& owner);
+    void look(World& world, Owner& owner, const KnownRun& run);
+    void work(World& world, Owner& owner, const KnownRun& run);
+    void come_back(World& world, Owner& owner, const KnownRun& run);
+    void finish(World& world, const Owner& owner, const KnownRun& run);
+    void heard_admission(World& world, const AdmitRun& asked, OrgId org, const AdmitReply& reply);
+    void heard_of_run(World& world, OrgId org, RunId run, Fence fence, const RunReply& reply);
+
+    std::vector<Owner> owners_;
+    std::uint64_t fresh_places_ = 0;
+};
+
+void Owners::setup(World& world) {
+    for (const KnownOrg& org : world.known.orgs) {
+        const std::uint64_t count = 3 + world.random.below(12);
+        for (std::uint64_t i = 0; i < count; ++i) owners_.push_back({.org = org.id, .run = {}});
+    }
+}
+
+void Owners::start(World& world) {
+    Random& random = world.random;
+    Owner& owner = random.pick(owners_);
+    KnownOrg& org = world.known.of(owner.org);
+    if (owner.state == Owner::idle) {
+        if (org.fired.empty() || random.percent(40)) return ask(world, owner);
+        owner.run = org.fired.back();
+        owner.state = random.percent(85) ? Owner::working : Owner::silent;
+        org.fired.pop_back();
+        return;
+    }
+    const KnownRun* run = org.find_run(owner.run);
+    if (run == nullptr) {
+        owner.state = Owner::idle;  // It was never told that the run exists, and has given up.
+        return;
+    }
+    switch (owner.state) {
+        case Owner::idle:
+            return;
+        case Owner::asking:
+        case Owner::waiting:
+            return look(world, owner, *run);
+        case Owner::working:
+            return work(world, owner, *run);
+        case Owner::silent:
+            return come_back(world, owner, *run);
+    }
+}
+
+void Owners::ask(World& world, Owner& owner) {
+    Random& random = world.random;
+    const KnownOrg& org = world.known.of(owner.org);
+    AdmitRun admit{.run = RunId(world.new_id()),
+                   .who = some_account(random, org),
+                   .node = random.pick(node_names),
+                   .places = {},
+                   .on_conflict = random.pick({OnConflict::refuse, OnConflict::queue, OnConflict::queue,
+                                               OnConflict::queue, OnConflict::replace, OnConflict::isolate}),
+                   .isolate_into = {},
+                   .priority = random.percent(70) ? 0 : random.between32(-1, 2),
+                   .hold = {},
+                   .metered = random.percent(40),
+                   .lease_s = static_cast<std::int32_t>(
+                       std::min<std::int64_t>(24 * 3'600, world.profile.pace_s * random.between(5, 80))),
+                   .queue_s = random.percent(30) ? 0 : random.spread(world.profile.pace_s * 60)};
+    const std::uint64_t places = random.pick({0u, 1u, 1u, 1u, 2u, 3u});
+    for (std::uint64_t i = 0; i < places; ++i) admit.places.push_back(some_place(random));
+    if (admit.on_conflict == OnConflict::isolate) {
+        admit.isolate_into = random.percent(70) ? fresh_place(++fresh_places_) : some_place(random);
+    }
+    if (random.percent(40)) admit.hold = {.usd = random.spread(8'000), .tokens = random.spread(2'000), .calls = 3};
+    if (random.percent(10)) admit.hold = {.usd = random.spread(8'000)};
+    if (world.profile.huge_amounts && random.percent(3)) admit.hold = {.usd = INT64_MAX};
+    if (!org.sessions.empty() && random.percent(20)) admit.who.session = random.pick(org.sessions);
+    // A run that somebody else has under this id is not given away.
+    const KnownRun* twin = !org.runs.empty() && random.percent(2) ? &random.pick(org.runs) : nullptr;
+    if (twin != nullptr) {
+        admit.run = twin->id;
+        world.call(*this, owner.org, std::move(admit), {.expect = Expect::refusal, .broken = Promise::nothing_twice});
+        return;
+    }
+    owner.run = admit.run;
+    owner.state = Owner::asking;
+    owner.should_stop = false;
+    world.call(*this, owner.org, std::move(admit));
+}
+
+// In line: has the time come?
+void Owners::look(World& world, Owner& owner, const KnownRun& run) {
+    Random& random = world.random;
+    if (has_ended(run.seen)) {
+        owner.state = Owner::idle;
+    } else if (is_live(run.seen)) {
+        owner.state = random.percent(90) ? Owner::working : Owner::silent;
+    } else if (random.percent(6)) {
+        world.call(*this, owner.org, CancelRun{run.id, {}, "changed my mind", {}});
+    } else if (random.percent(3)) {
+        owner.state = Owner::idle;  // Walks away from its place in line.
+    }
+}
+
+void Owners::work(World& world, Owner& owner, const KnownRun& run) {
+    Random& random = world.random;
+    if (run.over) {
+        owner.state = random.percent(80) ? Owner::idle : Owner::silent;
+        return;
+    }
+    const auto call = [&](CommandBody body) { world.call(*this, owner.org, std::move(body)); };
+    if (owner.should_stop && random.percent(60)) return finish(world, owner, run);
+    switch (random.below(20)) {
+        case 0:
+            call(StartRun{run.id, run.fence});
+            return;
+        case 1:
+        case 2:
+            call(PauseRun{run.id, run.fence});
+            return;
+        case 3:
+        case 4:
+            call(ResumeRun{run.id, run.fence});
+            return;
+        case 5:
+        case 6:
+            return finish(world, owner, run);
+        case 7:
+            call(CancelRun{run.id, run.fence, "enough", {}});
+            return;
+        case 8:
+            call(CancelRun{run.id, {}, "somebody wants it stopped", {}});
+            return;
+        case 9:
+            if (random.percent(25)) call(LoseRun{run.id, run.fence, "its process is gone"});
+            return;
+        case 10:
+        case 11:
+            owner.state = Owner::silent;
+            return;
+        default:
+            call(HeartbeatRun{run.id, run.fence});
+    }
+}
+
+// Somebody who was silent has the fence of a run that may be somebody else's place by now.
+void Owners::come_back(World& world, Owner& owner, const KnownRun& run) {
+    Random& random = world.random;
+    if (random.percent(50)) return;
+    if (random.percent(20)) {
+        owner.state = Owner::idle;
+        return;
+    }
+    const CallOptions options{.expect = run.over ? Expect::refusal : Expect::anything, .broken = Promise::fenced};
+    const auto call = [&](CommandBody body) { world.call(*this, owner.org, std::move(body), options); };
+    switch (random.below(6)) {
+        case 0:
+            call(StartRun{run.id, run.fence});
+            return;
+        case 1:
+            call(PauseRun{run.id, run.fence});
+            return;
+        case 2:
+            return finish(world, owner, run);
+        case 3:
+            call(CancelRun{run.id, run.fence, "late", {}});
+            return;
+        case 4:
+            call(LoseRun{run.id, run.fence, "late"});
+            return;
+        default:
+            call(HeartbeatRun{run.id, run.fence});
+            if (!run.over) owner.state = Owner::working;
+    }
+}
+
+void Owners::finish(World& world, const Owner& owner, const KnownRun& run) {
+    Random& random = world.random;
+    FinishRun finish{
+        .run = run.id,
+        .fence = run.fence,
+        .outcome = random.pick({RunState::succeeded, RunState::succeeded, RunState::failed, RunState::timed_out}),
+        .reason = "",
+        .charge = {}};
+    if (random.percent(60)) {
+        finish.charge = FinalCharge{.provider = random.percent(30) ? random.pick(provider_names) : "",
+                                    .model = random.percent(30) ? random.pick(model_names) : "",
+                                    .cost = Money::nanos(random.spread(4'000)),
+                                    .usage = some_usage(random),
+                                    .calls = random.between(0, 3),
+                                    .price = "list@3"};
+        if (world.profile.huge_amounts && random.percent(5)) finish.charge->cost = Money::max();
+    }
+    const CallOptions options{.expect = run.over ? Expect::refusal : Expect::anything, .broken = Promise::fenced};
+    world.call(*this, owner.org, std::move(finish), options);
+}
+
+// ---- answers ------------------------------------------------------------------------------------------------------
+
+void Owners::heard(World& world, const Call& call, const engine::Answer& answer) {
+    if (!answer) return;
+    std::visit(
+        [&]<class Body>(const Body& body) {
+            if constexpr (std::is_same_v<Body, AdmitRun>) {
+                heard_admission(world, body, call.command.org, std::get<AdmitReply>(answer->reply));
+            } else if constexpr (
+                requires {
+                    body.run;
+                    body.fence;
+                } && !requires { body.who; } && !requires { body.session; }) {
+                heard_of_run(world, call.command.org, body.run, body.fence, std::get<RunReply>(answer->reply));
+            }
+        },
+        call.command.body);
+}
+
+void Owners::heard_admission(World& world, const AdmitRun& asked, OrgId org, const AdmitReply& reply) {
+    const bool done = reply.status == AdmitStatus::admitted || reply.status == AdmitStatus::queued;
+    if (done) {
+        KnownRun& known = world.known.of(org).add_run(asked.run);
+        if (reply.status == AdmitStatus::admitted) known.fence = reply.fence;
+    }
+    for (Owner& owner : owners_) {
+        if (owner.org != org || owner.run != asked.run || owner.state != Owner::asking) continue;
+        owner.state = !done ? Owner::idle : reply.status == AdmitStatus::admitted ? Owner::working : Owner::waiting;
+        if (owner.state == Owner::working && world.random.percent(8)) owner.state = Owner::silent;
+    }
+}
+
+void Owners::heard_of_run(World& world, OrgId org, RunId run, Fence fence, const RunReply& reply) {
+    KnownRun* known = world.known.of(org).find_run(run);
+    if (known == nullptr) return;
+    const bool told_so = reply.status == RunStatus::done || reply.status == RunStatus::run_ended;
+    if (told_so && has_ended(reply.state)) known->over = true;
+    // The fence of its admission was right until the run was lost.
+    if (reply.status == RunStatus::stale_fence && fence == known->fence && fence.value > 0) known->over = true;
+    for (Owner& owner : owners_) {
+        if (owner.org != org || owner.run != run) continue;
+        if (!reply.stop_requested.empty()) owner.should_stop = true;
+        if (known->over && owner.state != Owner::silent) owner.state = Owner::idle;
+    }
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> make_runs() { return std::make_unique<Owners>(); }
+
+}  // namespace interlock::sim
