@@ -1,5 +1,6 @@
 // P2, hard ceiling: in every committed state, and in every refusal, a hard budget's arithmetic is right.
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -34,6 +35,7 @@ class CeilingChecker : public Checker {
 
  private:
     void check_strict(World& world, const Rows& rows, OrgId org, const PutBudget& budget);
+    void check_history(World& world, const Rows& rows, KnownOrg& org);
 
     // How far each hard window was past its limit, as last committed.
     std::map<std::tuple<OrgId, std::string, Instant>, std::int64_t> excess_;
@@ -94,10 +96,58 @@ void CeilingChecker::heard(World& world, const Call& call, const engine::Answer&
 }
 
 void CeilingChecker::check(World& world, const Rows& rows) {
-    for (const KnownOrg& org : world.known.orgs) {
+    for (KnownOrg& org : world.known.orgs) {
+        check_history(world, rows, org);
         for (const KnownBudget& budget : org.budgets) {
             if (budget.strict && budget.put.metric != Metric::runs) check_strict(world, rows, org.id, budget.put);
         }
+    }
+}
+
+// A threshold fires once per window, and what a person has not looked at stays frozen.
+void CeilingChecker::check_history(World& world, const Rows& rows, KnownOrg& org) {
+    std::map<std::int64_t, const CostEvent*> by_seq;
+    const auto& events = rows.rows<CostEvent>();
+    for (auto event = events.lower_bound({org.id, CommandKey()}); event != events.end() && event->first.first == org.id;
+         ++event) {
+        by_seq[event->second.seq.value] = &event->second;
+    }
+    std::set<std::string> frozen;
+    std::map<std::string, std::set<std::pair<Instant, std::int32_t>>> warned;
+    std::int64_t seq = 0;
+    for (const Event& event : world.history.of(org.id)) {
+        ++seq;
+        if (const auto* froze = std::get_if<BudgetFroze>(&event)) frozen.insert(froze->budget);
+        if (const auto* thawed = std::get_if<BudgetThawed>(&event)) frozen.erase(thawed->budget);
+        if (const auto* deleted = std::get_if<BudgetDeleted>(&event)) {
+            frozen.erase(deleted->budget);
+            warned.erase(deleted->budget);
+        }
+        if (const auto* warning = std::get_if<BudgetWarned>(&event)) {
+            if (!warned[warning->budget].insert({warning->window, warning->percent}).second) {
+                world.violated(Promise::nothing_twice,
+                               fmt::format("event {}: budget {} warns of {} percent a second time", seq,
+                                           warning->budget, warning->percent));
+            }
+        }
+        if (frozen.empty() || !std::holds_alternative<Charged>(event) || !by_seq.contains(seq)) continue;
+        const CostEvent& cost = *by_seq[seq];
+        const Call* call = world.find_call(org.id, cost.key);
+        const auto* charge = call != nullptr ? std::get_if<Charge>(&call->command.body) : nullptr;
+        if (charge == nullptr || charge->incurred) continue;  // Money that was gone already.
+        for (const KnownBudget& budget : org.budgets) {
+            if (!budget.strict || !frozen.contains(budget.put.name) || !is_covered(cost.who, budget.put.scope))
+                continue;
+            world.violated(Promise::hard_ceiling,
+                           fmt::format("event {} was charged to budget {} while it was frozen", seq, budget.put.name));
+        }
+    }
+    for (const KnownBudget& budget : org.budgets) {
+        const auto row = rows.rows<Budget>().find({org.id, budget.put.name});
+        if (row == rows.rows<Budget>().end() || row->second.frozen.empty() != frozen.contains(budget.put.name))
+            continue;
+        world.violated(Promise::hard_ceiling,
+                       fmt::format("budget {} is frozen, or is not, against what the feed tells", budget.put.name));
     }
 }
 

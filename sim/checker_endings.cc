@@ -1,6 +1,7 @@
 // P9, nobody is forgotten: a run has exactly what its state gives it, every end frees everything, and nobody waits in
 // line for something that is free.
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -20,12 +21,14 @@ class EndingsChecker : public Checker {
 
  private:
     void check_runs(World& world, const Rows& rows);
+    void check_holds(World& world, const Rows& rows);
     void check_line(World& world, const Rows& rows);
     void check_overdue(World& world, const Rows& rows);
 };
 
 void EndingsChecker::check(World& world, const Rows& rows) {
     check_runs(world, rows);
+    check_holds(world, rows);
     check_line(world, rows);
     if (world.is_calm()) check_overdue(world, rows);
 }
@@ -90,6 +93,30 @@ void EndingsChecker::check_runs(World& world, const Rows& rows) {
         if (!rows.rows<Run>().contains(key)) {
             world.violated(Promise::nobody_forgotten,
                            fmt::format("run {:x} claims places and is not there", key.second.value.low));
+        }
+    }
+}
+
+// Money that may have been spent is given back only by somebody who says that it was not.
+void EndingsChecker::check_holds(World& world, const Rows& rows) {
+    std::set<std::pair<OrgId, HoldId>> given_back;
+    for (const Call& call : world.calls()) {
+        const auto* release = std::get_if<ReleaseHold>(&call.command.body);
+        if (release != nullptr && (call.done || call.may_have_happened()))
+            given_back.insert({call.command.org, release->hold});
+    }
+    for (const auto& [key, hold] : rows.rows<Hold>()) {
+        if (hold.state != HoldState::released || !hold.dispatched || hold.for_run || given_back.contains(key)) continue;
+        world.violated(Promise::nobody_forgotten,
+                       fmt::format("hold {:x} was dispatched, and released by nobody", hold.id.value.low));
+    }
+    for (const auto& [key, agent] : rows.rows<Agent>()) {
+        for (const Pause& pause : agent.pauses) {
+            if (!pause.by.starts_with("budget:")) continue;
+            const auto budget = rows.rows<Budget>().find({key.first, pause.by.substr(7)});
+            if (budget != rows.rows<Budget>().end() && !budget->second.deleted) continue;
+            world.violated(Promise::nobody_forgotten,
+                           fmt::format("{} is paused by {}, which is not in force", agent.name, pause.by));
         }
     }
 }

@@ -67,7 +67,9 @@ void PlacesChecker::heard(World& world, const Call& call, const engine::Answer& 
     if (!answer) return;
     const OrgId org = call.command.org;
     if (const auto* admit = std::get_if<AdmitRun>(&call.command.body)) {
-        const auto& reply = std::get<AdmitReply>(answer->reply);
+        const auto* told = std::get_if<AdmitReply>(&answer->reply);
+        if (told == nullptr) return;  // There is no such org yet.
+        const AdmitReply& reply = *told;
         if (reply.isolated && admit->isolate_into) {
             auto& places = asked_[{org, admit->run}];
             std::erase_if(places, [](const Place& place) { return place.kind == ClaimKind::workspace; });
@@ -75,8 +77,8 @@ void PlacesChecker::heard(World& world, const Call& call, const engine::Answer& 
         }
         if (reply.status == AdmitStatus::admitted) believe(world, {org, admit->run}, reply.lease_until);
     } else if (const auto* beat = std::get_if<HeartbeatRun>(&call.command.body)) {
-        const auto& reply = std::get<RunReply>(answer->reply);
-        if (reply.status == RunStatus::done) believe(world, {org, beat->run}, reply.lease_until);
+        const auto* told = std::get_if<RunReply>(&answer->reply);
+        if (told != nullptr && told->status == RunStatus::done) believe(world, {org, beat->run}, told->lease_until);
     }
 }
 
@@ -208,10 +210,12 @@ void PlacesChecker::check(World& world, const Rows& rows) {
     check_fences(world, rows);
 }
 
-// A run that has ended does nothing any more, and no two runs were ever given the same fence.
+// A run that has ended does nothing any more, no two runs were ever given the same fence, and whoever lost a run has
+// lost its fence too.
 void PlacesChecker::check_fences(World& world, const Rows& rows) {
     for (const auto& [org_key, org] : rows.rows<Org>()) {
         std::set<RunId> ended;
+        std::map<RunId, Fence> admitted;
         std::int64_t last_fence = 0;
         std::int64_t seq = 0;
         const auto check_live = [&](RunId run, const char* what) {
@@ -235,6 +239,7 @@ void PlacesChecker::check_fences(World& world, const Rows& rows) {
                                                changed->run.value.low, changed->fence.value, last_fence));
                 }
                 last_fence = changed->fence.value;
+                admitted[changed->run] = changed->fence;
             } else if (const auto* charged = std::get_if<Charged>(&event)) {
                 check_live(charged->run, "been charged");
             } else if (const auto* appended = std::get_if<Appended>(&event)) {
@@ -242,6 +247,13 @@ void PlacesChecker::check_fences(World& world, const Rows& rows) {
             } else if (const auto* held = std::get_if<Held>(&event)) {
                 check_live(held->run, "reserved");
             }
+        }
+        const auto& runs = rows.rows<Run>();
+        for (const auto& [run, fence] : admitted) {
+            const auto row = runs.find({org_key.first, run});
+            if (row == runs.end() || (row->second.fence == fence) == (row->second.state != RunState::lost)) continue;
+            world.violated(Promise::fenced, fmt::format("run {:x} was admitted with fence {} and has {}", run.value.low,
+                                                        fence.value, row->second.fence.value));
         }
     }
 }

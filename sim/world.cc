@@ -320,6 +320,9 @@ void World::hear(Arrived arrived) {
 
     check_answer(call, arrived, scratch_);
     learn(call, arrived);
+    // Its org is not there (yet, or because the commit that made it was lost): no rule was asked, nothing is to be
+    // learnt.
+    if (answer && std::holds_alternative<core::NoSuchOrg>(answer->reply)) return;
     for (const auto& checker : checkers_) checker->heard(*this, call, answer);
     call.from->heard(*this, call, answer);
 }
