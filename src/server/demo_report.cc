@@ -127,8 +127,9 @@ Result<Check, store::ReadError> check_places(store::Snapshot& snapshot, const Bo
 Check check_kill(const KillTally& kill) {
     Check check{.about = "kill -9", .holds = kill.found == kill.asked_again, .sentences = {}};
     check.sentences.push_back(fmt::format(
-        "{} commands had been acknowledged; asked again, {} of {} were there with their first answer.",
-        with_separators(kill.acknowledged), with_separators(kill.found), with_separators(kill.asked_again)));
+        "{} commands had been acknowledged; {}asked again, {} of {} were there with their first answer.",
+        with_separators(kill.acknowledged), kill.remembered < kill.acknowledged ? "the latest of them " : "",
+        with_separators(kill.found), with_separators(kill.asked_again)));
     check.sentences.push_back(fmt::format(
         "{} were in flight: {} had been carried out and were answered from the first time, {} were decided now.",
         with_separators(kill.in_flight), with_separators(kill.had_been_done), with_separators(kill.done_later)));
