@@ -1,0 +1,285 @@
+#include "net/http_client.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/write.hpp>
+#include <charconv>
+#include <optional>
+#include <variant>
+
+#include "net/response_parser.h"
+#include "net/tls.h"
+
+namespace interlock::net {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using std::chrono::steady_clock;
+using Kind = ClientError::Kind;
+
+using Socket = asio::basic_stream_socket<tcp, Executor>;
+using TlsStream = asio::ssl::stream<Socket>;
+
+bool is_address(const std::string& host) {
+    error_code error;
+    asio::ip::make_address(host, error);
+    return !error;
+}
+
+std::string host_header(const Url& url) {
+    const std::string host = url.host.find(':') == std::string::npos ? url.host : "[" + url.host + "]";
+    return url.port == (url.secure ? 443 : 80) ? host : host + ":" + std::to_string(url.port);
+}
+
+bool has_line_break(std::string_view text) { return text.find_first_of(std::string_view("\r\n\0", 3)) != text.npos; }
+
+}  // namespace
+
+// The one connection, and the client's whole work.
+class HttpClient::Connection {
+ public:
+    Connection(Url url, Options options) : url_(std::move(url)), options_(std::move(options)) {}
+
+    Result<ClientResponse, ClientError> exchange(const ClientRequest& request, ResponseParser::OnChunk on_chunk);
+
+ private:
+    enum class Reuse { possible, never };
+
+    Result<ClientResponse, ClientError> exchange_once(const ClientRequest& request, ResponseParser::OnChunk on_chunk,
+                                                      Reuse reuse);
+    std::optional<ClientError> connect(SteadyTime deadline);
+    std::optional<ClientError> shake_hands(SteadyTime deadline);
+    bool is_alive();
+    Result<std::string, ClientError> to_text(const ClientRequest& request) const;
+    error_code send(std::string_view text, SteadyTime deadline);
+    Result<ClientResponse, ClientError> receive(const ClientRequest& request, ResponseParser::OnChunk on_chunk,
+                                                SteadyTime deadline);
+    void close();
+
+    // Runs one operation to its end. When the deadline comes first, the connection is closed, which ends it too.
+    template <class Start>
+    error_code run(Start start, SteadyTime deadline);
+    Socket& socket() { return plain_ ? *plain_ : tls_->next_layer(); }
+    bool is_open() const { return plain_ || tls_; }
+
+    const Url url_;
+    const Options options_;
+    asio::io_context context_{1};
+    std::unique_ptr<asio::ssl::context> tls_context_;
+    std::optional<Socket> plain_;  // One of these two.
+    std::unique_ptr<TlsStream> tls_;
+    bool answered_something_ = false;  // In this exchange.
+};
+
+HttpClient::HttpClient(Url url, Options options)
+    : connection_(std::make_unique<Connection>(std::move(url), std::move(options))) {}
+HttpClient::~HttpClient() = default;
+HttpClient::HttpClient(HttpClient&&) noexcept = default;
+
+Result<ClientResponse, ClientError> HttpClient::request(ClientRequest request) {
+    return connection_->exchange(request, nullptr);
+}
+
+Result<ClientResponse, ClientError> HttpClient::stream(ClientRequest request,
+                                                       std::function<bool(std::string_view)> on_chunk) {
+    return connection_->exchange(request, std::move(on_chunk));
+}
+
+Result<ClientResponse, ClientError> HttpClient::Connection::exchange(const ClientRequest& request,
+                                                                     ResponseParser::OnChunk on_chunk) {
+    const bool kept = is_open();
+    auto response = exchange_once(request, on_chunk, Reuse::possible);
+    // The server may close a kept connection at the moment we use it. What only reads may be said again.
+    const bool only_reads = request.method == Method::get || request.method == Method::head;
+    if (!response && response.error().kind == Kind::outcome_unknown && kept && only_reads && !answered_something_) {
+        return exchange_once(request, std::move(on_chunk), Reuse::never);
+    }
+    return response;
+}
+
+Result<ClientResponse, ClientError> HttpClient::Connection::exchange_once(const ClientRequest& request,
+                                                                          ResponseParser::OnChunk on_chunk,
+                                                                          Reuse reuse) {
+    answered_something_ = false;
+    const auto text = to_text(request);
+    if (!text) return fail(text.error());
+    const SteadyTime deadline = steady_clock::now() + options_.total_timeout;
+
+    // 1. Connect. What fails here has not sent anything.
+    if (is_open() && (reuse == Reuse::never || !is_alive())) close();
+    if (!is_open()) {
+        const auto error = connect(std::min(deadline, steady_clock::now() + options_.connect_timeout));
+        if (error) {
+            close();
+            return fail(*error);
+        }
+    }
+
+    // 2. Send. From here on a failure leaves open what happened. A server that stops reading may still have answered.
+    const error_code send_error = send(*text, deadline);
+
+    // 3. Receive.
+    auto response = receive(request, std::move(on_chunk), deadline);
+    if (!response && send_error && response.error().kind == Kind::outcome_unknown) {
+        response.error().detail = "the request could not be sent whole: " + send_error.message();
+    }
+    if (!response) close();
+    return response;
+}
+
+std::optional<ClientError> HttpClient::Connection::connect(SteadyTime deadline) {
+    error_code error;
+    // Asked for without a deadline: the system's resolver cannot be interrupted.
+    tcp::resolver resolver(context_);
+    const auto found = resolver.resolve(url_.host, std::to_string(url_.port), tcp::resolver::numeric_service, error);
+    if (error) return ClientError{Kind::could_not_connect, url_.host + ": " + error.message()};
+
+    plain_.emplace(context_);
+    error = run([&](auto done) { asio::async_connect(*plain_, found, done); }, deadline);
+    if (error) return ClientError{Kind::could_not_connect, host_header(url_) + ": " + error.message()};
+    socket().set_option(tcp::no_delay(true), error);
+    return url_.secure ? shake_hands(deadline) : std::nullopt;
+}
+
+std::optional<ClientError> HttpClient::Connection::shake_hands(SteadyTime deadline) {
+    if (!tls_context_) {
+        auto made = make_client_tls(options_.ca_file);
+        if (!made) return ClientError{Kind::tls_failed, made.error()};
+        tls_context_ = std::move(*made);
+    }
+    tls_ = std::make_unique<TlsStream>(std::move(*plain_), *tls_context_);
+    plain_.reset();
+    tls_->set_verify_callback(asio::ssl::host_name_verification(url_.host));
+    if (!is_address(url_.host)) SSL_set_tlsext_host_name(tls_->native_handle(), url_.host.c_str());
+    const error_code error = run([&](auto done) { tls_->async_handshake(TlsStream::client, done); }, deadline);
+    if (!error) return std::nullopt;
+    if (error == asio::error::timed_out) return ClientError{Kind::could_not_connect, "no TLS handshake in time"};
+    return ClientError{Kind::tls_failed, error.message()};
+}
+
+// A kept connection on which something waits to be read was closed, or says something nobody asked for.
+bool HttpClient::Connection::is_alive() {
+    char byte = 0;
+    const auto count = ::recv(socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+Result<std::string, ClientError> HttpClient::Connection::to_text(const ClientRequest& request) const {
+    bool broken = has_line_break(request.target) || request.target.find(' ') != std::string::npos;
+    std::string text(name_of(request.method));
+    text.append(" ").append(request.target).append(" HTTP/1.1\r\nHost: ").append(host_header(url_));
+    for (const Header& header : request.headers) {
+        broken = broken || has_line_break(header.name) || has_line_break(header.value);
+        text.append("\r\n").append(header.name).append(": ").append(header.value);
+    }
+    const bool says_length = request.method != Method::get && request.method != Method::head;
+    if (says_length || !request.body.empty()) {
+        text.append("\r\nContent-Length: ").append(std::to_string(request.body.size()));
+    }
+    if (broken) return fail(ClientError{Kind::could_not_connect, "the target or a header has a line break or space"});
+    return text.append("\r\n\r\n").append(request.body);
+}
+
+error_code HttpClient::Connection::send(std::string_view text, SteadyTime deadline) {
+    return run(
+        [&](auto done) {
+            const auto buffer = asio::buffer(text.data(), text.size());
+            plain_ ? asio::async_write(*plain_, buffer, done) : asio::async_write(*tls_, buffer, done);
+        },
+        deadline);
+}
+
+Result<ClientResponse, ClientError> HttpClient::Connection::receive(const ClientRequest& request,
+                                                                    ResponseParser::OnChunk on_chunk,
+                                                                    SteadyTime deadline) {
+    const bool streams = on_chunk != nullptr;
+    ResponseParser parser(request.method, options_.body_bytes_max, std::move(on_chunk));
+    std::string received;
+    std::string piece(16u << 10, '\0');
+    while (parser.state() == ResponseParser::State::more) {
+        std::size_t count = 0;
+        const error_code error = run(
+            [&](auto done) {
+                const auto counted = [&count, done](error_code result, std::size_t bytes) {
+                    count = bytes;
+                    done(result);
+                };
+                plain_ ? plain_->async_read_some(asio::buffer(piece), counted)
+                       : tls_->async_read_some(asio::buffer(piece), counted);
+            },
+            streams ? steady_clock::now() + options_.silence_timeout : deadline);
+        answered_something_ = answered_something_ || count > 0;
+        received.append(piece, 0, count);
+        received.erase(0, parser.feed(received));
+        if (error && parser.state() == ResponseParser::State::more) {
+            // Some answers end with the connection. An end that TLS did not announce may be an attacker's.
+            const bool ended = error == asio::error::eof;
+            if (!ended || !parser.feed_end()) return fail(ClientError{Kind::outcome_unknown, error.message()});
+        }
+    }
+    if (parser.state() == ResponseParser::State::broken) return fail(ClientError{Kind::bad_response, parser.detail()});
+    if (parser.state() == ResponseParser::State::stopped || !parser.keep_alive() || !received.empty()) close();
+    return std::move(parser.response());
+}
+
+void HttpClient::Connection::close() {
+    plain_.reset();
+    tls_.reset();
+}
+
+template <class Start>
+error_code HttpClient::Connection::run(Start start, SteadyTime deadline) {
+    std::optional<error_code> result;
+    context_.restart();
+    start([&result](error_code error, const auto&...) { result = error; });
+    context_.run_until(deadline);
+    if (result) return *result;
+    error_code ignored;
+    socket().close(ignored);
+    context_.run();
+    return asio::error::timed_out;
+}
+
+Result<Url, std::string> parse_url(std::string_view text) {
+    Url url;
+    url.secure = text.starts_with("https://");
+    if (!url.secure && !text.starts_with("http://")) return fail(std::string("a URL begins with http:// or https://"));
+    text.remove_prefix(url.secure ? 8 : 7);
+    url.port = url.secure ? 443 : 80;
+
+    const std::size_t authority_size = std::min(text.find_first_of("/?"), text.size());
+    std::string_view authority = text.substr(0, authority_size);
+    if (authority_size < text.size()) url.target = text.substr(authority_size);
+    if (url.target.starts_with('?')) url.target.insert(0, "/");
+    if (url.target.find('#') != std::string::npos) return fail(std::string("a URL here has no #"));
+
+    const std::size_t bracket = authority.find(']');
+    const std::size_t colon = authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
+    if (colon != std::string_view::npos) {
+        const std::string_view port = authority.substr(colon + 1);
+        const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), url.port);
+        if (error != std::errc() || end != port.data() + port.size() || url.port == 0) {
+            return fail(std::string("the URL's port is not a port"));
+        }
+        authority = authority.substr(0, colon);
+    }
+    if (authority.starts_with('[') && authority.ends_with(']')) authority = authority.substr(1, authority.size() - 2);
+    const auto is_odd = [](char c) {
+        return c <= 0x20 || c >= 0x7F || std::string_view("@[]\\").find(c) != std::string_view::npos;
+    };
+    if (authority.empty() || std::ranges::any_of(authority, is_odd) ||
+        std::ranges::any_of(url.target, [](char c) { return c <= 0x20 || c >= 0x7F; })) {
+        return fail(std::string("the URL's host or path has characters that do not belong there"));
+    }
+    url.host = authority;
+    return url;
+}
+
+}  // namespace interlock::net

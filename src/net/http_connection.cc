@@ -1,0 +1,481 @@
+#include "net/http_connection.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <charconv>
+#include <type_traits>
+
+#include "net/bell.h"
+#include "net/origin.h"
+#include "net/request_parser.h"
+#include "net/response_head.h"
+
+namespace interlock::net {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+using TlsStream = asio::ssl::stream<Socket>;
+
+constexpr SteadyTime never = SteadyTime::max();
+constexpr std::size_t buffer_bytes_first = 4u << 10;
+// A body up to this size is copied behind its head and goes out with one plain send.
+constexpr std::size_t body_bytes_copied_max = 16u << 10;
+// What a client may send after its last answer, or while a stream runs, before it is cut.
+constexpr std::size_t ignored_bytes_max = 1u << 20;
+
+template <class Stream>
+class Connection final : public HttpConnection,
+                         public StreamWriter,
+                         public std::enable_shared_from_this<Connection<Stream>> {
+ public:
+    Connection(Loop& loop, Socket socket, Admission admission);
+    ~Connection() override;
+
+    // The whole life of a connection. The coroutine owns it.
+    static Task<void> serve(std::shared_ptr<Connection> self);
+
+    void tick(SteadyTime now) override;
+    void drain() override;
+    void cut() override;
+
+    Task<bool> write(std::string_view bytes) override;
+    bool closed() const override { return hangup_.hung_up() || server_.draining; }
+    Task<bool> wait(Bell& bell, std::uint64_t seen, SteadyTime deadline) override {
+        return bell.wait(seen, deadline, &hangup_);
+    }
+
+ private:
+    static constexpr bool secure = std::is_same_v<Stream, TlsStream>;
+
+    Task<bool> shake_hands();
+    Task<bool> exchange();
+    Task<bool> read_request();
+    Task<std::size_t> read_more();
+    void make_room();
+    Task<bool> refuse(Response response);
+    Task<Response> answer(Request request);
+    Task<bool> send(Response response, Method method, After after);
+    Task<bool> send_stream(Response response, Method method);
+    static Task<void> watch(std::shared_ptr<Connection> self);
+    Task<bool> send_out();
+    Task<bool> send_all(std::array<asio::const_buffer, 3> buffers);
+    Task<void> close();
+
+    After after_request() const;
+    void arm(milliseconds timeout) {
+        deadline_ = steady_clock::now() + timeout;
+        expired_ = false;
+    }
+    void arm_body();
+    void hold_body_bytes(std::size_t bytes);
+    Socket& socket() {
+        if constexpr (secure) return stream_.next_layer();
+        if constexpr (!secure) return stream_;
+    }
+    static Stream make_stream(Socket socket, ServerState& server) {
+        if constexpr (secure) return Stream(std::move(socket), *server.tls);
+        if constexpr (!secure) return socket;
+    }
+
+    Loop& loop_;
+    ServerState& server_;
+    Stream stream_;
+    const Admission admission_;
+    std::string peer_;
+    RequestParser parser_;
+
+    std::unique_ptr<char[]> buffer_;
+    std::size_t buffer_begin_ = 0;
+    std::size_t buffer_end_ = 0;
+    std::size_t buffer_size_ = 0;
+
+    std::string out_;
+    SteadyTime deadline_ = never;
+    bool expired_ = false;
+    bool fresh_ = true;
+    bool idle_ = false;  // No byte of a request has come.
+    SteadyTime body_begun_;
+    std::size_t body_bytes_held_ = 0;
+    bool chunked_ = false;
+    Hangup hangup_;
+    bool watched_ = false;  // watch() reads, or is about to.
+};
+
+template <class Stream>
+Connection<Stream>::Connection(Loop& loop, Socket socket, Admission admission)
+    : loop_(loop),
+      server_(loop.server),
+      stream_(make_stream(std::move(socket), loop.server)),
+      admission_(admission),
+      parser_({.header_bytes_max = server_.options.header_bytes_max,
+               .target_bytes_max = server_.options.target_bytes_max,
+               .headers_max = server_.options.headers_max,
+               .body_bytes_max = server_.options.body_bytes_max}) {
+    error_code ignored;
+    const auto endpoint = this->socket().remote_endpoint(ignored);
+    if (!ignored) peer_ = endpoint.address().to_string();
+    this->socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+    this->socket().non_blocking(true, ignored);
+    loop_.connections.push_back(*this);
+}
+
+template <class Stream>
+Connection<Stream>::~Connection() {
+    hold_body_bytes(0);
+    --server_.connections;
+}
+
+template <class Stream>
+Task<void> Connection<Stream>::serve(std::shared_ptr<Connection> self) {
+    bool open = co_await self->shake_hands();
+    if (open && self->admission_ == Admission::turned_away) {
+        open = co_await self->refuse(problem(503, "busy", "there are too many connections"));
+    }
+    while (open) open = co_await self->exchange();
+    co_await self->close();
+}
+
+template <class Stream>
+Task<bool> Connection<Stream>::shake_hands() {
+    if constexpr (!secure) {
+        co_return true;
+    } else {
+        // A client that speaks plain HTTP ends here as well: OpenSSL knows it by its first bytes.
+        arm(server_.options.header_timeout);
+        error_code error;
+        co_await stream_.async_handshake(TlsStream::server, asio::redirect_error(use_task, error));
+        co_return !error;
+    }
+}
+
+// One request and its answer. False: the connection has ended, or has to.
+template <class Stream>
+Task<bool> Connection<Stream>::exchange() {
+    // 1. Read. The client's pace is limited from below.
+    const bool complete = co_await read_request();
+    if (!complete) co_return false;
+
+    // 2. Answer. Whatever the handler waits for has its own limit; the client has none here.
+    deadline_ = never;
+    const Method method = parser_.request().method;
+    Response response = co_await answer(std::move(parser_.request()));
+    const After after = after_request();
+
+    // 3. Write.
+    bool written = false;
+    if (response.stream) {
+        written = co_await send_stream(std::move(response), method);
+    } else {
+        written = co_await send(std::move(response), method, after);
+    }
+    parser_.begin_next();
+    hold_body_bytes(0);
+    if (after == After::close) co_return false;
+    co_return written;
+}
+
+// Until the parser has a whole request. False: it was refused and that was said, or the client has gone.
+template <class Stream>
+Task<bool> Connection<Stream>::read_request() {
+    const HttpServerOptions& options = server_.options;
+    bool head_begun = false;
+    bool told_to_continue = false;
+    while (true) {
+        const auto state_before = parser_.state();
+        const std::string_view received(buffer_.get() + buffer_begin_, buffer_end_ - buffer_begin_);
+        if (!received.empty()) buffer_begin_ += parser_.feed(received);
+
+        switch (parser_.state()) {
+            case RequestParser::State::done:
+                co_return true;
+            case RequestParser::State::refused: {
+                const Refusal& refusal = parser_.refusal();
+                co_return co_await refuse(problem(refusal.status, refusal.code, refusal.detail));
+            }
+            case RequestParser::State::head:
+                idle_ = received.empty();
+                if (idle_ && server_.draining) co_return false;
+                // The clock of a head starts with its first byte, and is not set back by the following ones.
+                if (idle_) arm(fresh_ ? options.header_timeout : options.idle_timeout);
+                if (!idle_ && !std::exchange(head_begun, true)) arm(options.header_timeout);
+                break;
+            case RequestParser::State::body:
+                if (state_before == RequestParser::State::head) body_begun_ = steady_clock::now();
+                hold_body_bytes(parser_.request().body.size());
+                if (server_.body_bytes > options.body_bytes_all_max) {
+                    co_return co_await refuse(problem(503, "busy", "too much is being received"));
+                }
+                if (parser_.expects_continue() && !std::exchange(told_to_continue, true)) {
+                    out_ = "HTTP/1.1 100 Continue\r\n\r\n";
+                    const bool sent = co_await send_out();
+                    if (!sent) co_return false;
+                }
+                arm_body();
+                break;
+        }
+
+        const std::size_t count = co_await read_more();
+        if (count == 0 && expired_ && !idle_) {
+            co_return co_await refuse(problem(408, "request_timeout", "the request did not come in time"));
+        }
+        if (count == 0) co_return false;
+        idle_ = fresh_ = false;
+    }
+}
+
+// How many bytes came; 0 when none will.
+template <class Stream>
+Task<std::size_t> Connection<Stream>::read_more() {
+    make_room();
+    error_code error;
+    const std::size_t count = co_await stream_.async_read_some(
+        asio::buffer(buffer_.get() + buffer_end_, buffer_size_ - buffer_end_), asio::redirect_error(use_task, error));
+    buffer_end_ += count;
+    co_return count;
+}
+
+// Moves what is not used up to the front, into a larger buffer when the last read filled this one. Most connections
+// send small requests and never need more than the first size.
+template <class Stream>
+void Connection<Stream>::make_room() {
+    if (buffer_end_ < buffer_size_) {
+        if (buffer_begin_ == buffer_end_) buffer_begin_ = buffer_end_ = 0;
+        return;
+    }
+    const std::size_t size = buffer_size_ == 0 ? buffer_bytes_first : buffer_size_ * 2;
+    buffer_size_ = std::min(size, server_.options.header_bytes_max + 1);
+    auto larger = std::make_unique_for_overwrite<char[]>(buffer_size_);
+    std::copy(buffer_.get() + buffer_begin_, buffer_.get() + buffer_end_, larger.get());
+    buffer_end_ -= std::exchange(buffer_begin_, 0);
+    buffer_ = std::move(larger);
+}
+
+// The last answer on this connection: nothing after a refused request can be believed.
+template <class Stream>
+Task<bool> Connection<Stream>::refuse(Response response) {
+    ++loop_.counters.refused;
+    parser_.request() = {};
+    hold_body_bytes(0);
+    if (response.status == 503) response.headers.push_back({"retry-after", "1"});
+    co_await send(std::move(response), Method::get, After::close);
+    co_return false;
+}
+
+template <class Stream>
+Task<Response> Connection<Stream>::answer(Request request) {
+    request.peer = peer_;
+    request.secure = secure;
+    if (const auto why = check_host_and_origin(request, server_.options)) {
+        ++loop_.counters.refused;
+        co_return problem(why->status, why->code, why->detail);
+    }
+    ++loop_.counters.requests;
+    std::string failure;
+    try {
+        Response response = co_await server_.handler(std::move(request));
+        if (is_sendable(response)) co_return response;
+        failure = "the response has a header that cannot be sent";
+    } catch (const Busy& busy) {
+        Response response = problem(503, "busy", busy.what());
+        response.headers.push_back({"retry-after", "1"});
+        co_return response;
+    } catch (const std::exception& error) {
+        failure = error.what();
+    } catch (...) {
+        failure = "something that is no exception was thrown";
+    }
+    ++loop_.counters.failures;
+    server_.log.error("handler_failed", {{"error", failure}});
+    co_return problem(500, "internal", "the server has failed; its log says why");
+}
+
+template <class Stream>
+Task<bool> Connection<Stream>::send(Response response, Method method, After after) {
+    out_.clear();
+    append_head(out_, response, Framing::length, after, loop_.date);
+    const bool has_body = method != Method::head && response.status != 204 && response.status != 304;
+    if (!has_body) response.body.clear();
+    if (response.body.size() <= body_bytes_copied_max) {
+        out_.append(response.body);
+        co_return co_await send_out();
+    }
+    co_return co_await send_all({asio::buffer(out_), asio::buffer(response.body), {}});
+}
+
+template <class Stream>
+Task<bool> Connection<Stream>::send_stream(Response response, Method method) {
+    chunked_ = !parser_.http_1_0();
+    out_.clear();
+    append_head(out_, response, chunked_ ? Framing::chunked : Framing::until_close, After::close, loop_.date);
+    bool sent = co_await send_out();
+    if (!sent || method == Method::head) co_return false;
+
+    ++server_.streams;
+    watched_ = true;
+    asio::co_spawn(loop_.context, watch(this->shared_from_this()), asio::detached);
+    std::string failure;
+    try {
+        co_await response.stream(*this);
+    } catch (const std::exception& error) {
+        failure = error.what();
+    } catch (...) {
+        failure = "something that is no exception was thrown";
+    }
+    --server_.streams;
+    if (!failure.empty()) {
+        // Without the last chunk the client can tell that this is not the end.
+        ++loop_.counters.failures;
+        server_.log.error("stream_failed", {{"error", failure}});
+        co_return false;
+    }
+    if (chunked_ && !hangup_.hung_up()) {
+        out_ = "0\r\n\r\n";
+        sent = co_await send_out();
+    }
+    co_return false;
+}
+
+template <class Stream>
+Task<bool> Connection<Stream>::write(std::string_view bytes) {
+    if (hangup_.hung_up()) co_return false;
+    if (bytes.empty()) co_return true;  // An empty chunk would be the last one.
+    bool sent = false;
+    if (chunked_) {
+        std::array<char, 20> size;
+        char* end = std::to_chars(size.data(), size.data() + 16, bytes.size(), 16).ptr;
+        *end++ = '\r';
+        *end++ = '\n';
+        sent = co_await send_all({asio::buffer(size.data(), static_cast<std::size_t>(end - size.data())),
+                                  asio::buffer(bytes.data(), bytes.size()), asio::buffer("\r\n", 2)});
+    } else {
+        sent = co_await send_all({asio::buffer(bytes.data(), bytes.size()), {}, {}});
+    }
+    if (!sent) hangup_.hang_up();
+    co_return sent;
+}
+
+// Reads beside a stream, to notice that the peer has gone. What it sends is ignored: a stream is the last answer.
+template <class Stream>
+Task<void> Connection<Stream>::watch(std::shared_ptr<Connection> self) {
+    std::array<char, 256> ignored;
+    error_code error;
+    for (std::size_t count = 0; !error && count < ignored_bytes_max;) {
+        count += co_await self->stream_.async_read_some(asio::buffer(ignored), asio::redirect_error(use_task, error));
+    }
+    self->hangup_.hang_up();
+    self->watched_ = false;
+}
+
+template <class Stream>
+Task<bool> Connection<Stream>::send_out() {
+    return send_all({asio::buffer(out_), {}, {}});
+}
+
+// What the buffers refer to stays valid until this returns.
+template <class Stream>
+Task<bool> Connection<Stream>::send_all(std::array<asio::const_buffer, 3> buffers) {
+    std::size_t left = asio::buffer_size(buffers);
+    const auto consume = [&](std::size_t count) {
+        left -= count;
+        for (auto& buffer : buffers) {
+            const std::size_t here = std::min(count, buffer.size());
+            buffer += here;
+            count -= here;
+        }
+    };
+    error_code error;
+    if constexpr (!secure) {
+        // Nearly always there is room, and then the coroutine need not be suspended.
+        consume(stream_.write_some(buffers, error));
+        if (error == asio::error::would_block) error = {};
+    }
+    while (left > 0 && !error) {
+        arm(server_.options.write_timeout);
+        consume(co_await stream_.async_write_some(buffers, asio::redirect_error(use_task, error)));
+    }
+    deadline_ = never;
+    co_return !error;
+}
+
+// A socket that is closed with bytes unread answers with a reset, which can overtake our last words. So we say that we
+// are done, and read until the client is.
+template <class Stream>
+Task<void> Connection<Stream>::close() {
+    arm(server_.options.linger_timeout);
+    error_code error;
+    if constexpr (secure) co_await stream_.async_shutdown(asio::redirect_error(use_task, error));
+    socket().shutdown(Socket::shutdown_send, error);
+    if (watched_) co_return;  // It reads until the end, and is the last to hold this connection.
+    std::array<char, 4096> ignored;
+    for (std::size_t count = 0; !error && !idle_ && !expired_ && count < ignored_bytes_max;) {
+        count += co_await socket().async_read_some(asio::buffer(ignored), asio::redirect_error(use_task, error));
+    }
+    socket().close(error);
+}
+
+template <class Stream>
+void Connection<Stream>::tick(SteadyTime now) {
+    if (now < deadline_) return;
+    if (!std::exchange(expired_, true)) ++loop_.counters.timeouts;
+    error_code ignored;
+    socket().cancel(ignored);
+}
+
+template <class Stream>
+void Connection<Stream>::drain() {
+    error_code ignored;
+    if (idle_) socket().cancel(ignored);
+}
+
+template <class Stream>
+void Connection<Stream>::cut() {
+    hangup_.hang_up();
+    error_code ignored;
+    socket().close(ignored);
+}
+
+template <class Stream>
+After Connection<Stream>::after_request() const {
+    if (server_.draining || !parser_.keep_alive()) return After::close;
+    return parser_.http_1_0() ? After::keep_alive_1_0 : After::keep_alive;
+}
+
+template <class Stream>
+void Connection<Stream>::arm_body() {
+    const HttpServerOptions& options = server_.options;
+    const auto earned = parser_.request().body.size() * 1'000 / options.body_bytes_per_second_min;
+    deadline_ = body_begun_ + options.body_timeout + milliseconds(earned);
+    expired_ = false;
+}
+
+// Small bodies are not counted: they fit into the connection's buffer.
+template <class Stream>
+void Connection<Stream>::hold_body_bytes(std::size_t bytes) {
+    if (bytes == body_bytes_held_) return;
+    server_.body_bytes += bytes - body_bytes_held_;
+    body_bytes_held_ = bytes;
+}
+
+}  // namespace
+
+void Loop::set_date(std::int64_t unix_seconds) {
+    if (std::exchange(date_seconds, unix_seconds) != unix_seconds) date = http_date(unix_seconds);
+}
+
+void serve_connection(Loop& loop, Socket socket, Admission admission) {
+    const auto serve = [&](auto connection) {
+        asio::co_spawn(loop.context, connection->serve(connection), asio::detached);
+    };
+    if (loop.server.tls) return serve(std::make_shared<Connection<TlsStream>>(loop, std::move(socket), admission));
+    serve(std::make_shared<Connection<Socket>>(loop, std::move(socket), admission));
+}
+
+}  // namespace interlock::net

@@ -1,0 +1,204 @@
+// For tests: a running server with a log one can read, and a client that is nothing but a socket.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "net/http_server.h"
+
+namespace interlock::net {
+
+using std::chrono::milliseconds;
+
+// Waits for something that another thread brings about. The tests' only sleep.
+template <class Condition>
+bool eventually(Condition condition) {
+    for (int i = 0; i < 2'000; ++i) {
+        if (condition()) return true;
+        std::this_thread::sleep_for(milliseconds(1));
+    }
+    return false;
+}
+
+// A gate between a test and a handler.
+class Gate {
+ public:
+    void open() {
+        const std::lock_guard lock(mutex_);
+        open_ = true;
+        changed_.notify_all();
+    }
+    bool wait() {
+        std::unique_lock lock(mutex_);
+        return changed_.wait_for(lock, std::chrono::seconds(5), [this] { return open_; });
+    }
+
+ private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool open_ = false;
+};
+
+// Logs into a string.
+class TestLog {
+ public:
+    Log& log() { return log_; }
+    std::string text() {
+        const std::lock_guard lock(mutex_);
+        return text_;
+    }
+
+ private:
+    std::mutex mutex_;
+    std::string text_;
+    Log log_{{.clock = [] { return far_past; },
+              .write =
+                  [this](std::string_view line) {
+                      const std::lock_guard lock(mutex_);
+                      text_.append(line);
+                  }}};
+};
+
+// Says what it was asked: "POST /a?b body".
+inline Task<Response> echo(Request request) {
+    Response response;
+    response.content_type = "text/plain";
+    response.body.append(name_of(request.method)).append(" ").append(request.target).append(" ").append(request.body);
+    co_return response;
+}
+
+inline HttpServerOptions test_options() {
+    HttpServerOptions options;
+    options.threads = 2;
+    options.tick = milliseconds(10);
+    options.linger_timeout = milliseconds(200);
+    return options;
+}
+
+class TestServer {
+ public:
+    explicit TestServer(Handler handler = echo, HttpServerOptions options = test_options())
+        : server(std::move(options), std::move(handler), log.log()) {
+        const auto started = server.start();
+        EXPECT_TRUE(started) << started.error().detail;
+        port = started ? *started : std::uint16_t{0};
+    }
+
+    TestLog log;
+    HttpServer server;
+    std::uint16_t port = 0;
+};
+
+class RawClient {
+ public:
+    explicit RawClient(std::uint16_t port) : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(port);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        timeval patience{.tv_sec = 5, .tv_usec = 0};
+        ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        connected_ = ::connect(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    }
+    ~RawClient() { close(); }
+    RawClient(const RawClient&) = delete;
+    RawClient& operator=(const RawClient&) = delete;
+
+    bool connected() const { return connected_; }
+    void close() {
+        if (descriptor_ >= 0) ::close(descriptor_);
+        descriptor_ = -1;
+    }
+    void finish_sending() { ::shutdown(descriptor_, SHUT_WR); }
+
+    void send(std::string_view text) {
+        while (!text.empty()) {
+            const auto count = ::send(descriptor_, text.data(), text.size(), MSG_NOSIGNAL);
+            if (count <= 0) return;
+            text.remove_prefix(static_cast<std::size_t>(count));
+        }
+    }
+
+    // One answer with a Content-Length: head and body. Shorter when the connection ends before.
+    std::string receive() { return receive_until(&RawClient::is_whole); }
+    // An answer without a body.
+    std::string receive_head() { return receive_until(&RawClient::has_head); }
+    // Everything up to the end of the connection; "(reset)" or "(silence)" is added when that is how it ended.
+    std::string receive_all() {
+        return receive_until([](const std::string&) { return std::string::npos; }) + ending_;
+    }
+    std::string receive_until_contains(std::string_view text) {
+        return receive_until([text](const std::string& received) {
+            const auto found = received.find(text);
+            return found == std::string::npos ? found : found + text.size();
+        });
+    }
+    std::string ask(std::string_view text) {
+        send(text);
+        return receive();
+    }
+    bool is_closed_by_peer() { return receive_all().empty() && ending_.empty(); }
+
+ private:
+    static std::size_t has_head(const std::string& received) {
+        const auto end = received.find("\r\n\r\n");
+        return end == std::string::npos ? end : end + 4;
+    }
+    static std::size_t is_whole(const std::string& received) {
+        const auto head = has_head(received);
+        const auto length = received.find("Content-Length: ");
+        if (head == std::string::npos || length > head) return head;
+        const std::size_t size = head + std::stoul(received.substr(length + 16, 20));
+        return size <= received.size() ? size : std::string::npos;
+    }
+
+    // Gives back the first so many bytes as `end` says, once it says so.
+    template <class End>
+    std::string receive_until(End end) {
+        while (true) {
+            const std::size_t size = std::invoke(end, received_);
+            if (size != std::string::npos) {
+                std::string result = received_.substr(0, size);
+                received_.erase(0, size);
+                return result;
+            }
+            char piece[4096];
+            const auto count = ::recv(descriptor_, piece, sizeof piece, 0);
+            if (count <= 0) {
+                ending_ = count == 0 ? "" : errno == EAGAIN ? "(silence)" : "(reset)";
+                return std::exchange(received_, {});
+            }
+            received_.append(piece, static_cast<std::size_t>(count));
+        }
+    }
+
+    int descriptor_;
+    bool connected_ = false;
+    std::string received_;
+    std::string ending_;
+};
+
+inline std::string status_of(const std::string& answer) { return answer.substr(0, answer.find("\r\n")); }
+inline std::string body_of(const std::string& answer) {
+    const auto end = answer.find("\r\n\r\n");
+    return end == std::string::npos ? "" : answer.substr(end + 4);
+}
+inline bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+inline std::string get(const std::string& target) { return "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n"; }
+inline std::string post(const std::string& target, const std::string& body, const std::string& headers = "") {
+    return "POST " + target + " HTTP/1.1\r\nHost: localhost\r\n" + headers +
+           "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+}  // namespace interlock::net

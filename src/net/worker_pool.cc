@@ -1,0 +1,42 @@
+#include "net/worker_pool.h"
+
+namespace interlock::net {
+
+WorkerPool::WorkerPool(Options options) : options_(options) {
+    for (std::size_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
+}
+
+WorkerPool::~WorkerPool() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    work_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+}
+
+bool WorkerPool::submit(std::function<void()> work) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (queue_.size() >= options_.queue_max) return false;
+        queue_.push_back(std::move(work));
+    }
+    work_.notify_one();
+    return true;
+}
+
+void WorkerPool::run() {
+    while (true) {
+        std::function<void()> work;
+        {
+            std::unique_lock lock(mutex_);
+            work_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+            if (queue_.empty()) return;
+            work = std::move(queue_.front());
+            queue_.pop_front();
+        }
+        work();
+    }
+}
+
+}  // namespace interlock::net
