@@ -137,19 +137,25 @@ KeyReply create_key(OrgState& state, Stamp stamp, const CreateKey& command) {
                                  Complaint(fmt::format("'{}' is not a scope: admin, operator, agent or read", scope)));
         }
     }
-    if (complaint) return {.status = KeyStatus::invalid_request, .detail = *complaint};
+    if (complaint) return {.status = KeyStatus::invalid_request, .id = command.id, .detail = *complaint};
     if (state.api_keys.find(command.id) != nullptr) {
-        return {.status = KeyStatus::key_exists, .detail = fmt::format("there is a key '{}' already", command.id)};
+        return {.status = KeyStatus::key_exists,
+                .id = command.id,
+                .detail = fmt::format("there is a key '{}' already", command.id)};
     }
     if (!command.agent.empty() && working_agent(state, command.agent) == nullptr) {
-        return {.status = KeyStatus::agent_not_found, .detail = fmt::format("there is no agent '{}'", command.agent)};
+        return {.status = KeyStatus::agent_not_found,
+                .id = command.id,
+                .detail = fmt::format("there is no agent '{}'", command.agent)};
     }
     if (!command.budget.empty() && state.live_budget(command.budget) == nullptr) {
         return {.status = KeyStatus::budget_not_found,
+                .id = command.id,
                 .detail = fmt::format("there is no budget '{}'", command.budget)};
     }
     if (state.api_keys.size() >= limits::keys_per_org_max) {
         return {.status = KeyStatus::too_many,
+                .id = command.id,
                 .detail = fmt::format("an org has at most {} keys", limits::keys_per_org_max)};
     }
 
@@ -164,20 +170,22 @@ KeyReply create_key(OrgState& state, Stamp stamp, const CreateKey& command) {
                            .created_at = stamp.at,
                            .revoked_at = far_past});
     state.feed.add(KeyCreated{command.id});
-    return {.status = KeyStatus::done, .detail = {}};
+    return {.status = KeyStatus::done, .id = command.id, .detail = {}};
 }
 
 KeyReply revoke_key(OrgState& state, Stamp stamp, const RevokeKey& command) {
     const ApiKey* found = state.api_keys.find(command.id);
     if (found == nullptr) {
-        return {.status = KeyStatus::key_not_found, .detail = fmt::format("there is no key '{}'", command.id)};
+        return {.status = KeyStatus::key_not_found,
+                .id = command.id,
+                .detail = fmt::format("there is no key '{}'", command.id)};
     }
-    if (found->revoked_at != far_past) return {.status = KeyStatus::unchanged, .detail = {}};
+    if (found->revoked_at != far_past) return {.status = KeyStatus::unchanged, .id = command.id, .detail = {}};
 
     // From here on it must be revoked.
     state.api_keys.edit(command.id).revoked_at = stamp.at;
     state.feed.add(KeyRevoked{command.id});
-    return {.status = KeyStatus::done, .detail = {}};
+    return {.status = KeyStatus::done, .id = command.id, .detail = {}};
 }
 
 CapReply set_cap(OrgState& state, Stamp, const SetCap& command) {

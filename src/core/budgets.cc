@@ -170,7 +170,7 @@ BudgetReply put_budget(OrgState& state, Stamp stamp, const PutBudget& command) {
         budget.on_exhausted = command.on_exhausted;
         budget.deleted = false;
         state.put_budget(budget);
-        state.feed.add(BudgetChanged{budget.name, budget.limit_units});
+        state.feed.add(BudgetChanged{budget.name, budget.metric, budget.limit_units});
     }
     LiveBudget& live = *state.live_budget(command.name);
     if (is_new) {
@@ -308,7 +308,8 @@ void after_spending(OrgState& state, Stamp stamp, const Touch& touch, const Attr
                 static_cast<__int128>(window.settled) * 100 >= static_cast<__int128>(touch.limit) * percent;
             if (!reached || percent <= window.warned) continue;
             window.warned = percent;
-            state.feed.add(BudgetWarned{budget.name, touch.span.start, percent, window.settled, touch.limit});
+            state.feed.add(
+                BudgetWarned{budget.name, touch.span.start, percent, budget.metric, window.settled, touch.limit});
         }
     }
     // The last run that a budget of runs admits has done nothing wrong; the next one is refused.

@@ -86,9 +86,10 @@ BOOST_DESCRIBE_STRUCT(CapChanged, (), (kind, name, max_live))
 
 struct BudgetChanged {
     std::string budget;
+    Metric metric = Metric::usd;
     std::int64_t limit_units = 0;
 };
-BOOST_DESCRIBE_STRUCT(BudgetChanged, (), (budget, limit_units))
+BOOST_DESCRIBE_STRUCT(BudgetChanged, (), (budget, metric, limit_units))
 
 struct BudgetDeleted {
     std::string budget;
@@ -99,10 +100,11 @@ struct BudgetWarned {  // Once per threshold and window.
     std::string budget;
     Instant window;
     std::int32_t percent = 0;
+    Metric metric = Metric::usd;
     std::int64_t settled = 0;
     std::int64_t limit_units = 0;
 };
-BOOST_DESCRIBE_STRUCT(BudgetWarned, (), (budget, window, percent, settled, limit_units))
+BOOST_DESCRIBE_STRUCT(BudgetWarned, (), (budget, window, percent, metric, settled, limit_units))
 
 struct BudgetExhausted {  // Once per window.
     std::string budget;

@@ -323,7 +323,7 @@ ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandK
     const Run* run = command.who.run.value.empty() ? nullptr : state.run(command.who.run);
     if (run != nullptr) inherit(spending.who, *run);
     if (run != nullptr && spending.who.agent != run->who.agent) {
-        return refuse(ChargeStatus::invalid_request, fmt::format("the run is agent '{}'s", run->who.agent));
+        return refuse(ChargeStatus::invalid_request, fmt::format("the run belongs to agent '{}'", run->who.agent));
     }
     if (working_agent(state, spending.who.agent) == nullptr) {
         return refuse(ChargeStatus::agent_not_found, fmt::format("there is no agent '{}'", spending.who.agent));
@@ -374,7 +374,7 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
     const Run* run = who.run.value.empty() ? nullptr : state.run(who.run);
     if (run != nullptr) inherit(who, *run);
     if (run != nullptr && who.agent != run->who.agent) {
-        return refuse(ReserveStatus::invalid_request, fmt::format("the run is agent '{}'s", run->who.agent));
+        return refuse(ReserveStatus::invalid_request, fmt::format("the run belongs to agent '{}'", run->who.agent));
     }
     if (state.hold(command.hold) != nullptr) return refuse(ReserveStatus::hold_exists, "there is a hold with this id");
     const Agent* agent = working_agent(state, who.agent);

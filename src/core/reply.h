@@ -71,9 +71,10 @@ BOOST_DESCRIBE_ENUM(KeyStatus, done, unchanged, invalid_request, key_not_found, 
                     budget_not_found, too_many)
 struct KeyReply {
     KeyStatus status = KeyStatus::done;
+    std::string id;
     std::string detail;
 };
-BOOST_DESCRIBE_STRUCT(KeyReply, (), (status, detail))
+BOOST_DESCRIBE_STRUCT(KeyReply, (), (status, id, detail))
 
 enum class CapStatus { done, unchanged, invalid_request, too_many };
 BOOST_DESCRIBE_ENUM(CapStatus, done, unchanged, invalid_request, too_many)
@@ -177,9 +178,10 @@ BOOST_DESCRIBE_ENUM(SessionStatus, done, unchanged, invalid_request, session_not
                     message_not_found)
 struct SessionReply {
     SessionStatus status = SessionStatus::done;
+    SessionId session;  // The one that was made, forked or closed.
     std::string detail;
 };
-BOOST_DESCRIBE_STRUCT(SessionReply, (), (status, detail))
+BOOST_DESCRIBE_STRUCT(SessionReply, (), (status, session, detail))
 
 enum class AppendStatus {
     appended,

@@ -15,6 +15,10 @@
 namespace interlock::core {
 namespace {
 
+std::string ended_because(const Run& run) {
+    return run.reason.empty() ? "the run has ended" : fmt::format("the run has ended: {}", run.reason);
+}
+
 // What keeps a run from starting now.
 struct Obstacle {
     WaitsFor what = WaitsFor::nothing;
@@ -215,7 +219,7 @@ Result<Run, RunReply> owned_run(OrgState& state, RunId id, Fence fence) {
                             run->state));
     }
     if (has_ended(run->state)) {
-        return fail(refused(RunStatus::run_ended, fmt::format("the run has ended: {}", run->reason), run->state));
+        return fail(refused(RunStatus::run_ended, ended_because(*run), run->state));
     }
     return *run;
 }
@@ -490,8 +494,7 @@ RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
     }
     const Run* run = state.run(command.run);
     if (run == nullptr) return refused(RunStatus::run_not_found, "there is no such run");
-    if (has_ended(run->state))
-        return refused(RunStatus::run_ended, fmt::format("the run has ended: {}", run->reason), run->state);
+    if (has_ended(run->state)) return refused(RunStatus::run_ended, ended_because(*run), run->state);
 
     // From here on it must be cancelled, or its owner asked to.
     RunReply reply = done(*run);

@@ -512,7 +512,9 @@ TEST_F(SchedulesTest, a_repeated_wake_gets_its_first_answer_and_starts_nothing) 
     EXPECT_EQ(std::get<WakeReply>(again.reply).status, WakeStatus::woken);
     EXPECT_EQ(std::get<WakeReply>(again.reply).run, first.run);
     EXPECT_EQ(row().fired, 1);
-    EXPECT_TRUE(apply_with(key, Wake{"nightly", fresh_run()}).key_reused);
+    EXPECT_EQ(std::get<WakeReply>(apply_with(key, Wake{"nightly", fresh_run()}).reply).run, first.run)
+        << "whoever asks again does not know the id that was drawn the first time";
+    EXPECT_TRUE(apply_with(key, Wake{"weekly", fresh_run()}).key_reused);
 }
 
 TEST_F(SchedulesTest, a_repeated_wake_that_joined_another_names_the_same_run_again) {

@@ -54,12 +54,13 @@ SessionReply create_session(OrgState& state, Stamp stamp, const CreateSession& c
     Complaint complaint = first_of(check_text("title", command.title, limits::text_bytes_max),
                                    check_text("metadata", command.metadata, limits::metadata_bytes_max));
     if (command.session.value.empty()) complaint = "a session needs an id";
-    if (complaint) return {.status = SessionStatus::invalid_request, .detail = *complaint};
+    if (complaint) return {.status = SessionStatus::invalid_request, .session = {}, .detail = *complaint};
     if (state.sessions.find(command.session) != nullptr) {
-        return {.status = SessionStatus::session_exists, .detail = "there is a session with this id"};
+        return {.status = SessionStatus::session_exists, .session = {}, .detail = "there is a session with this id"};
     }
     if (!command.agent.empty() && working_agent(state, command.agent) == nullptr) {
         return {.status = SessionStatus::agent_not_found,
+                .session = {},
                 .detail = fmt::format("there is no agent '{}'", command.agent)};
     }
 
@@ -71,7 +72,7 @@ SessionReply create_session(OrgState& state, Stamp stamp, const CreateSession& c
                            .created_at = stamp.at,
                            .parent = {}});
     state.feed.add(SessionCreated{command.session, command.agent, {}});
-    return {.status = SessionStatus::done, .detail = {}};
+    return {.status = SessionStatus::done, .session = command.session, .detail = {}};
 }
 
 AppendReply append(OrgState& state, Stamp stamp, const Append& command) {
@@ -141,14 +142,16 @@ AppendReply append(OrgState& state, Stamp stamp, const Append& command) {
 SessionReply fork_session(OrgState& state, Stamp stamp, const ForkSession& command) {
     Complaint complaint = check_text("title", command.title, limits::text_bytes_max);
     if (command.session.value.empty()) complaint = "a session needs an id";
-    if (complaint) return {.status = SessionStatus::invalid_request, .detail = *complaint};
+    if (complaint) return {.status = SessionStatus::invalid_request, .session = {}, .detail = *complaint};
     const Session* from = state.sessions.find(command.from);
-    if (from == nullptr) return {.status = SessionStatus::session_not_found, .detail = "there is no such session"};
+    if (from == nullptr)
+        return {.status = SessionStatus::session_not_found, .session = {}, .detail = "there is no such session"};
     if (state.sessions.find(command.session) != nullptr) {
-        return {.status = SessionStatus::session_exists, .detail = "there is a session with this id"};
+        return {.status = SessionStatus::session_exists, .session = {}, .detail = "there is a session with this id"};
     }
     if (command.at_seq < 0 || command.at_seq >= from->next_seq) {
         return {.status = SessionStatus::message_not_found,
+                .session = {},
                 .detail =
                     fmt::format("the session has {} messages; there is no number {}", from->next_seq, command.at_seq)};
     }
@@ -169,18 +172,19 @@ SessionReply fork_session(OrgState& state, Stamp stamp, const ForkSession& comma
     }
     state.feed.add(SessionCreated{fork.id, fork.agent, fork.parent});
     state.sessions.insert(std::move(fork));
-    return {.status = SessionStatus::done, .detail = {}};
+    return {.status = SessionStatus::done, .session = command.session, .detail = {}};
 }
 
 SessionReply close_session(OrgState& state, Stamp, const CloseSession& command) {
     const Session* found = state.sessions.find(command.session);
-    if (found == nullptr) return {.status = SessionStatus::session_not_found, .detail = "there is no such session"};
-    if (found->closed) return {.status = SessionStatus::unchanged, .detail = {}};
+    if (found == nullptr)
+        return {.status = SessionStatus::session_not_found, .session = {}, .detail = "there is no such session"};
+    if (found->closed) return {.status = SessionStatus::unchanged, .session = command.session, .detail = {}};
 
     // From here on it must close.
     state.sessions.edit(command.session).closed = true;
     state.feed.add(SessionClosed{command.session});
-    return {.status = SessionStatus::done, .detail = {}};
+    return {.status = SessionStatus::done, .session = command.session, .detail = {}};
 }
 
 }  // namespace interlock::core

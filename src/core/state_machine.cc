@@ -155,9 +155,54 @@ Reply reply_from(const CostEvent& event) {
 
 bool succeeded(const Reply& reply) { return std::visit(Succeeded{}, reply); }
 
+namespace {
+
+// A command as it was meant. The id of what it makes is left out: it is drawn anew for each attempt, and a repeat is
+// answered with the first one.
+struct Meaning {
+    Encoder encoder;
+
+    void put(AdmitRun command) { put_without(command, command.run); }
+    void put(CreateKey command) {
+        command.hash.clear();
+        put_without(command, command.id);
+    }
+    void put(Reserve command) { put_without(command, command.hold); }
+    void put(CreateSession command) { put_without(command, command.session); }
+    void put(ForkSession command) { put_without(command, command.session); }
+    void put(Wake command) { put_without(command, command.run); }
+    void put(const Append& command) {
+        encoder.put(command.session);
+        for (const NewMessage& message : command.messages) {
+            encoder.put(message.role);
+            encoder.put(message.content);
+            encoder.put(message.metadata);
+            encoder.put(message.input_tokens);
+            encoder.put(message.output_tokens);
+        }
+        encoder.put(command.expected_seq);
+        encoder.put(command.run);
+        encoder.put(command.fence);
+    }
+    template <class Body>
+    void put(const Body& command) {
+        encoder.put(command);
+    }
+
+    template <class Body, class MadeId>
+    void put_without(Body& command, MadeId& made) {
+        made = {};
+        encoder.put(command);
+    }
+};
+
+}  // namespace
+
 std::uint64_t fingerprint_of(const CommandBody& body) {
     std::string bytes;
-    Encoder(bytes).put(body);
+    Meaning meaning{Encoder(bytes)};
+    meaning.encoder.put(static_cast<std::uint64_t>(body.index()));
+    std::visit([&](const auto& command) { meaning.put(command); }, body);
     std::uint64_t hash = 0xCBF2'9CE4'8422'2325ull;  // FNV-1a.
     for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x0000'0100'0000'01B3ull;
     return hash;

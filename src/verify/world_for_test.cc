@@ -28,7 +28,9 @@ class MemorySnapshot final : public store::Snapshot {
  public:
     explicit MemorySnapshot(sqlite3* db) : db_(db) {}
 
-    Result<void, store::ReadError> query(std::string_view sql, const store::OnValues& on_row) override {
+    Result<void, store::ReadError> renew() override { return {}; }
+    Result<void, store::ReadError> query(std::string_view sql, const std::vector<store::Parameter>&,
+                                         const store::OnValues& on_row) override {
         sqlite3_stmt* statement = nullptr;
         sqlite3_prepare_v2(db_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
         std::vector<store::Value> values;
