@@ -33,4 +33,14 @@ Sha256 Sha256Hasher::finish() {
 
 Sha256 sha256(std::string_view bytes) { return Sha256Hasher().add(bytes).finish(); }
 
+std::string to_hex(const Sha256& hash) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    for (const std::uint8_t byte : hash) {
+        text += digits[byte >> 4];
+        text += digits[byte & 15];
+    }
+    return text;
+}
+
 }  // namespace interlock

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace interlock {
@@ -11,6 +12,7 @@ namespace interlock {
 using Sha256 = std::array<std::uint8_t, 32>;
 
 Sha256 sha256(std::string_view bytes);
+std::string to_hex(const Sha256& hash);  // Lower case.
 
 // For input that comes in pieces. finish() ends it; a hasher is used once.
 class Sha256Hasher {

@@ -11,25 +11,19 @@
 namespace interlock {
 namespace {
 
-std::string hex(const Sha256& digest) {
-    std::string text;
-    for (const auto byte : digest) text += fmt::format("{:02x}", byte);
-    return text;
-}
-
 TEST(Sha256, agrees_with_the_published_examples) {
-    EXPECT_EQ(hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    EXPECT_EQ(hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
+    EXPECT_EQ(to_hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    EXPECT_EQ(to_hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    EXPECT_EQ(to_hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
               "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-    EXPECT_EQ(hex(sha256(std::string(1'000'000, 'a'))),
+    EXPECT_EQ(to_hex(sha256(std::string(1'000'000, 'a'))),
               "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
 TEST(Sha256, a_zero_byte_is_a_byte_like_any_other) {
     using namespace std::string_view_literals;
 
-    EXPECT_EQ(hex(sha256("\0"sv)), "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d");
+    EXPECT_EQ(to_hex(sha256("\0"sv)), "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d");
     EXPECT_NE(sha256("a\0b"sv), sha256("a\0c"sv));
 }
 

@@ -1,4 +1,4 @@
-#include "store/sqlite_json.h"
+#include "store/row_json.h"
 
 #include <string>
 #include <vector>

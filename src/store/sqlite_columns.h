@@ -1,12 +1,8 @@
-// Rows as columns: a row's described members are its columns, in order, after the org.
+// The columns of a row (columns.h) in and out of SQLite.
 //
-//   (1) One description serves writing, reading, the text of every statement and the comparison with the schema: a
-//       member that is added to a row is a column everywhere, or the schema test fails.
-//   (2) What is written reads back equal.
+//   (1) What is written reads back equal.
 //
-// A member of a flat struct type becomes that struct's columns, under their own names; amounts are the exception, since
-// a row may have several: they take the member's name in front (bound_usd). An id that is empty is null, but never in
-// a key.
+// An id that is empty is null, but never in a key.
 #pragma once
 
 #include <array>
@@ -21,91 +17,12 @@
 #include <boost/describe/enum_from_string.hpp>
 #include <boost/describe/enum_to_string.hpp>
 #include <boost/mp11/algorithm.hpp>
-#include <boost/mp11/list.hpp>
 
-#include "core/key_of.h"
-#include "core/rows.h"
+#include "store/columns.h"
+#include "store/row_json.h"
 #include "store/sqlite_db.h"
-#include "store/sqlite_json.h"
 
 namespace interlock::store {
-
-// ---- which columns a row has --------------------------------------------------------------------------------------
-
-template <class Descriptor>
-struct DirectColumn {
-    static std::string name() { return Descriptor::name; }
-    template <class Row>
-    static auto& in(Row& row) {
-        return row.*Descriptor::pointer;
-    }
-};
-
-template <class Outer, class Inner>
-struct NestedColumn {
-    template <class Row>
-    static auto& in(Row& row) {
-        return row.*Outer::pointer.*Inner::pointer;
-    }
-    static std::string name() {
-        constexpr bool amounts =
-            std::is_same_v<decltype(core::Amounts::usd) core::Amounts::*, std::remove_cv_t<decltype(Inner::pointer)>>;
-        return amounts ? std::string(Outer::name) + "_" + Inner::name : Inner::name;
-    }
-};
-
-namespace columns_detail {
-template <class Class, class T>
-T member_type(T Class::*);
-template <class Descriptor>
-using TypeOf = decltype(member_type(Descriptor::pointer));
-
-template <class T>
-constexpr bool is_flat = requires { typename T::flat; } || std::is_same_v<T, Usage>;
-
-template <class Outer, bool Flat = is_flat<TypeOf<Outer>>>
-struct Expand {
-    using type = boost::mp11::mp_list<DirectColumn<Outer>>;
-};
-template <class Outer>
-struct Expand<Outer, true> {
-    template <class Inner>
-    using Nested = NestedColumn<Outer, Inner>;
-    using type =
-        boost::mp11::mp_transform<Nested, boost::mp11::mp_rename<core::ColumnsOf<TypeOf<Outer>>, boost::mp11::mp_list>>;
-};
-template <class Outer>
-using ExpandT = typename Expand<Outer>::type;
-}  // namespace columns_detail
-
-// The columns of a row's table, without the org.
-template <class Row>
-using Columns = boost::mp11::mp_flatten<boost::mp11::mp_transform<
-    columns_detail::ExpandT, boost::mp11::mp_rename<core::ColumnsOf<Row>, boost::mp11::mp_list>>>;
-
-template <class Row>
-constexpr std::size_t column_count = boost::mp11::mp_size<Columns<Row>>::value;
-
-template <class Row>
-const std::vector<std::string>& column_names() {
-    static const std::vector<std::string> names = [] {
-        std::vector<std::string> all;
-        boost::mp11::mp_for_each<Columns<Row>>([&](auto column) { all.push_back(column.name()); });
-        return all;
-    }();
-    return names;
-}
-
-// Bytes that are not text. Every other string is.
-template <class Row>
-constexpr bool strings_are_bytes = std::is_same_v<Row, core::FeedPage> || std::is_same_v<Row, core::Answer>;
-
-// A hold's agent may be left out. It is null then, because what is there must be an agent (a foreign key).
-template <class Row, class Column>
-constexpr bool null_when_empty = false;
-template <class Outer, class Inner>
-constexpr bool null_when_empty<core::Hold, NestedColumn<Outer, Inner>> =
-    std::string_view(Inner::name) == std::string_view("agent");
 
 // ---- writing ------------------------------------------------------------------------------------------------------
 
@@ -114,11 +31,6 @@ struct Scratch {
     std::array<char, 16> id;
     std::string json;
 };
-
-template <class T>
-constexpr bool is_id = false;
-template <class Tag>
-constexpr bool is_id<Strong<Tag, Id>> = true;
 
 inline std::string_view id_bytes(Id id, Scratch& scratch) {
     const std::uint64_t halves[2] = {__builtin_bswap64(id.high), __builtin_bswap64(id.low)};  // Sorts as the id does.
@@ -229,32 +141,6 @@ bool read_row(sqlite3_stmt* statement, int index, Row& row) {
     boost::mp11::mp_for_each<Columns<Row>>(
         [&](auto column) { good = read_column(statement, index++, column.in(row)) && good; });
     return good;
-}
-
-// ---- statements ---------------------------------------------------------------------------------------------------
-
-// "org, key, …"
-template <class Row>
-std::string column_list() {
-    return "org, " + joined(column_names<Row>(), ", ");
-}
-
-template <class Row>
-std::vector<std::string> key_names() {
-    std::vector<std::string> names{"org"};
-    for (std::size_t i = 0; i < Row::key_columns; ++i) names.push_back(column_names<Row>()[i]);
-    return names;
-}
-
-// "where org = ? and key = ?"
-template <class Row>
-std::string where_key() {
-    return "where " + joined(key_names<Row>(), " = ? and ") + " = ?";
-}
-
-template <class Row>
-std::string select_rows() {
-    return "select " + column_list<Row>() + " from " + std::string(Row::table) + " ";
 }
 
 }  // namespace interlock::store

@@ -40,10 +40,6 @@ bool read_text(sqlite3* db, const std::string& sql, std::string& text) {
     return true;
 }
 
-std::string joined(const std::vector<std::string>& words, std::string_view between) {
-    return fmt::format("{}", fmt::join(words, between));
-}
-
 std::string error_text(sqlite3* db) {
     return db == nullptr ? "out of memory" : fmt::format("{} ({})", sqlite3_errmsg(db), sqlite3_extended_errcode(db));
 }

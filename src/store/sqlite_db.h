@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <sqlite3.h>
 
@@ -43,9 +42,6 @@ inline std::string_view column_bytes(sqlite3_stmt* statement, int index) {
     const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement, index));
     return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement, index))};
 }
-
-// "a, b, c"
-std::string joined(const std::vector<std::string>& words, std::string_view between);
 
 // "disk I/O error (778)"
 std::string error_text(sqlite3* db);

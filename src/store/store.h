@@ -87,12 +87,17 @@ using OnLiveRow = std::function<void(core::OrgId, LiveRow&&)>;
 
 using Value = std::variant<std::monostate, std::int64_t, std::string>;  // Blobs are strings too.
 using OnValues = std::function<void(const std::vector<Value>&)>;
+using Parameter = std::variant<std::int64_t, std::string, Id>;  // $1, $2, … of a query.
 
-// The committed state of one moment, for reading. Never used to decide anything.
+// The committed state of one moment, for reading. Never used to decide anything. For one thread at a time.
 class Snapshot {
  public:
     virtual ~Snapshot() = default;
-    virtual Result<void, ReadError> query(std::string_view sql, const OnValues& on_row) = 0;
+    virtual Result<void, ReadError> query(std::string_view sql, const std::vector<Parameter>& parameters,
+                                          const OnValues& on_row) = 0;
+    Result<void, ReadError> query(std::string_view sql, const OnValues& on_row) { return query(sql, {}, on_row); }
+    // Lets go of the moment: the next query sees the state of its own time, and those after it the same.
+    virtual Result<void, ReadError> renew() = 0;
 };
 
 class Store : public core::RowSource {
