@@ -27,7 +27,7 @@ Result<std::unique_ptr<Embedded>, store::OpenError> Embedded::open_on(std::uniqu
     std::unique_ptr<Embedded> embedded(new Embedded(std::move(store), std::move(options)));
     Clock clock;
     if (auto opened = embedded->engine_->open(clock.now()); !opened) return fail(opened.error());
-    embedded->lane_ = std::make_unique<Lane>(*embedded->engine_, std::move(clock));
+    embedded->lane_ = std::make_unique<Lane>(*embedded->engine_, std::move(clock), embedded->options_.on_step);
     const auto answer = embedded->ask({.org = default_org, .key = {}, .body = core::CreateOrg{"default"}});
     if (!answer)
         return fail(store::OpenError{store::OpenError::Kind::unavailable, "the store opened, but cannot be written"});

@@ -23,6 +23,7 @@ class Embedded {
         std::string directory;  // Made if it is not there.
         Engine::Options engine;
         std::chrono::milliseconds ask_timeout{30'000};
+        OnStep on_step;
     };
 
     // Opens the store, reads its state and makes the org "default" (number 1) where there is none.
@@ -46,6 +47,7 @@ class Embedded {
     Instant now() { return lane_->now(); }
     store::Store& store() { return *store_; }
     Lane& lane() { return *lane_; }
+    std::size_t queue_depth() const { return engine_->queue_depth(); }
 
  private:
     Embedded(std::unique_ptr<store::Store> store, Options options);

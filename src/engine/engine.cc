@@ -124,6 +124,11 @@ bool Engine::has_work(Instant now) const {
 
 std::optional<Instant> Engine::next_deadline() const { return ready_ ? machine_.next_deadline() : std::nullopt; }
 
+std::size_t Engine::queue_depth() const {
+    const std::lock_guard lock(queue_mutex_);
+    return queue_.size() - queue_head_;
+}
+
 std::vector<Submission>& Engine::take_batch() {
     batch_.clear();
     const std::lock_guard lock(queue_mutex_);

@@ -87,6 +87,7 @@ class Engine {
     bool has_work(Instant now) const;
     std::optional<Instant> next_deadline() const;
 
+    std::size_t queue_depth() const;  // From any thread.
     const EngineStats& stats() const { return stats_; }
 
  private:

@@ -1,8 +1,11 @@
 #include "engine/lane.h"
 
+#include <chrono>
+
 namespace interlock::engine {
 
-Lane::Lane(Engine& engine, Clock clock) : engine_(engine), clock_(std::move(clock)), thread_([this] { run(); }) {}
+Lane::Lane(Engine& engine, Clock clock, OnStep on_step)
+    : engine_(engine), clock_(std::move(clock)), on_step_(std::move(on_step)), thread_([this] { run(); }) {}
 
 Lane::~Lane() {
     stopping_ = true;
@@ -23,7 +26,7 @@ void Lane::submit(std::vector<Submission> submissions) {
 void Lane::run() {
     while (true) {
         // 1. Work, as long as there is some: the next batch is what queued up meanwhile.
-        while (engine_.has_work(clock_.now())) engine_.step(clock_.now());
+        while (engine_.has_work(clock_.now())) step();
         if (stopping_) return;
 
         // 2. Sleep until somebody submits or a deadline comes.
@@ -36,6 +39,14 @@ void Lane::run() {
         }
         asleep_ = false;
     }
+}
+
+void Lane::step() {
+    const auto begun = std::chrono::steady_clock::now();
+    const std::size_t commands = engine_.step(clock_.now());
+    if (!on_step_) return;
+    const auto took = std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - begun);
+    on_step_({commands, took, engine_.stats()});
 }
 
 void Lane::wake() {

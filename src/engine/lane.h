@@ -14,10 +14,19 @@
 
 namespace interlock::engine {
 
+// What a lane has just done.
+struct Step {
+    std::size_t commands = 0;  // Answered; time alone may have done something too.
+    Duration took{};
+    EngineStats stats;
+};
+using OnStep = std::function<void(const Step&)>;
+
 class Lane {
  public:
-    // The engine has been opened and is used by nobody else from here on.
-    explicit Lane(Engine& engine, Clock clock = Clock());
+    // The engine has been opened and is used by nobody else from here on. `on_step` is called on the lane's thread
+    // after everybody was answered.
+    explicit Lane(Engine& engine, Clock clock = Clock(), OnStep on_step = {});
     ~Lane();  // Carries out what is queued, then ends.
 
     void submit(Submission submission);
@@ -26,10 +35,12 @@ class Lane {
 
  private:
     void run();
+    void step();
     void wake();
 
     Engine& engine_;
     Clock clock_;
+    OnStep on_step_;
     std::mutex mutex_;
     std::condition_variable work_;
     std::atomic<bool> asleep_ = false;  // Set before the last look at the queue: whoever queues after it sees it.
