@@ -1,11 +1,12 @@
 // Bytes for described structs: one description gives encoding and decoding.
 //
 // The form: integers seven bits at a time, low bits first, the high bit of a byte saying that more follow (signed ones
-// zigzag first); bool and enums as one byte; ids as 16 bytes, high end first; text as its length and its bytes;
-// optional as a byte and the value; lists and maps as their length and their elements; structs as their members in
-// order; variants as the index and the value. New members go at the end of the outermost struct: a decoder that meets
-// the end of the bytes leaves the rest at its defaults, so old bytes stay readable. A struct with something behind it,
-// such as an element of a list, cannot grow: its end is nowhere written down.
+// zigzag first); bool and enums as one byte; ids as a byte that says whether one is stated, then its 16 bytes, high end
+// first; text as its length and its bytes; optional as a byte and the value; lists and maps as their length and their
+// elements; structs as their members in order; variants as the index and the value. New members go at the end of the
+// outermost struct: a decoder that meets the end of the bytes leaves the rest at its defaults, so old bytes stay
+// readable. A struct with something behind it, such as an element of a list, cannot grow: its end is nowhere written
+// down.
 //
 // Decoding trusts no byte: numbers fit their type and have no needless bytes, enumerators and alternatives exist, and
 // no length reserves memory that the bytes behind it do not account for.
@@ -143,6 +144,8 @@ void Encoder::put(const T& value) {
     } else if constexpr (std::is_same_v<T, Money>) {
         put(value.nanos());
     } else if constexpr (std::is_same_v<T, Id>) {
+        put(!value.empty());  // Most ids in the feed are those of a hold, run or session that there is not.
+        if (value.empty()) return;
         put_fixed(value.high);
         put_fixed(value.low);
     } else if constexpr (IsStrong<T>::value) {
@@ -204,7 +207,10 @@ bool Decoder::get(T& value) {
         value = Money::nanos(count);
         return ok;
     } else if constexpr (std::is_same_v<T, Id>) {
-        return get_fixed(value.high) && get_fixed(value.low);
+        bool stated = false;
+        if (!get(stated)) return false;
+        if (!stated) return value = Id(), true;
+        return get_fixed(value.high) && get_fixed(value.low) && !value.empty();
     } else if constexpr (IsStrong<T>::value) {
         return get(value.value);
     } else if constexpr (IsOptional<T>::value) {

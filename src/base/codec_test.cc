@@ -153,7 +153,8 @@ TEST(Codec, the_form_of_every_kind_is_fixed) {
     EXPECT_EQ(encode(from_micros(2)), "\x04"sv);
     EXPECT_EQ(encode(Money::nanos(-2)), "\x03"sv);
     EXPECT_EQ(encode(Id{.high = 0x0102030405060708, .low = 0x090A0B0C0D0E0F10}),
-              "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0A\x0B\x0C\x0D\x0E\x0F\x10"sv);
+              "\x01\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0A\x0B\x0C\x0D\x0E\x0F\x10"sv);
+    EXPECT_EQ(encode(Id()), "\0"sv);
     EXPECT_EQ(encode(Count(3)), "\x06"sv);
     EXPECT_EQ(encode(std::optional<std::int64_t>()), "\0"sv);
     EXPECT_EQ(encode(std::optional<std::int64_t>(3)), "\x01\x06"sv);
@@ -268,8 +269,9 @@ TEST(Codec, an_element_that_is_announced_and_not_there_is_refused) {
     EXPECT_FALSE(
         decode<std::string>("\x02"
                             "a"sv));
-    EXPECT_FALSE(decode<Id>("\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0A\x0B\x0C\x0D\x0E\x0F"sv));
-    EXPECT_FALSE(decode<Id>("\x01\x02\x03\x04\x05\x06\x07\x08"sv));
+    EXPECT_FALSE(decode<Id>("\x01\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0A\x0B\x0C\x0D\x0E\x0F"sv));
+    EXPECT_FALSE(decode<Id>("\x01\x01\x02\x03\x04\x05\x06\x07\x08"sv));
+    EXPECT_FALSE(decode<Id>("\x01"sv));
     EXPECT_FALSE(decode<std::uint64_t>("\x80"sv));
 }
 
@@ -296,6 +298,7 @@ TEST(Codec, what_no_encoder_writes_is_refused) {
         EXPECT_EQ(decode<Color>(bytes).has_value(), byte == 0 || byte == 1 || byte == 9) << byte;
         EXPECT_EQ((decode<std::variant<Nothing, Nothing>>(bytes).has_value()), byte <= 1) << byte;
     }
+    EXPECT_FALSE(decode<Id>("\x01" + std::string(16, '\0'))) << "the empty id is one byte";
     // More than the type holds.
     EXPECT_FALSE(decode<std::int32_t>(encode(std::int64_t{INT32_MAX} + 1)));
     EXPECT_FALSE(decode<std::int32_t>(encode(std::int64_t{INT32_MIN} - 1)));

@@ -129,8 +129,8 @@ class Lookout {
             const auto snapshot = store_.snapshot();
             if (!snapshot) continue;
             const auto granted = [this](const std::vector<store::Value>& row) {
-                const auto id = decode<Id>(std::get<std::string>(row[0]));
-                if (id) mouth_.say(Granted{core::RunId(*id), core::Fence(std::get<std::int64_t>(row[1]))});
+                const Id run = id_in_column(std::get<std::string>(row[0]));
+                mouth_.say(Granted{core::RunId(run), core::Fence(std::get<std::int64_t>(row[1]))});
             };
             // A look that fails is followed by the next one.
             (void)(*snapshot)->query(
@@ -138,6 +138,16 @@ class Lookout {
                 "and state = 'starting'",
                 granted);
         }
+    }
+
+    // Sixteen bytes, high end first.
+    static Id id_in_column(std::string_view bytes) {
+        Id id;
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+            std::uint64_t& half = i < 8 ? id.high : id.low;
+            half = half << 8 | static_cast<unsigned char>(bytes[i]);
+        }
+        return id;
     }
 
     store::Store& store_;

@@ -40,7 +40,8 @@ class Fields {
     }
     std::string_view text() { return take(unsigned_integer()); }
     Id id() {
-        const std::string_view taken = take(16);
+        const bool stated = byte() != 0;
+        const std::string_view taken = take(stated ? 16 : 0);
         Id id;
         for (std::size_t i = 0; i < taken.size(); ++i) {
             std::uint64_t& half = i < 8 ? id.high : id.low;
