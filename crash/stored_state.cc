@@ -59,7 +59,7 @@ Result<StoredState, std::string> read_state(store::Snapshot& snapshot) {
 
     for (TableState& table : state.tables) {
         Digest digest;
-        const bool has_keys = table.name == "cost_events" || table.name == "answers";
+        const bool has_keys = table.name == "ledger" || table.name == "answers";
         const auto read =
             snapshot.query(fmt::format("select * from {}", table.name), [&](const std::vector<store::Value>& row) {
                 for (const store::Value& value : row) digest.add(value);

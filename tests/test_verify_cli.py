@@ -54,7 +54,7 @@ def test_a_counter_that_is_off_is_named_and_can_be_repaired(interlock, store):
 
 @pytest.mark.parametrize("sql, table", [
     ("delete from messages where seq = 3", "messages"),
-    ("update cost_events set cost = cost + 1 where seq = (select max(seq) from cost_events)", "cost_events"),
+    ("update ledger set cost = cost + 1 where seq = (select max(seq) from ledger)", "cost_events"),
     ("delete from feed_pages where rowid = (select max(rowid) - 1 from feed_pages)", "feed"),
 ])
 def test_a_changed_or_missing_row_is_a_violation(interlock, store, sql, table):

@@ -1,4 +1,5 @@
 -- The tables: one per kind of row, one column per described member of that row (src/core/rows.h), in the same order.
+-- Cost events alone are two tables, behind a view that is like the others.
 --
 -- What the rules refuse, the tables refuse too: a mistake in the rules becomes an error, not a wrong number. Every key
 -- begins with the org. Ids are 16 bytes, instants are microseconds since 1970, money is nano-dollars, enumerations are
@@ -241,9 +242,11 @@ select holds.org as org, holds.id as hold, json_extract(part.value, '$.budget') 
 from holds, json_each(holds.parts) as part
 where holds.state = 'open';
 
--- The table that is written most. It has no index but its key, and no foreign key to the agent: looking the agent up
--- costs a fifth of an insert, and the rules have looked it up already (docs/adr/0003).
-create table cost_events (
+-- Cost events, as they are stored: what nearly every one states. Nothing is written more often, and each column costs
+-- its share of every charge, so what most events leave at its default is a row of its own, where there is one. Neither
+-- has an index but its key, and there is no foreign key to the agent: looking the agent up costs a fifth of an insert,
+-- and the rules have looked it up already (docs/adr/0003, docs/adr/0008).
+create table ledger (
     org integer not null,
     key blob not null check (length(key) = 16),
     fingerprint integer not null,
@@ -251,29 +254,47 @@ create table cost_events (
     at integer not null,
     counted_at integer not null,
     agent text not null,
-    workflow text not null,
     provider text not null,
     model text not null,
-    api_key text not null,
     run blob,
     session blob,
-    tags text not null,
     cost integer not null check (cost >= 0),
     input_tokens integer not null check (input_tokens >= 0),
     output_tokens integer not null check (output_tokens >= 0),
+    hold blob,
+    primary key (org, key)
+) strict, without rowid;
+
+create table ledger_details (
+    org integer not null,
+    key blob not null,
+    workflow text not null,
+    api_key text not null,
+    tags text not null,
     cache_read_tokens integer not null check (cache_read_tokens >= 0),
     cache_write_5m_tokens integer not null check (cache_write_5m_tokens >= 0),
     cache_write_1h_tokens integer not null check (cache_write_1h_tokens >= 0),
     reasoning_tokens integer not null check (reasoning_tokens >= 0),
     calls integer not null check (calls >= 0),
     price text not null,
-    hold blob,
     overage integer not null check (overage >= 0),
     over_limit integer not null check (over_limit between 0 and 1),
     estimated integer not null check (estimated between 0 and 1),
     unpriced integer not null check (unpriced between 0 and 1),
-    primary key (org, key)
+    primary key (org, key),
+    foreign key (org, key) references ledger deferrable initially deferred
 ) strict, without rowid;
+
+-- Cost events, whole. An event without details has the defaults of core::CostEvent.
+create view cost_events as
+select ledger.org as org, ledger.key as key, fingerprint, seq, at, counted_at, agent, coalesce(workflow, '') as workflow,
+       provider, model, coalesce(api_key, '') as api_key, run, session, coalesce(tags, '{}') as tags, cost, input_tokens,
+       output_tokens, coalesce(cache_read_tokens, 0) as cache_read_tokens,
+       coalesce(cache_write_5m_tokens, 0) as cache_write_5m_tokens,
+       coalesce(cache_write_1h_tokens, 0) as cache_write_1h_tokens, coalesce(reasoning_tokens, 0) as reasoning_tokens,
+       coalesce(calls, 1) as calls, coalesce(price, '') as price, hold, coalesce(overage, 0) as overage,
+       coalesce(over_limit, 0) as over_limit, coalesce(estimated, 0) as estimated, coalesce(unpriced, 0) as unpriced
+from ledger left join ledger_details on ledger_details.org = ledger.org and ledger_details.key = ledger.key;
 
 create table rollups (
     org integer not null,

@@ -23,6 +23,7 @@ namespace interlock::store {
 
 template <class Descriptor>
 struct DirectColumn {
+    static constexpr std::string_view member = Descriptor::name;
     static std::string name() { return Descriptor::name; }
     template <class Row>
     static auto& in(Row& row) {
@@ -32,6 +33,7 @@ struct DirectColumn {
 
 template <class Outer, class Inner>
 struct NestedColumn {
+    static constexpr std::string_view member = Inner::name;
     template <class Row>
     static auto& in(Row& row) {
         return row.*Outer::pointer.*Inner::pointer;
@@ -93,8 +95,7 @@ constexpr bool strings_are_bytes = std::is_same_v<Row, core::FeedPage> || std::i
 template <class Row, class Column>
 constexpr bool null_when_empty = false;
 template <class Outer, class Inner>
-constexpr bool null_when_empty<core::Hold, NestedColumn<Outer, Inner>> =
-    std::string_view(Inner::name) == std::string_view("agent");
+constexpr bool null_when_empty<core::Hold, NestedColumn<Outer, Inner>> = NestedColumn<Outer, Inner>::member == "agent";
 
 template <class T>
 constexpr bool is_id = false;

@@ -12,6 +12,7 @@
 #include "store/sqlite_columns.h"
 #include "store/sqlite_db.h"
 #include "store/sqlite_file.h"
+#include "store/sqlite_ledger.h"
 #include "store/sqlite_repair.h"
 
 namespace interlock::store {
@@ -37,6 +38,8 @@ struct SqliteStore::Connection {
     Statement begin_immediate;
     Statement commit;
     Statement rollback;
+    Statement put_details;
+    std::vector<const core::CostEvent*> with_details;
     std::size_t wal_pages = 0;
     std::size_t checkpoint_every_pages = 0;
     std::size_t checkpoint_at_pages = 0;
@@ -61,6 +64,7 @@ struct SqliteStore::Connection {
     int write_kind(core::OrgId org, const RowWrites<Row>& writes);
     template <class Row>
     void show(core::OrgId org, const std::vector<const Row*>& rows);
+    int write_details();
     void undo();
 };
 
@@ -126,7 +130,23 @@ int SqliteStore::Connection::write_kind(core::OrgId org, const RowWrites<Row>& w
     if (writes.put.empty()) return SQLITE_OK;
     if (const int rc = ready_to_put<Row>(); rc != SQLITE_OK) return rc;
     show(org, writes.put);
-    return run(of<Row>().put.get());
+    const int rc = run(of<Row>().put.get());
+    if constexpr (std::is_same_v<Row, core::CostEvent>) return rc == SQLITE_OK ? write_details() : rc;
+    return rc;
+}
+
+// Of the cost events just written.
+int SqliteStore::Connection::write_details() {
+    Batch<core::CostEvent>& batch = of<core::CostEvent>().batch;
+    with_details.clear();
+    std::copy_if(batch.begin, batch.end, std::back_inserter(with_details),
+                 [](const core::CostEvent* event) { return has_details(*event); });
+    if (with_details.empty()) return SQLITE_OK;
+    if (!put_details) {
+        if (const int rc = prepare_into(put_details, put_into_ledger(LedgerTable::details)); rc != SQLITE_OK) return rc;
+    }
+    batch = {batch.org, with_details.data(), with_details.data() + with_details.size()};
+    return run(put_details.get());
 }
 
 // Rows in the order of their keys go to neighbouring places in the tree.
@@ -484,7 +504,9 @@ int SqliteStore::Connection::ready_to_put() {
     if (kind.put) return SQLITE_OK;
     const std::string columns = column_list<Row>();
     const std::string table(Row::table);
-    if constexpr (Row::life == core::Life::appended) {
+    if constexpr (std::is_same_v<Row, core::CostEvent>) {
+        return prepare_into(kind.put, put_into_ledger(LedgerTable::plain));
+    } else if constexpr (Row::life == core::Life::appended) {
         // Any error ends the whole transaction anyway. Saying so spares SQLite the notes by which it could undo this
         // statement alone.
         return prepare_into(kind.put, fmt::format("insert or rollback into {}({}) select {} from put_{}", table,

@@ -131,9 +131,40 @@ TEST_F(SqliteStoreTest, every_member_of_a_row_is_a_column_and_every_column_a_mem
         EXPECT_EQ(texts(**snapshot, info), members) << Row::table;
         tables.emplace(Row::table);
     });
+    tables.erase("cost_events");  // A view of two.
+    tables.insert({"ledger", "ledger_details"});
 
     const auto found = texts(**snapshot, "select name from sqlite_master where type = 'table'");
     EXPECT_EQ(std::set<std::string>(found.begin(), found.end()), tables);
+}
+
+// Which is how a member is found that is neither in the table of all events nor looked at when details are written.
+TEST_F(SqliteStoreTest, a_cost_event_reads_back_equal_whichever_of_its_members_it_states) {
+    open_with_org();
+    const core::CostEvent full = sample::extreme<core::CostEvent>(1);
+    std::uint64_t number = 0;
+
+    boost::mp11::mp_for_each<Columns<core::CostEvent>>([&](auto column) {
+        core::CostEvent event = sample::cost_event(++number);
+        if (column.member != "key") column.in(event) = column.in(full);
+        put(event);
+
+        core::ColdRow found = sample::cost_event(number);
+        EXPECT_TRUE(store_->load(org_, found));
+        EXPECT_EQ(encode(std::get<core::CostEvent>(found)), encode(event)) << column.member;
+    });
+}
+
+TEST_F(SqliteStoreTest, a_plain_cost_event_has_no_details) {
+    open_with_org();
+    core::CostEvent estimated = sample::cost_event(2);
+    estimated.estimated = true;
+    put(sample::cost_event(1), estimated);
+
+    const auto snapshot = store_->snapshot();
+
+    EXPECT_EQ(numbers(**snapshot, "select estimated from cost_events order by seq"), (std::vector<std::int64_t>{0, 1}));
+    EXPECT_EQ(numbers(**snapshot, "select count(*) from ledger_details"), std::vector<std::int64_t>{1});
 }
 
 TEST_F(SqliteStoreTest, what_is_written_most_has_no_index_but_its_key) {
@@ -142,7 +173,7 @@ TEST_F(SqliteStoreTest, what_is_written_most_has_no_index_but_its_key) {
 
     EXPECT_EQ(numbers(**snapshot,
                       "select count(*) from sqlite_master where type = 'index' and "
-                      "tbl_name in ('cost_events', 'answers') and name not like 'sqlite_autoindex_%'"),
+                      "tbl_name in ('ledger', 'ledger_details', 'answers') and name not like 'sqlite_autoindex_%'"),
               std::vector<std::int64_t>{0});
     EXPECT_EQ(numbers(**snapshot, "select count(*) from pragma_index_list('messages')"), std::vector<std::int64_t>{1});
 }
@@ -167,8 +198,10 @@ TEST_F(SqliteStoreTest, live_rows_are_found_by_an_index) {
 // Each line is a change that the rules never make. The tables refuse it by themselves.
 TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
     open_with_org();
+    core::CostEvent event = sample::cost_event(1);
+    event.calls = 2;  // So that it has details.
     put(sample::agent("worker"), sample::agent_totals("worker"), sample::budget("daily"), sample::session(1),
-        sample::message(1, 0), sample::run(1, "worker"), sample::claim(1, 0), sample::hold(1), sample::cost_event(1),
+        sample::message(1, 0), sample::run(1, "worker"), sample::claim(1, 0), sample::hold(1), event,
         sample::schedule("nightly", "worker"), sample::answer(1), sample::feed_page(1, 5));
     core::Window window;
     window.budget = "daily";
@@ -186,9 +219,9 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update budget_windows set held = -1",
         "update budget_windows set grace = -1",
         "update agent_totals set settled = -1",
-        "update cost_events set cost = -1",
-        "update cost_events set reasoning_tokens = -1",
-        "update cost_events set overage = -1",
+        "update ledger set cost = -1",
+        "update ledger_details set reasoning_tokens = -1",
+        "update ledger_details set overage = -1",
         "update holds set bound_usd = -1",
         "update runs set unknown = 1",
         "update budgets set limit_units = -1",
@@ -199,17 +232,17 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update messages set role = 'robot'",
         "update budgets set metric = 'euros'",
         "update budgets set window = 'year'",
-        "update cost_events set estimated = 2",
+        "update ledger_details set estimated = 2",
         "update claims set mode = 'append'",
         "update schedules set overlap = 'none'",
         "insert into caps values (1, 'org', 'named', 1)",
         "insert into caps values (1, 'provider', '', 1)",
         // Keys and hashes of the wrong size or type.
-        "update cost_events set key = x'00'",
+        "update ledger set key = x'00'",
         "update answers set key = 'text'",
-        "update cost_events set seq = 0",
+        "update ledger set seq = 0",
         "update feed_pages set hash = x'00'",
-        "update cost_events set cost = 'free'",
+        "update ledger set cost = 'free'",
         "update agents set name = ''",
         // Orders that cannot be.
         "update feed_pages set first_seq = 6",
@@ -227,7 +260,7 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "insert into messages select org, session, seq, " + id +
             ", role, content, metadata, at, 0, 0, null from messages",
         "insert into claims select org, run, 1, kind, host, path, chain, 'write', fence from claims",
-        "insert into cost_events select * from cost_events",
+        "insert into ledger select * from ledger",
         "insert into answers select * from answers",
         // What refers to nothing.
         "insert into agents select 99, name, command, 1, tags, pauses, 0, 0 from agents",
@@ -237,6 +270,7 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update schedules set agent = 'nobody'",
         "update budget_windows set budget = 'none'",
         "update messages set session = " + id,
+        "update ledger_details set key = " + id,
         "update claims set run = " + id,
         "update sessions set parent = " + id + ", first_seq = 1, next_seq = 1",
         "delete from agents",

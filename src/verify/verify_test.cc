@@ -40,7 +40,7 @@ TEST(Verify, an_empty_store_has_no_findings) {
     World world;
     for (const char* table :
          {"orgs", "agents", "agent_totals", "caps", "budgets", "budget_windows", "sessions", "messages", "runs",
-          "claims", "holds", "cost_events", "rollups", "schedules", "answers", "feed_pages"}) {
+          "claims", "holds", "ledger", "ledger_details", "rollups", "schedules", "answers", "feed_pages"}) {
         world.sql(fmt::format("delete from {}", table));
     }
 
@@ -199,7 +199,7 @@ std::vector<Broken> all_broken() {
                 "insert into rollups select org, 7, agent, provider, model, cost, events, calls, 0, 0, 0, 0, 0, 0 "
                 "from rollups where agent = 'writer'",
                 exact_ledger, "day=7 and agent='writer'", "no cost events"),
-        by_sql("a_cost_event_that_was_changed", "update cost_events set cost = 71 where key = " + x(33),
+        by_sql("a_cost_event_that_was_changed", "update ledger set cost = 71 where key = " + x(33),
                {exact_ledger, nothing_twice}, "cost_events: org=1 and key=" + x(33), "cost is 71, the feed says 70"),
 
         // P2
@@ -252,28 +252,26 @@ std::vector<Broken> all_broken() {
         // P3
         by_sql("a_key_used_twice", "update answers set key = " + x(31), {nothing_twice},
                "answers: org=1 and key=" + x(31), "there is a cost event with the same key"),
-        by_sql("a_number_used_twice", "update cost_events set seq = 9 where key = " + x(33), {nothing_twice},
+        by_sql("a_number_used_twice", "update ledger set seq = 9 where key = " + x(33), {nothing_twice},
                "cost_events: org=1 and key=" + x(33), "key is " + x(33) + ", the feed says " + x(31)),
-        by_sql("a_number_beyond_the_feed", "update cost_events set seq = 12 where key = " + x(33), {nothing_twice},
-               x(33), "its seq is 12, and the feed has no charge of that number"),
-        by_sql("a_number_of_something_else", "update cost_events set seq = 8 where key = " + x(33), {nothing_twice},
-               x(33), "its seq is 8, and the feed has no charge of that number"),
-        by_sql(
-            "a_cost_event_that_was_lost",
-            fmt::format(
-                "delete from cost_events where key = {}; update agent_totals set settled = 0, tokens = 0, events = 0, "
-                "last_event_at = 0 where agent = 'writer'; delete from rollups where agent = 'writer'; "
-                "update budget_windows set settled = 0 where budget = 'daily' and start_at = {}",
-                x(33), sunday),
-            {nothing_twice}, "cost_events: org=1 and seq=11", "there is no cost event like it"),
-        by_sql("a_cost_event_the_feed_tells_otherwise",
-               "update cost_events set api_key = api_key, hold = null where key = " + x(32), {nothing_twice}, x(32),
-               "hold is"),
+        by_sql("a_number_beyond_the_feed", "update ledger set seq = 12 where key = " + x(33), {nothing_twice}, x(33),
+               "its seq is 12, and the feed has no charge of that number"),
+        by_sql("a_number_of_something_else", "update ledger set seq = 8 where key = " + x(33), {nothing_twice}, x(33),
+               "its seq is 8, and the feed has no charge of that number"),
+        by_sql("a_cost_event_that_was_lost",
+               fmt::format(
+                   "delete from ledger where key = {}; update agent_totals set settled = 0, tokens = 0, events = 0, "
+                   "last_event_at = 0 where agent = 'writer'; delete from rollups where agent = 'writer'; "
+                   "update budget_windows set settled = 0 where budget = 'daily' and start_at = {}",
+                   x(33), sunday),
+               {nothing_twice}, "cost_events: org=1 and seq=11", "there is no cost event like it"),
+        by_sql("a_cost_event_the_feed_tells_otherwise", "update ledger set hold = null where key = " + x(32),
+               {nothing_twice}, x(32), "hold is"),
         by_sql("a_hold_settled_by_nothing", "update holds set state = 'settled' where id = " + x(23), {nothing_twice},
                "holds: org=1 and id=" + x(23), "no cost event says by what"),
         by_sql("a_hold_given_back_and_charged", "update holds set state = 'released' where id = " + x(22),
                {nothing_twice}, "cost_events: org=1 and key=" + x(32), "which is not settled"),
-        by_sql("a_hold_charged_twice", fmt::format("update cost_events set hold = {} where key = {}", x(22), x(33)),
+        by_sql("a_hold_charged_twice", fmt::format("update ledger set hold = {} where key = {}", x(22), x(33)),
                {nothing_twice}, "holds: org=1 and id=" + x(22), "was settled by 2 cost events"),
 
         // P4
@@ -463,7 +461,7 @@ std::vector<Broken> all_broken() {
         by_sql("a_page_dated_back", "update feed_pages set at = 5 where last_seq = 10", {unbroken_feed}, "last_seq=10",
                "before the page before it"),
         by_sql("a_page_renumbered",
-               "update feed_pages set first_seq = 8 where last_seq = 10; update cost_events set seq = seq + 1 where "
+               "update feed_pages set first_seq = 8 where last_seq = 10; update ledger set seq = seq + 1 where "
                "seq < 11;",
                {unbroken_feed, nothing_twice}, "last_seq=10", "begins with event 8, the page before ends with event 6"),
         by_sql("a_page_that_was_taken_out", "delete from feed_pages where last_seq = 6; update runs set schedule = ''",
@@ -575,7 +573,7 @@ TEST(Verify, overage_of_a_dollar_budget_and_marked_events_of_a_token_budget_are_
         "update budget_windows set limit_units = 530 where budget = 'monthly'");
     ASSERT_EQ(world.verify().violations(), 2);
 
-    world.sql("update cost_events set overage = 6, over_limit = 1 where key = " + x(32));
+    world.sql("update ledger_details set overage = 6, over_limit = 1 where key = " + x(32));
 
     // The event no longer is what the feed says, but neither budget complains.
     const Report report = world.verify();
@@ -600,7 +598,7 @@ TEST(Verify, an_event_that_comes_to_nothing_needs_no_window) {
     world.sql(
         fmt::format("update budgets set metric = 'calls' where name = 'monthly'; delete from budget_windows where "
                     "budget = 'monthly'; "
-                    "update cost_events set calls = 0; update rollups set calls = 0; "
+                    "update ledger_details set calls = 0; update rollups set calls = 0; "
                     "update budget_windows set settled = 0 where budget = 'weekly'; "
                     "update holds set parts = json_remove(parts, '$[1]') where id = {}",
                     x(21)));
@@ -631,8 +629,8 @@ TEST(Verify, a_budget_sums_exactly_what_agrees_with_each_stated_member) {
     };
     for (const auto& [scope, calls] : cases) {
         World world;
-        world.sql("update cost_events set api_key = 'key7' where key = " + x(31) +
-                  "; update cost_events set workflow = 'release' where key = " + x(32));
+        world.sql("update ledger_details set api_key = 'key7' where key = " + x(31) +
+                  "; update ledger_details set workflow = 'release' where key = " + x(32));
         world.insert("budgets",
                      {{"name", "probe"}, {"scope", scope}, {"metric", "calls"}, {"window", "total"}, {"zone", "UTC"}});
         world.insert("budget_windows",
@@ -662,11 +660,11 @@ TEST(Verify, every_violation_is_counted_and_the_first_few_are_named) {
 TEST(Verify, more_false_cost_events_than_can_be_explained_are_all_counted) {
     World world;
     for (std::uint64_t i = 0; i < 100; ++i) {
-        world.sql(fmt::format(
-            "insert into cost_events select org, {}, 0, 8, at, counted_at, agent, workflow, provider, model, "
-            "api_key, run, session, tags, 0, 0, 0, 0, 0, 0, 0, 0, price, null, 0, 0, 0, 0 from cost_events where key = "
-            "{}",
-            x(1000 + i), x(33)));
+        world.sql(
+            fmt::format("insert into ledger select org, {}, 0, 8, at, counted_at, agent, provider, model, run, "
+                        "session, 0, 0, 0, null "
+                        "from ledger where key = {}",
+                        x(1000 + i), x(33)));
     }
 
     const Report report = world.verify();

@@ -117,6 +117,11 @@ void World::insert(std::string_view table, Cells cells) {
     sql(fmt::format("insert into {} ({}) values ({})", table, fmt::join(columns, ", "), fmt::join(values, ", ")));
 }
 
+void World::cost_event(Cells cells) {
+    insert("ledger", cells);
+    insert("ledger_details", cells);
+}
+
 void World::page(std::int64_t written_at, const std::vector<std::string>& events) {
     std::string body;
     for (const std::string& event : events) {
@@ -433,41 +438,41 @@ void World::fill() {
                      {"created_at", noon},
                      {"expires_at", micros(far_future)}});
 
-    insert("cost_events", {{"key", blob(id(31))},
-                           {"seq", 9},
-                           {"at", noon},
-                           {"counted_at", noon},
-                           {"agent", "coder"},
-                           {"provider", "anthropic"},
-                           {"model", "opus"},
-                           {"session", blob(id(11))},
-                           {"tags", R"({"team":"blue","site":"north"})"},
-                           {"cost", 100},
-                           {"input_tokens", 15},
-                           {"output_tokens", 5},
-                           {"calls", 1}});
-    insert("cost_events", {{"key", blob(id(32))},
-                           {"seq", 10},
-                           {"at", noon + 3},
-                           {"counted_at", noon + 1},
-                           {"agent", "coder"},
-                           {"provider", "anthropic"},
-                           {"model", "opus"},
-                           {"run", blob(id(1))},
-                           {"cost", 250},
-                           {"input_tokens", 40},
-                           {"reasoning_tokens", 5},
-                           {"calls", 2},
-                           {"hold", blob(id(22))},
-                           {"estimated", 1}});
-    insert("cost_events", {{"key", blob(id(33))},
-                           {"seq", 11},
-                           {"at", next_day},
-                           {"counted_at", next_day},
-                           {"agent", "writer"},
-                           {"cost", 70},
-                           {"cache_read_tokens", 10},
-                           {"calls", 1}});
+    cost_event({{"key", blob(id(31))},
+                {"seq", 9},
+                {"at", noon},
+                {"counted_at", noon},
+                {"agent", "coder"},
+                {"provider", "anthropic"},
+                {"model", "opus"},
+                {"session", blob(id(11))},
+                {"tags", R"({"team":"blue","site":"north"})"},
+                {"cost", 100},
+                {"input_tokens", 15},
+                {"output_tokens", 5},
+                {"calls", 1}});
+    cost_event({{"key", blob(id(32))},
+                {"seq", 10},
+                {"at", noon + 3},
+                {"counted_at", noon + 1},
+                {"agent", "coder"},
+                {"provider", "anthropic"},
+                {"model", "opus"},
+                {"run", blob(id(1))},
+                {"cost", 250},
+                {"input_tokens", 40},
+                {"reasoning_tokens", 5},
+                {"calls", 2},
+                {"hold", blob(id(22))},
+                {"estimated", 1}});
+    cost_event({{"key", blob(id(33))},
+                {"seq", 11},
+                {"at", next_day},
+                {"counted_at", next_day},
+                {"agent", "writer"},
+                {"cost", 70},
+                {"cache_read_tokens", 10},
+                {"calls", 1}});
     const std::int64_t day = 20771;  // 2026-11-14
     insert("rollups", {{"day", day},
                        {"agent", "coder"},

@@ -51,6 +51,7 @@ class World {
     using Cells = std::initializer_list<std::pair<std::string_view, store::StoredValue>>;
     // Columns that are not named are 0, '', [] or {}.
     void insert(std::string_view table, Cells cells);
+    void cost_event(Cells cells);
     // A page of the feed with these events, linked to the one before.
     void page(std::int64_t written_at, const std::vector<std::string>& events);
 

@@ -1,0 +1,61 @@
+// How a cost event is divided between its two tables (schema/sqlite, docs/adr/0008).
+//
+// An event whose details are all at their defaults has no row of them, and the view cost_events fills the defaults in.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <boost/mp11/algorithm.hpp>
+
+#include "core/rows.h"
+#include "store/sqlite_columns.h"
+
+namespace interlock::store {
+
+constexpr std::array<std::string_view, 13> detail_names{"workflow",
+                                                        "api_key",
+                                                        "tags",
+                                                        "cache_read_tokens",
+                                                        "cache_write_5m_tokens",
+                                                        "cache_write_1h_tokens",
+                                                        "reasoning_tokens",
+                                                        "calls",
+                                                        "price",
+                                                        "overage",
+                                                        "over_limit",
+                                                        "estimated",
+                                                        "unpriced"};
+
+constexpr bool is_detail(std::string_view column) {
+    return std::ranges::find(detail_names, column) != detail_names.end();
+}
+
+inline bool has_details(const core::CostEvent& event) {
+    static const core::CostEvent plain;
+    bool differs = false;
+    boost::mp11::mp_for_each<Columns<core::CostEvent>>([&](auto column) {
+        if constexpr (is_detail(decltype(column)::member)) differs = differs || column.in(event) != column.in(plain);
+    });
+    return differs;
+}
+
+enum class LedgerTable { plain, details };
+
+// Takes the table's columns of each event of the batch.
+inline std::string put_into_ledger(LedgerTable table) {
+    const bool details = table == LedgerTable::details;
+    std::vector<std::string> names{"org", "key"};
+    for (const std::string& name : column_names<core::CostEvent>()) {
+        if (name != "key" && is_detail(name) == details) names.push_back(name);
+    }
+    const std::string columns = joined(names, ", ");
+    return fmt::format("insert or rollback into {}({}) select {} from put_cost_events",
+                       details ? "ledger_details" : "ledger", columns, columns);
+}
+
+}  // namespace interlock::store
