@@ -31,6 +31,7 @@ class FailingVfs {
     bool log_sync_fails = false;  // The log is written, but nobody knows whether it is on the disk.
     bool unreadable = false;      // Reads of the database fail.
     int database_syncs = 0;
+    int log_writes = 0;
 
  private:
     struct File {
@@ -61,6 +62,7 @@ class FailingVfs {
         };
         methods.xWrite = [](sqlite3_file* f, const void* from, int size, sqlite3_int64 at) {
             if (file(f).vfs->full) return SQLITE_FULL;
+            if (file(f).kind == SQLITE_OPEN_WAL) ++file(f).vfs->log_writes;
             return file(f).real()->pMethods->xWrite(file(f).real(), from, size, at);
         };
         methods.xTruncate = [](sqlite3_file* f, sqlite3_int64 size) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include "store/sqlite_db.h"
 #include "store/sqlite_file.h"
 #include "store/sqlite_ledger.h"
+#include "store/sqlite_log_buffer.h"
 #include "store/sqlite_repair.h"
 
 namespace interlock::store {
@@ -32,7 +34,8 @@ struct Kind {
 }  // namespace
 
 struct SqliteStore::Connection {
-    Database db;  // First, so that it outlives the statements.
+    std::optional<LogBuffer> log;  // What the database is opened with outlives it, as it outlives its statements.
+    Database db;
     boost::mp11::mp_transform<Kind, core::AllRows> kinds;
     Statement begin;
     Statement begin_immediate;
@@ -440,14 +443,16 @@ Result<void, OpenError> SqliteStore::open() {
         if (!ready) return ready;
     }
 
-    auto db = open_to_write(options_, broke_off_ ? LeftBy::an_error_of_ours : LeftBy::nobody);
+    auto connection = std::make_unique<Connection>();
+    Options options = options_;
+    if (options.synchronous == Synchronous::full) options.vfs = connection->log.emplace(options.vfs).name();
+    auto db = open_to_write(options, broke_off_ ? LeftBy::an_error_of_ours : LeftBy::nobody);
     if (!db) {
         why_closed_ = db.error().detail;
         // A server that is opening again after an error stays the server.
         if (!held_before) lock_.let_go();
         return fail(db.error());
     }
-    auto connection = std::make_unique<Connection>();
     connection->db = std::move(*db);
     if (connection->get_ready(options_.checkpoint_pages) != SQLITE_OK) {
         if (!held_before) lock_.let_go();

@@ -536,6 +536,18 @@ TEST_F(FailingDiskTest, no_room_for_an_open_to_settle_the_log_is_unavailable) {
     put(sample::answer(2));
 }
 
+TEST_F(FailingDiskTest, a_commit_is_one_write_and_others_see_it_at_once) {
+    open_with_org();
+    put(sample::answer(1));
+    vfs_.log_writes = 0;
+
+    put(sample::answer(2), sample::agent("worker"), sample::cost_event(1));
+
+    EXPECT_EQ(vfs_.log_writes, 1);
+    const auto snapshot = store_->snapshot();
+    EXPECT_EQ(numbers(**snapshot, "select count(*) from answers"), std::vector<std::int64_t>{2});
+}
+
 TEST_F(FailingDiskTest, a_disk_that_is_full_before_the_commit_rolls_back) {
     SqliteStore::Options small = options();
     small.page_cache_kib = 64;  // So small that pages go to the log before the commit.
