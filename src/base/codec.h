@@ -42,11 +42,12 @@ class Encoder {
 
  private:
     void put_u64(std::uint64_t bits) {
-        while (bits >= 0x80) {
-            out_.push_back(static_cast<char>(bits | 0x80));
-            bits >>= 7;
-        }
-        out_.push_back(static_cast<char>(bits));
+        if (bits < 0x80) return out_.push_back(static_cast<char>(bits));
+        char bytes[10];
+        std::size_t size = 0;
+        for (; bits >= 0x80; bits >>= 7) bytes[size++] = static_cast<char>(bits | 0x80);
+        bytes[size++] = static_cast<char>(bits);
+        out_.append(bytes, size);
     }
     void put_fixed(std::uint64_t bits) {
         bits = __builtin_bswap64(bits);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/rows.h"
 
@@ -26,7 +27,7 @@ Complaint check_place(const Place& place);
 template <class... Complaints>
 Complaint first_of(Complaints... complaints) {
     Complaint first;
-    ((first = first ? first : complaints), ...);
+    (void)((complaints && (first = std::move(complaints))) || ...);
     return first;
 }
 

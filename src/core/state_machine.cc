@@ -1,6 +1,7 @@
 #include "core/state_machine.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -200,11 +201,24 @@ struct Meaning {
 
 std::uint64_t fingerprint_of(const CommandBody& body) {
     std::string bytes;
+    bytes.reserve(256);
     Meaning meaning{Encoder(bytes)};
     meaning.encoder.put(static_cast<std::uint64_t>(body.index()));
     std::visit([&](const auto& command) { meaning.put(command); }, body);
-    std::uint64_t hash = 0xCBF2'9CE4'8422'2325ull;  // FNV-1a.
-    for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x0000'0100'0000'01B3ull;
+    // As FNV-1a, but for eight bytes at a time; the shift brings the high ones of a product down to the next.
+    std::uint64_t hash = 0xCBF2'9CE4'8422'2325ull;
+    const auto add = [&hash](std::uint64_t word) {
+        hash = (hash ^ word) * 0x9E37'79B9'7F4A'7C15ull;
+        hash ^= hash >> 32;
+    };
+    const std::size_t size = bytes.size();
+    bytes.append(-size % sizeof hash, '\0');
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof hash) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, bytes.data() + at, sizeof word);
+        add(word);
+    }
+    add(size);
     return hash;
 }
 

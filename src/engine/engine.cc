@@ -93,15 +93,14 @@ std::size_t Engine::step(Instant now) {
 
     // 2. Apply. Here, and nowhere else, order and time enter the core. 3. Write. One transaction for the whole batch;
     // this is where the time goes.
-    std::vector<Answer> answers;
-    const auto committed = apply_and_commit(batch, now, answers);
+    const auto committed = apply_and_commit(batch, now);
 
     // 4. Answer. Nobody hears of anything before it is durable.
     stats_.batches += 1;
     stats_.commands += batch.size();
     stats_.batch_max = std::max<std::uint64_t>(stats_.batch_max, batch.size());
     if (committed) {
-        for (std::size_t i = 0; i < batch.size(); ++i) batch[i].on_answer(std::move(answers[i]));
+        for (std::size_t i = 0; i < batch.size(); ++i) batch[i].on_answer(std::move(answers_[i]));
         return batch.size();
     }
 
@@ -156,15 +155,14 @@ std::vector<Submission>& Engine::take_batch() {
     return batch_;
 }
 
-Result<void, store::CommitError> Engine::apply_and_commit(const std::vector<Submission>& batch, Instant now,
-                                                          std::vector<Answer>& answers) try {
+Result<void, store::CommitError> Engine::apply_and_commit(const std::vector<Submission>& batch, Instant now) try {
+    answers_.clear();
     apply_ticks(now);
     // A command that sums the ledger is the first of its batch, and what time alone has done is written before it.
     if (!batch.empty() && core::reads_ledger(batch.front().command.body)) {
         if (auto committed = commit(now); !committed) return committed;
     }
-    answers.reserve(batch.size());
-    for (const Submission& submission : batch) answers.push_back(apply(submission, now));
+    for (const Submission& submission : batch) answers_.push_back(apply(submission, now));
     return commit(now);
 } catch (const core::SourceFailed&) {
     return fail(store::CommitError{store::CommitError::Kind::rolled_back, "a row could not be read"});

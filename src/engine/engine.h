@@ -92,8 +92,7 @@ class Engine {
 
  private:
     std::vector<Submission>& take_batch();
-    Result<void, store::CommitError> apply_and_commit(const std::vector<Submission>& batch, Instant now,
-                                                      std::vector<Answer>& answers);
+    Result<void, store::CommitError> apply_and_commit(const std::vector<Submission>& batch, Instant now);
     void apply_ticks(Instant now);
     Answer apply(const Submission& submission, Instant now);
     Result<void, store::CommitError> commit(Instant now);
@@ -109,7 +108,8 @@ class Engine {
     mutable std::mutex queue_mutex_;
     std::vector<Submission> queue_;
     std::size_t queue_head_ = 0;
-    std::vector<Submission> batch_;  // step()'s own.
+    std::vector<Submission> batch_;  // step()'s own, kept for the room they have.
+    std::vector<Answer> answers_;
     EngineStats stats_;
 };
 
