@@ -18,7 +18,7 @@ ALLOWED = {
     "verify": ("store", "base"),
     "supervisor": ("engine", "core", "base"),
     "net": ("base",),
-    "api": ("engine", "core", "net", "base"),
+    "api": ("engine", "core", "store", "net", "base"),
     "gateway": ("engine", "core", "net", "base"),
     "cli": ("net", "base"),
 }

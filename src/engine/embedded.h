@@ -23,7 +23,7 @@ class Embedded {
         std::string directory;  // Made if it is not there.
         Engine::Options engine;
         std::chrono::milliseconds ask_timeout{30'000};
-        OnStep on_step;
+        OnStep on_step = {};
     };
 
     // Opens the store, reads its state and makes the org "default" (number 1) where there is none.

@@ -1,9 +1,12 @@
 // The `interlock` program: reads the command line and hands over to the command.
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
+#include "cli/command_line.h"
 #include "server/demo.h"
 #include "server/demo_worker.h"
 #include "server/terminal.h"
+#include "server/up_command.h"
 #include "server/verify_command.h"
 #include "server/version.h"
 
@@ -46,21 +49,71 @@ constexpr const char* demo_footer =
 
 Exit status: 0 every promise holds, 1 one is broken, 2 could not run, 130 interrupted.)";
 
+constexpr const char* up_help = "Start the server.";
+
+constexpr const char* up_footer =
+    R"(Examples:
+  interlock up
+      on this machine alone, until Ctrl-C; data in $INTERLOCK_DATA, $XDG_DATA_HOME/interlock or ~/.local/share/interlock
+  interlock up --detach
+      in the background; 'interlock status' asks it, 'interlock down' ends it
+  interlock up --listen 0.0.0.0:4100 --tls-cert cert.pem --tls-key key.pem
+      for other machines, over TLS
+
+Exit status: 0 ended in order, 1 could not start, 2 bad usage.)";
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
+
+interlock::cli::Environment environment() {
+    return {.url = variable("INTERLOCK_URL"),
+            .key = variable("INTERLOCK_KEY"),
+            .data_dir = variable("INTERLOCK_DATA"),
+            .xdg_data_home = variable("XDG_DATA_HOME"),
+            .home = variable("HOME"),
+            .columns = variable("COLUMNS"),
+            .no_color = variable("NO_COLOR"),
+            .term = variable("TERM")};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     const interlock::server::Terminal terminal = interlock::server::standard_terminal();
+    const interlock::cli::Environment around = environment();
+    const interlock::cli::Terminal speaks = interlock::cli::standard_terminal(around);
     CLI::App app{description, "interlock"};
-    app.set_version_flag("--version", std::string("interlock ") + interlock::server::version);
-    app.require_subcommand(1);
-    app.footer(
-        "Examples:\n  interlock demo\n  interlock verify --data-dir /var/lib/interlock\n\n"
-        "'interlock COMMAND --help' says more.");
+    interlock::cli::CommandLine commands(app, interlock::server::version);
+
+    interlock::server::UpOptions up;
+    CLI::App* up_command = app.add_subcommand("up", up_help);
+    up_command->add_option("--listen", up.listen, "Address and port")->capture_default_str();
+    up_command->add_flag("--detach", up.detach, "Run in the background; returns when it is up");
+    up_command->add_option("--tls-cert", up.server.tls_cert, "Certificate chain (PEM)");
+    up_command->add_option("--tls-key", up.server.tls_key, "Its key (PEM)");
+    up_command->add_flag("--insecure", up.server.insecure, "Listen beyond this machine without TLS");
+    up_command->add_option("--host", up.server.allowed_hosts,
+                           "A name by which clients may call the server; may be repeated");
+    up_command->add_option("--threads", up.server.threads, "Threads for connections; 0: one per core")
+        ->capture_default_str();
+    up_command->add_option("--log-format", up.log_format, "text or json")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"text", "json"}));
+    up_command->add_option("--log-level", up.log_level, "debug, info, warn or error")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+    up_command->add_option("--ready-fd", up.ready_fd)->group("");
+    up_command->footer(up_footer);
+
+    double down_timeout_s = 30;
+    CLI::App* down_command =
+        app.add_subcommand("down", "End the server of this data directory, and wait until it is gone");
+    down_command->add_option("--wait", down_timeout_s, "Seconds to wait")->capture_default_str();
 
     interlock::server::DemoOptions demo;
     CLI::App* demo_command = app.add_subcommand("demo", demo_help);
-    demo_command->add_option("--data-dir", demo.data_dir,
-                             "Where to keep the store: a directory that is empty or not there yet");
     demo_command->add_option("--agents", demo.agents, "How many agents")
         ->capture_default_str()
         ->check(CLI::Range(1, 5000));
@@ -72,28 +125,38 @@ int main(int argc, char** argv) {
     demo_command->footer(demo_footer);
 
     // Started by the demo for itself, so it has no place in the help.
-    std::string demo_worker_directory;
     CLI::App* demo_worker = app.add_subcommand("demo-worker", "")->group("");
-    demo_worker->add_option("--data-dir", demo_worker_directory)->required();
 
+    // On a store, with or without a server; without --data-dir the running server checks itself (cli/).
     interlock::server::VerifyOptions verify;
-    CLI::App* verify_command = app.add_subcommand("verify", verify_help);
-    verify_command->add_option("--data-dir", verify.data_dir, "The directory that holds the store")->required();
+    CLI::App* verify_command = app.get_subcommand("verify");
+    verify_command->description(verify_help);
     verify_command->add_flag("--repair", verify.repair,
                              "Rebuild counters that are off from the ledger, and say what changed");
-    verify_command->add_flag("--json", verify.json, "Print one JSON object instead of the table");
     verify_command->add_option("--examples", verify.examples_max, "How many violations of each promise to name")
         ->capture_default_str();
     verify_command->footer(verify_footer);
 
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        // CLI11's own codes for bad usage lie above 100; 2 is what a caller of ours is told to expect.
-        return app.exit(error) == 0 ? 0 : 2;
+    if (const auto ended = commands.parse(argc, argv, speaks)) return *ended;
+    const interlock::cli::Settings& settings = commands.settings();
+    if (up_command->parsed()) {
+        up.program = argv[0];
+        up.server.data_dir = interlock::cli::find_data_dir(settings, around);
+        return interlock::server::up_command(std::move(up), argc, argv, terminal);
     }
-    if (demo_command->parsed()) return static_cast<int>(interlock::server::demo_command(demo, terminal));
-    if (demo_worker->parsed()) return interlock::server::demo::worker(demo_worker_directory);
-    if (verify_command->parsed()) return static_cast<int>(interlock::server::verify_command(verify, terminal));
-    return 0;
+    if (down_command->parsed()) {
+        return interlock::server::down_command(interlock::cli::find_data_dir(settings, around), down_timeout_s,
+                                               terminal);
+    }
+    if (demo_command->parsed()) {
+        demo.data_dir = settings.data_dir;
+        return static_cast<int>(interlock::server::demo_command(demo, terminal));
+    }
+    if (demo_worker->parsed()) return interlock::server::demo::worker(settings.data_dir);
+    if (verify_command->parsed() && !settings.data_dir.empty()) {
+        verify.data_dir = settings.data_dir;
+        verify.json = settings.json;
+        return static_cast<int>(interlock::server::verify_command(verify, terminal));
+    }
+    return commands.run(around, speaks);
 }

@@ -212,6 +212,12 @@ VerifyExit verify_and_repair(const VerifyOptions& options, const Terminal& termi
 
 }  // namespace
 
+Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot) {
+    const auto checked = check(snapshot, VerifyOptions{.data_dir = {}, .json = true}, Terminal{});
+    if (!checked) return fail(checked.error().detail);
+    return to_json(*checked, {});
+}
+
 std::string promise_table(const verify::Report& report, std::chrono::duration<double> took, const Terminal& terminal) {
     std::string table;
     const auto line = [&table](std::string_view text) { table.append(text).push_back('\n'); };

@@ -25,6 +25,9 @@ enum class VerifyExit : int {
 
 VerifyExit verify_command(const VerifyOptions& options, const Terminal& terminal);
 
+// What the command prints with --json, of a snapshot that is at hand. The error is a sentence.
+Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot);
+
 // The table of promises, as the command prints it.
 std::string promise_table(const verify::Report& report, std::chrono::duration<double> took, const Terminal& terminal);
 

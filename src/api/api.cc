@@ -1,0 +1,153 @@
+#include "api/api.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "api/key_ring.h"
+#include "api/metrics.h"
+#include "store/read_rows.h"
+
+namespace interlock::api {
+namespace {
+
+std::string_view bearer(const net::Request& request) {
+    const std::string_view header = request.header("authorization");
+    constexpr std::string_view scheme = "Bearer ";
+    if (header.size() <= scheme.size()) return {};
+    for (std::size_t i = 0; i < scheme.size(); ++i) {
+        if ((header[i] | 0x20) != (scheme[i] | 0x20)) return {};
+    }
+    return header.substr(scheme.size());
+}
+
+Problem unauthorized(bool had_key) {
+    return {.status = 401,
+            .code = "unauthorized",
+            .detail = had_key ? "the key is not known, or was revoked; make one with: interlock keys create"
+                              : "a key is needed: Authorization: Bearer ilk_…"};
+}
+
+Problem forbidden(Access needed) {
+    constexpr std::array names{"no", "a read", "an agent", "an operator", "an admin"};
+    return {.status = 403,
+            .code = "forbidden",
+            .detail = fmt::format("the key's scope does not allow this; {} key does",
+                                  names[static_cast<std::size_t>(needed)])};
+}
+
+Problem beyond_bound(const Caller& caller) {
+    constexpr std::array names{"nothing", "an agent", "a run", "a budget"};
+    return {.status = 403,
+            .code = "forbidden",
+            .detail = fmt::format("the key is bound to {}, and this goes beyond it",
+                                  names[static_cast<std::size_t>(caller.bound())])};
+}
+
+std::optional<Problem> take_query(Call& call, const Route& route) {
+    auto pairs = net::query_pairs(call.request.query);
+    if (!pairs) return invalid("the query string is not well-formed");
+    for (std::size_t i = 0; i < pairs->size(); ++i) {
+        const std::string& name = (*pairs)[i].first;
+        if (std::ranges::find(route.query, name) == route.query.end()) {
+            return invalid(route.query.empty() ? fmt::format("there is no query parameter '{}' here", name)
+                                               : fmt::format("there is no query parameter '{}' here; known are: {}",
+                                                             name, fmt::join(route.query, ", ")));
+        }
+        for (std::size_t j = 0; j < i; ++j) {
+            if ((*pairs)[j].first == name) return invalid(fmt::format("the query parameter '{}' is there twice", name));
+        }
+    }
+    call.query = std::move(*pairs);
+    return std::nullopt;
+}
+
+}  // namespace
+
+net::Task<net::Response> Api::handle(net::Request request) {
+    const auto begun = std::chrono::steady_clock::now();
+    Call call{.parts = parts_,
+              .request = std::move(request),
+              .request_id = to_text("req", parts_.fresh_id()),
+              .caller = {},
+              .names = {},
+              .query = {}};
+    const Route* route = nullptr;
+    net::Response response;
+    try {
+        response = co_await dispatch(call, route);
+    } catch (const net::Busy&) {
+        response = respond(call, problem_of(engine::SubmitError::busy));
+    }
+    response.headers.push_back({"x-request-id", call.request_id});
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    parts_.metrics.count_request(net::name_of(call.request.method), route != nullptr ? route->path : "none",
+                                 response.status, seconds);
+    if (response.status >= 500) {
+        parts_.log.warn("request_failed", {{"request", call.request_id},
+                                           {"method", net::name_of(call.request.method)},
+                                           {"path", call.request.path},
+                                           {"status", std::int64_t{response.status}}});
+    } else {
+        parts_.log.debug("request", {{"request", call.request_id},
+                                     {"method", net::name_of(call.request.method)},
+                                     {"path", call.request.path},
+                                     {"status", std::int64_t{response.status}},
+                                     {"key", call.caller.key_id},
+                                     {"us", static_cast<std::int64_t>(seconds * 1e6)}});
+    }
+    co_return response;
+}
+
+net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
+    // 1. Where it goes.
+    auto segments = net::path_segments(call.request.path);
+    if (!segments) co_return respond(call, invalid("the path is not well-formed"));
+    Routes::Match match = routes_.find(call.request.method, std::move(*segments));
+    route = match.route;
+
+    // 2. Who sends it. Before saying whether there is such a path: that is nobody's business without a key.
+    if (route == nullptr || route->needs != Access::open) {
+        const std::string_view key = bearer(call.request);
+        auto caller = key.empty() ? parts_.page_caller(call.request.header("cookie")) : parts_.keys.find(key);
+        if (!caller) co_return respond(call, unauthorized(!key.empty()));
+        call.caller = std::move(*caller);
+    }
+    if (route == nullptr) {
+        if (!match.path_known) co_return respond(call, not_found("path", call.request.path));
+        co_return respond(call, Problem{.status = 405,
+                                        .code = "method_not_allowed",
+                                        .detail = fmt::format("{} does not take {}", call.request.path,
+                                                              net::name_of(call.request.method))});
+    }
+    if (!call.caller.may(route->needs)) co_return respond(call, forbidden(route->needs));
+    if (call.caller.bound() > route->narrowest) co_return respond(call, beyond_bound(call.caller));
+    if (!call.caller.run.value.empty()) {
+        if (auto problem = co_await check_run_key(call)) co_return respond(call, *problem);
+    }
+
+    // 3. Carry it out.
+    call.names = std::move(match.names);
+    if (auto problem = take_query(call, *route)) co_return respond(call, *problem);
+    net::Response response = co_await route->handler(call);
+    if (response.status >= 400) {
+        // "code":"…" is where to_text() puts it.
+        const std::size_t at = response.body.find("\"code\":\"") + 8;
+        parts_.metrics.count_refusal(std::string_view(response.body).substr(at, response.body.find('"', at) - at));
+    }
+    co_return response;
+}
+
+// A key that belongs to a run ends with it.
+net::Task<std::optional<Problem>> Api::check_run_key(Call& call) {
+    const core::OrgId org = call.caller.org;
+    const Id id = call.caller.run.value;
+    const auto run =
+        co_await read(call, [=](store::Snapshot& snapshot) { return store::read_row<core::Run>(snapshot, org, id); });
+    if (!run) co_return run.error();
+    if (!*run || core::has_ended((*run)->state)) co_return unauthorized(true);
+    call.caller.agent = (*run)->who.agent;
+    co_return std::nullopt;
+}
+
+}  // namespace interlock::api

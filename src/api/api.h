@@ -1,0 +1,30 @@
+// The API: from a request to a response.
+//
+//   (1) Every request is let in by a key that the route's access allows, but for routes that are open.
+//   (2) What a bound key may not see does not exist for it.
+//   (3) Every answer has a request id, which is in the log too.
+#pragma once
+
+#include "api/parts.h"
+#include "api/route.h"
+#include "net/http.h"
+
+namespace interlock::api {
+
+class Api {
+ public:
+    explicit Api(Parts parts) : parts_(std::move(parts)) {}
+
+    net::Task<net::Response> handle(net::Request request);
+    // Known only once the server listens. Before the first request.
+    void set_address(std::string url) { parts_.facts.address = std::move(url); }
+
+ private:
+    net::Task<net::Response> dispatch(Call& call, const Route*& route);
+    net::Task<std::optional<Problem>> check_run_key(Call& call);
+
+    Parts parts_;
+    Routes routes_;
+};
+
+}  // namespace interlock::api

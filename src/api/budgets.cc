@@ -1,0 +1,286 @@
+// Budgets: what may be spent, by whom, in which window, and what is left of it.
+#include <fmt/format.h>
+
+#include "api/route.h"
+#include "base/calendar.h"
+#include "store/read_rows.h"
+
+namespace interlock::api {
+namespace {
+
+struct BudgetBody {
+    static constexpr std::array required{"limit"};
+    core::Scope scope;
+    core::Metric metric = core::Metric::usd;
+    WindowKind window = WindowKind::month;
+    std::string timezone = "UTC";
+    AmountText limit;
+    bool hard = true;
+    std::vector<std::int32_t> warn;
+    core::OnExhausted on_exhausted = core::OnExhausted::refuse;
+};
+BOOST_DESCRIBE_STRUCT(BudgetBody, (), (scope, metric, window, timezone, limit, hard, warn, on_exhausted))
+
+struct WindowView {
+    WindowKind kind = WindowKind::month;
+    Instant start;
+    Instant end;
+};
+BOOST_DESCRIBE_STRUCT(WindowView, (), (kind, start, end))
+
+struct BudgetView {
+    std::string name;
+    JsonText scope;  // Only what it states.
+    core::Metric metric = core::Metric::usd;
+    std::string timezone;
+    AmountText limit;
+    bool hard = true;
+    std::vector<std::int32_t> warn;
+    core::OnExhausted on_exhausted = core::OnExhausted::refuse;
+    Instant created_at;
+    std::optional<std::string> frozen;
+    AmountText settled;
+    AmountText held;
+    AmountText free;
+    std::int64_t open_holds = 0;
+    bool exhausted = false;
+    WindowView window;
+};
+BOOST_DESCRIBE_STRUCT(BudgetView, (),
+                      (name, scope, metric, timezone, limit, hard, warn, on_exhausted, created_at, frozen, settled,
+                       held, free, open_holds, exhausted, window))
+
+struct PastWindow {
+    Instant start;
+    Instant end;
+    AmountText limit;
+    AmountText settled;
+    AmountText held;
+};
+BOOST_DESCRIBE_STRUCT(PastWindow, (), (start, end, limit, settled, held))
+
+std::string stated_text(const core::Scope& scope) {
+    std::string out;
+    char before = '{';
+    boost::mp11::mp_for_each<wire_detail::Members<core::Scope>>([&](auto member) {
+        using Member = std::remove_cvref_t<decltype(scope.*member.pointer)>;
+        if (scope.*member.pointer == Member{}) return;
+        out += fmt::format("{}\"{}\":", before, member.name);
+        put_json(out, scope.*member.pointer);
+        before = ',';
+    });
+    return before == '{' ? "{}" : out + "}";
+}
+
+Result<BudgetView, store::ReadError> view_of(store::Snapshot& snapshot, core::OrgId org, const core::Budget& budget,
+                                             Instant now) {
+    const WindowSpan span = window_at(budget.window, find_zone(budget.zone).value_or(utc()), now);
+    const auto found = store::first_of(store::read_rows<core::Window>(
+        snapshot, org, "and budget = $2 and start_at = $3", {budget.name, micros(span.start)}));
+    if (!found) return fail(found.error());
+    // A window that nothing has happened in has no row yet.
+    const core::Window window = found->value_or(core::Window{});
+    const auto holds = store::read_number(
+        snapshot, org,
+        "select count(distinct hold) from hold_parts where org = $1 and budget = $2 and window_start = $3",
+        {budget.name, micros(span.start)});
+    if (!holds) return fail(holds.error());
+    const auto amount = [&](std::int64_t units) { return AmountText{amount_text(budget.metric, units)}; };
+    const std::int64_t free = std::max<std::int64_t>(0, budget.limit_units - window.settled - window.held);
+    return BudgetView{.name = budget.name,
+                      .scope = {stated_text(budget.scope)},
+                      .metric = budget.metric,
+                      .timezone = budget.zone,
+                      .limit = amount(budget.limit_units),
+                      .hard = budget.hard,
+                      .warn = budget.warn,
+                      .on_exhausted = budget.on_exhausted,
+                      .created_at = budget.created_at,
+                      .frozen = budget.frozen.empty() ? std::nullopt : std::optional(budget.frozen),
+                      .settled = amount(window.settled),
+                      .held = amount(window.held),
+                      .free = amount(free),
+                      .open_holds = *holds,
+                      .exhausted = window.exhausted,
+                      .window = {budget.window, span.start, span.end}};
+}
+
+bool may_see(const Caller& caller, const core::Budget& budget) {
+    if (!caller.budget.empty()) return caller.budget == budget.name;
+    return caller.agent.empty() || budget.scope.agent.empty() || budget.scope.agent == caller.agent;
+}
+
+Answered show(Call& call, std::string name, int status, bool repeated) {
+    const Caller caller = call.caller;
+    const Instant now = call.parts.now();
+    const auto view = co_await read(
+        call, [caller, name, now](store::Snapshot& snapshot) -> Result<std::optional<BudgetView>, store::ReadError> {
+            const auto budget = store::read_row<core::Budget>(snapshot, caller.org, name);
+            if (!budget) return fail(budget.error());
+            if (!*budget || (*budget)->deleted || !may_see(caller, **budget)) return std::optional<BudgetView>();
+            auto view = view_of(snapshot, caller.org, **budget, now);
+            if (!view) return fail(view.error());
+            return std::optional(std::move(*view));
+        });
+    if (!view) co_return respond(call, view.error());
+    if (!*view) co_return respond(call, not_found("budget", name));
+    co_return respond(status, **view, repeated);
+}
+
+Answered get_budget(Call& call) { return show(call, call.names[0], 200, false); }
+
+Answered list_budgets(Call& call) {
+    const auto limit = read_limit(call);
+    if (!limit) co_return respond(call, limit.error());
+    const std::string after(call.parameter("after"));
+    const Caller caller = call.caller;
+    const Instant now = call.parts.now();
+    const std::int64_t count = *limit;
+    auto views =
+        co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::vector<BudgetView>, store::ReadError> {
+            const auto budgets = store::read_rows<core::Budget>(
+                snapshot, caller.org, "and deleted = 0 and name > $2 order by name limit $3", {after, count + 1});
+            if (!budgets) return fail(budgets.error());
+            std::vector<BudgetView> views;
+            for (const core::Budget& budget : *budgets) {
+                if (!may_see(caller, budget)) continue;
+                auto view = view_of(snapshot, caller.org, budget, now);
+                if (!view) return fail(view.error());
+                views.push_back(std::move(*view));
+            }
+            return views;
+        });
+    if (!views) co_return respond(call, views.error());
+    co_return respond(page_of(std::move(*views), count, [](const BudgetView& view) { return view.name; }));
+}
+
+Answered list_windows(Call& call) {
+    const auto limit = read_limit(call);
+    if (!limit) co_return respond(call, limit.error());
+    const auto after = read_count(call, "after", INT64_MAX, INT64_MIN, INT64_MAX);
+    if (!after) co_return respond(call, after.error());
+    const Caller caller = call.caller;
+    const std::string name = call.names[0];
+    const std::int64_t count = *limit;
+    const std::int64_t before = *after;
+    struct Found {
+        std::optional<core::Budget> budget;
+        std::vector<core::Window> windows;
+    };
+    auto found = co_await read(call, [=](store::Snapshot& snapshot) -> Result<Found, store::ReadError> {
+        auto budget = store::read_row<core::Budget>(snapshot, caller.org, name);
+        if (!budget) return fail(budget.error());
+        auto windows = store::read_rows<core::Window>(
+            snapshot, caller.org, "and budget = $2 and start_at < $3 order by start_at desc limit $4",
+            {name, before, count + 1});
+        if (!windows) return fail(windows.error());
+        return Found{std::move(*budget), std::move(*windows)};
+    });
+    if (!found) co_return respond(call, found.error());
+    if (!found->budget || !may_see(caller, *found->budget)) co_return respond(call, not_found("budget", name));
+    const core::Metric metric = found->budget->metric;
+    auto page = page_of(std::move(found->windows), count,
+                        [](const core::Window& window) { return std::to_string(micros(window.start_at)); });
+    Page<PastWindow> shown{{}, page.next};
+    for (const core::Window& window : page.items) {
+        shown.items.push_back({window.start_at,
+                               window.end_at,
+                               {amount_text(metric, window.limit_units)},
+                               {amount_text(metric, window.settled)},
+                               {amount_text(metric, window.held)}});
+    }
+    co_return respond(shown);
+}
+
+Answered put_budget(Call& call) {
+    const auto body = read_body<BudgetBody>(call);
+    if (!body) co_return respond(call, body.error());
+    const auto limit = amount_from_text(body->metric, body->limit.text);
+    if (!limit) {
+        co_return respond(
+            call,
+            invalid(fmt::format("limit is '{}'; in {} it is {}", body->limit.text, to_json(body->metric),
+                                body->metric == core::Metric::usd ? "dollars with at most nine decimals: \"10.00\""
+                                                                  : "a whole number"),
+                    "/limit"));
+    }
+    const auto done = co_await ask<core::BudgetReply>(call, core::PutBudget{.name = call.names[0],
+                                                                            .scope = body->scope,
+                                                                            .metric = body->metric,
+                                                                            .window = body->window,
+                                                                            .zone = body->timezone,
+                                                                            .limit_units = *limit,
+                                                                            .hard = body->hard,
+                                                                            .warn = body->warn,
+                                                                            .on_exhausted = body->on_exhausted});
+    if (!done) co_return respond(call, done.error());
+    co_return co_await show(call, call.names[0], 200, done->repeated);
+}
+
+Answered delete_budget(Call& call) {
+    const auto done = co_await ask<core::BudgetReply>(call, core::DeleteBudget{call.names[0]});
+    co_return done ? no_content() : respond(call, done.error());
+}
+
+Answered unfreeze_budget(Call& call) {
+    if (const auto body = read_body<Nothing>(call); !body) co_return respond(call, body.error());
+    const auto done = co_await ask<core::BudgetReply>(call, core::UnfreezeBudget{call.names[0]});
+    if (!done) co_return respond(call, done.error());
+    co_return co_await show(call, call.names[0], 200, done->repeated);
+}
+
+}  // namespace
+
+std::vector<Route> budget_routes() {
+    using enum Access;
+    using net::Method;
+    return {
+        {.method = Method::get,
+         .path = "/v1/budgets",
+         .needs = read,
+         .summary = "List budgets with what is settled, held and free",
+         .handler = list_budgets,
+         .narrowest = Bound::budget,
+         .query = {"after", "limit"},
+         .answer = page_schema<BudgetView>},
+        {.method = Method::get,
+         .path = "/v1/budgets/{name}",
+         .needs = read,
+         .summary = "Show a budget",
+         .handler = get_budget,
+         .narrowest = Bound::budget,
+         .answer = schema_of<BudgetView>},
+        {.method = Method::put,
+         .path = "/v1/budgets/{name}",
+         .needs = operate,
+         .summary = "Create or change a budget",
+         .handler = put_budget,
+         .body = schema_of<BudgetBody>,
+         .example =
+             R"({"scope": {"agent": "writer"}, "metric": "usd", "window": "day", "timezone": "UTC", "limit": "10.00",)"
+             R"( "hard": true, "warn": [50, 80], "on_exhausted": "refuse"})",
+         .answer = schema_of<BudgetView>},
+        {.method = Method::delete_,
+         .path = "/v1/budgets/{name}",
+         .needs = operate,
+         .summary = "Delete a budget; its past windows stay",
+         .handler = delete_budget,
+         .status = 204},
+        {.method = Method::get,
+         .path = "/v1/budgets/{name}/windows",
+         .needs = read,
+         .summary = "List a budget's windows, the newest first",
+         .handler = list_windows,
+         .narrowest = Bound::budget,
+         .query = {"after", "limit"},
+         .answer = page_schema<PastWindow>},
+        {.method = Method::post,
+         .path = "/v1/budgets/{name}/unfreeze",
+         .needs = operate,
+         .summary = "Let a budget go on that an overage has frozen",
+         .handler = unfreeze_budget,
+         .answer = schema_of<BudgetView>},
+    };
+}
+
+}  // namespace interlock::api

@@ -1,0 +1,115 @@
+#include "api/call.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+#include <boost/json/monotonic_resource.hpp>
+
+namespace interlock::api {
+namespace {
+
+constexpr std::size_t key_bytes_max = 255;
+constexpr std::chrono::seconds patience{30};  // How long a command may wait for its turn.
+
+}  // namespace
+
+std::string_view Call::parameter(std::string_view name) const {
+    for (const auto& [given, value] : query) {
+        if (given == name) return value;
+    }
+    return {};
+}
+
+Result<json::value, Problem> parse_body(const Call& call) {
+    const std::string& body = call.request.body;
+    if (body.empty()) return json::value(json::object());
+    const std::string_view type = call.request.header("content-type");
+    if (!type.starts_with("application/json")) {
+        return fail(Problem{.status = 415,
+                            .code = "unsupported_media_type",
+                            .detail = "a body is JSON; send it with Content-Type: application/json"});
+    }
+    boost::json::error_code error;
+    json::value parsed = json::parse(body, error);
+    if (error) return fail(invalid("the body is not JSON: " + error.message()));
+    return parsed;
+}
+
+Result<std::int64_t, Problem> read_count(const Call& call, std::string_view name, std::int64_t otherwise,
+                                         std::int64_t min, std::int64_t max) {
+    const std::string_view text = call.parameter(name);
+    if (text.empty()) return otherwise;
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < min || number > max) {
+        return fail(invalid(fmt::format("{} is '{}'; it must be a whole number from {} to {}", name, text, min, max)));
+    }
+    return number;
+}
+
+Result<Key, Problem> read_key(const Call& call, const std::optional<std::string>& in_body) {
+    const std::string_view in_header = call.request.header("idempotency-key");
+    if (in_body && !in_header.empty() && *in_body != in_header) {
+        return fail(
+            invalid("key differs from the Idempotency-Key header; send one of them, or the same twice", "/key"));
+    }
+    const std::string text(in_body ? std::string_view(*in_body) : in_header);
+    if (in_body && text.empty()) return fail(invalid("key must not be empty; leave it out to have one made", "/key"));
+    if (text.size() > key_bytes_max) {
+        return fail(invalid(fmt::format("a key has at most {} bytes; this one has {}", key_bytes_max, text.size()),
+                            in_body ? "/key" : ""));
+    }
+    if (text.empty()) {
+        const Id fresh = call.parts.fresh_id();
+        return Key{core::CommandKey(fresh), to_text("key", fresh)};
+    }
+    return Key{key_from_text(text), text};
+}
+
+core::CommandKey key_from_text(std::string_view text) {
+    // Keys that are ordered by time are kept as they are: a store finds and adds them more cheaply.
+    for (const auto& id : {id_from_text("key", text), id_from_uuid(text)}) {
+        if (id && is_time_ordered(*id)) return core::CommandKey(*id);
+    }
+    return core::CommandKey(id_from_hash(text));
+}
+
+net::Task<engine::Answer> submit(Call& call, core::CommandKey key, core::CommandBody body) {
+    co_return co_await net::await_answer<engine::Answer>([&](net::Deliver<engine::Answer> deliver) {
+        std::vector<engine::Submission> one(1);
+        one.front().command.org = call.caller.org;
+        one.front().command.key = key;
+        one.front().command.body = std::move(body);
+        one.front().deadline = call.parts.now() + patience;
+        one.front().on_answer = std::move(deliver);
+        call.parts.submit(std::move(one));
+    });
+}
+
+Problem pointed(Problem problem, std::string_view body) {
+    if (problem.code != "invalid_request" || !problem.pointer.empty()) return problem;
+    std::string word = problem.detail.substr(0, problem.detail.find_first_of(" :"));
+    if (word == "zone") word = "timezone";
+    if (!word.empty() && body.find("\"" + word + "\"") != std::string_view::npos) problem.pointer = "/" + word;
+    return problem;
+}
+
+Problem no_such_org() { return {.status = 404, .code = "not_found", .detail = "the key's org does not exist"}; }
+
+net::Response respond(int status, std::string body) {
+    net::Response response;
+    response.status = status;
+    response.content_type = "application/json";
+    response.body = std::move(body);
+    return response;
+}
+
+net::Response respond(const Call& call, const Problem& problem) { return to_response(problem, call.request_id); }
+
+net::Response no_content() {
+    net::Response response;
+    response.status = 204;
+    return response;
+}
+
+}  // namespace interlock::api

@@ -1,0 +1,161 @@
+// One request on its way through the API: who calls, what they sent, and the ways to carry it out.
+//
+//   (1) A handler reaches rows only with its caller's org: ask() and read() add it.
+//   (2) Every mutation has a key; a repeat gets the first answer and says so.
+//
+// Handlers are coroutines on the connection's thread. They never block: commands go to the engine, reads to the
+// workers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "api/key_ring.h"
+#include "api/parts.h"
+#include "api/problem.h"
+#include "api/wire.h"
+#include "core/command.h"
+#include "core/reply.h"
+#include "net/answer.h"
+#include "net/http.h"
+#include "net/worker_pool.h"
+#include "store/read_pool.h"
+
+namespace interlock::api {
+
+struct Call {
+    Parts& parts;
+    net::Request request;
+    std::string request_id;
+    Caller caller;
+    std::vector<std::string> names;                          // What stands for {…} in the route's path.
+    std::vector<std::pair<std::string, std::string>> query;  // Only names the route knows.
+
+    std::string_view parameter(std::string_view name) const;  // Empty when it is not there.
+};
+
+using Answered = net::Task<net::Response>;
+
+// ---- what was sent ------------------------------------------------------------------------------------------------
+
+// The body as JSON; an empty one is {}.
+Result<json::value, Problem> parse_body(const Call& call);
+
+template <class Body>
+Result<Body, Problem> read_body(const Call& call) {
+    const auto parsed = parse_body(call);
+    if (!parsed) return fail(parsed.error());
+    auto body = from_json<Body>(*parsed);
+    if (!body) return fail(invalid(body.error()));
+    return std::move(*body);
+}
+
+// For requests that need none: whoever sends a member means something by it.
+struct Nothing {};
+BOOST_DESCRIBE_STRUCT(Nothing, (), ())
+
+template <class T>
+Result<T, Problem> read_id(std::string_view what, std::string_view text) {
+    const auto id = id_from_text(id_prefix<T>, text);
+    if (!id) return fail(not_found(what, text));
+    return T(*id);
+}
+
+// `limit` and numeric `after`, with their bounds.
+Result<std::int64_t, Problem> read_count(const Call& call, std::string_view name, std::int64_t otherwise,
+                                         std::int64_t min, std::int64_t max);
+inline Result<std::int64_t, Problem> read_limit(const Call& call) { return read_count(call, "limit", 100, 1, 1000); }
+
+// The command's key: the header's, the body's, or a fresh one. Both must agree.
+struct Key {
+    core::CommandKey key;
+    std::string text;
+};
+Result<Key, Problem> read_key(const Call& call, const std::optional<std::string>& in_body);
+core::CommandKey key_from_text(std::string_view text);
+
+// ---- carrying it out ----------------------------------------------------------------------------------------------
+
+template <class Reply>
+struct Done {
+    Reply reply;
+    bool repeated = false;
+};
+
+net::Task<engine::Answer> submit(Call& call, core::CommandKey key, core::CommandBody body);
+// A refusal of the rules points at the member it speaks of, where its sentence begins with one.
+Problem pointed(Problem problem, std::string_view body);
+// Whether a reply is of the kind that was asked for; it is not when the org does not exist.
+Problem no_such_org();
+
+template <class Reply>
+net::Task<Result<Done<Reply>, Problem>> ask(Call& call, core::CommandBody body,
+                                            std::optional<std::string> key_in_body = {}) {
+    const auto key = read_key(call, key_in_body);
+    if (!key) co_return fail(key.error());
+    engine::Answer answer = co_await submit(call, key->key, std::move(body));
+    if (!answer) co_return fail(problem_of(answer.error()));
+    Reply* reply = std::get_if<Reply>(&answer->reply);
+    if (reply == nullptr) co_return fail(no_such_org());
+    if (auto refusal = refusal_of(*reply)) co_return fail(pointed(std::move(*refusal), call.request.body));
+    co_return Done<Reply>{std::move(*reply), answer->repeated};
+}
+
+// Runs `work` on a snapshot of the store, on a worker. What it refers to outlives the wait: the handler's own frame.
+template <class Work>
+auto read(Call& call, Work work)
+    -> net::Task<Result<typename std::invoke_result_t<Work&, store::Snapshot&>::value_type, Problem>> {
+    store::ReadPool& reads = call.parts.reads;
+    auto result = co_await net::run_on(call.parts.workers, [&reads, work] { return reads.with(work); });
+    if (!result) co_return fail(unavailable("the store cannot be read: " + result.error().detail));
+    co_return std::move(*result);
+}
+
+// ---- what is sent back --------------------------------------------------------------------------------------------
+
+net::Response respond(int status, std::string body);
+net::Response respond(const Call& call, const Problem& problem);
+net::Response no_content();
+
+template <class T>
+net::Response respond(int status, const T& value, bool repeated) {
+    net::Response response = respond(status, to_json(value));
+    if (repeated) response.headers.push_back({"idempotent-replayed", "true"});
+    return response;
+}
+
+// A list with a cursor for the rest.
+template <class T>
+struct Page {
+    std::vector<T> items;
+    std::optional<std::string> next;
+};
+
+// From rows of which one more was read than is asked for, so that it is known whether there is a rest.
+template <class T, class Cursor>
+Page<T> page_of(std::vector<T> items, std::int64_t limit, Cursor cursor) {
+    Page<T> page{std::move(items), {}};
+    if (static_cast<std::int64_t>(page.items.size()) > limit) {
+        page.items.resize(static_cast<std::size_t>(limit));
+        page.next = cursor(page.items.back());
+    }
+    return page;
+}
+
+template <class T>
+net::Response respond(const Page<T>& page) {
+    return respond(200, "{\"items\":" + to_json(page.items) + ",\"next\":" + to_json(page.next) + "}");
+}
+
+template <class T>
+json::value page_schema() {
+    return {{"type", "object"},
+            {"properties",
+             {{"items", {{"type", "array"}, {"items", schema_of<T>()}}}, {"next", {{"type", {"string", "null"}}}}}}};
+}
+
+}  // namespace interlock::api

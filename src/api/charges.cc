@@ -1,0 +1,306 @@
+// Charges: money that is spent now. Check and spend are one step of the engine.
+#include <atomic>
+
+#include <fmt/format.h>
+
+#include "api/attribution.h"
+#include "api/route.h"
+#include "base/calendar.h"
+#include "store/read_rows.h"
+
+namespace interlock::api {
+namespace {
+
+constexpr std::size_t charges_per_request_max = 10'000;
+
+struct ChargeBody {
+    static constexpr std::array required{"agent", "cost"};
+    std::string agent;
+    core::RunId run;
+    core::Fence fence;
+    core::SessionId session;
+    std::string workflow;
+    std::string provider;
+    std::string model;
+    Usage usage;
+    Money cost;
+    std::int64_t calls = 1;
+    std::string price;
+    bool incurred = false;
+    bool unpriced = false;
+    core::Tags tags;
+    std::optional<std::string> key;
+};
+BOOST_DESCRIBE_STRUCT(ChargeBody, (),
+                      (agent, run, fence, session, workflow, provider, model, usage, cost, calls, price, incurred,
+                       unpriced, tags, key))
+
+struct ChargeView {
+    std::string status = "charged";
+    std::string key;
+    core::Seq seq;
+    Money cost;
+    Money overage;
+    bool repeated = false;
+};
+BOOST_DESCRIBE_STRUCT(ChargeView, (), (status, key, seq, cost, overage, repeated))
+
+struct CostEventView {
+    std::string id;
+    core::Seq seq;
+    Instant at;
+    std::string agent;
+    std::string workflow;
+    std::string provider;
+    std::string model;
+    core::RunId run;
+    core::SessionId session;
+    core::Tags tags;
+    Money cost;
+    Usage usage;
+    std::int64_t calls = 1;
+    std::string price;
+    core::HoldId hold;
+    Money overage;
+    bool estimated = false;
+    bool unpriced = false;
+};
+BOOST_DESCRIBE_STRUCT(CostEventView, (),
+                      (id, seq, at, agent, workflow, provider, model, run, session, tags, cost, usage, calls, price,
+                       hold, overage, estimated, unpriced))
+
+core::CommandBody command_of(const Caller& caller, const ChargeBody& body) {
+    return core::Charge{.who = attribution_of(caller, body),
+                        .fence = body.fence,
+                        .cost = body.cost,
+                        .usage = body.usage,
+                        .calls = body.calls,
+                        .price = body.price,
+                        .incurred = body.incurred,
+                        .unpriced = body.unpriced};
+}
+
+Result<ChargeView, Problem> view_of(const Key& key, const engine::Answer& answer, std::string_view body) {
+    if (!answer) return fail(problem_of(answer.error()));
+    const auto* reply = std::get_if<core::ChargeReply>(&answer->reply);
+    if (reply == nullptr) return fail(no_such_org());
+    if (auto refusal = refusal_of(*reply)) return fail(pointed(std::move(*refusal), body));
+    return ChargeView{.key = key.text,
+                      .seq = reply->seq,
+                      .cost = reply->cost,
+                      .overage = reply->overage,
+                      .repeated = answer->repeated};
+}
+
+Answered charge_one(Call& call, const json::value& parsed) {
+    auto body = from_json<ChargeBody>(parsed);
+    if (!body) co_return respond(call, invalid(body.error()));
+    if (auto problem = check_binding(call.caller, *body)) co_return respond(call, *problem);
+    if (auto problem = co_await check_budget(call, attribution_of(call.caller, *body)))
+        co_return respond(call, *problem);
+    const auto key = read_key(call, body->key);
+    if (!key) co_return respond(call, key.error());
+    const engine::Answer answer = co_await submit(call, key->key, command_of(call.caller, *body));
+    const auto view = view_of(*key, answer, call.request.body);
+    if (!view) co_return respond(call, view.error());
+    co_return respond(201, *view, view->repeated);
+}
+
+// Many at once: one wake-up when the last of them is answered.
+struct Gathered {
+    std::vector<Result<Key, Problem>> keys;
+    std::vector<engine::Answer> answers;
+    std::atomic<std::size_t> missing{0};
+};
+
+net::Task<std::shared_ptr<Gathered>> submit_all(Call& call, std::shared_ptr<Gathered> gathered,
+                                                std::vector<engine::Submission> submissions,
+                                                std::vector<std::size_t> positions) {
+    if (submissions.empty()) co_return gathered;
+    gathered->missing = submissions.size();
+    co_await net::await_answer<bool>([&](net::Deliver<bool> deliver) {
+        for (std::size_t i = 0; i < submissions.size(); ++i) {
+            submissions[i].on_answer = [gathered, deliver, at = positions[i]](engine::Answer answer) {
+                gathered->answers[at] = std::move(answer);
+                if (gathered->missing.fetch_sub(1) == 1) deliver(true);
+            };
+        }
+        call.parts.submit(std::move(submissions));
+    });
+    co_return gathered;
+}
+
+// The key as the client wrote it, whatever else is wrong with the charge.
+json::value key_in(const json::value& body) {
+    const json::value* key = body.is_object() ? body.get_object().if_contains("key") : nullptr;
+    return key == nullptr ? json::value() : *key;
+}
+
+Answered charge_many(Call& call, const json::array& bodies) {
+    if (bodies.size() > charges_per_request_max) {
+        co_return respond(call, invalid(fmt::format("there are {} charges; a request has at most {}", bodies.size(),
+                                                    charges_per_request_max)));
+    }
+    if (!call.request.header("idempotency-key").empty()) {
+        co_return respond(
+            call,
+            invalid("an array has a key for each charge, in its member 'key'; leave the Idempotency-Key header out"));
+    }
+    auto gathered = std::make_shared<Gathered>();
+    gathered->answers.resize(bodies.size(), fail(engine::SubmitError::busy));
+    std::vector<engine::Submission> submissions;
+    std::vector<std::size_t> positions;
+    const Instant deadline = call.parts.now() + std::chrono::seconds(30);
+    for (const json::value& each : bodies) {
+        auto body = from_json<ChargeBody>(each);
+        if (!body) {
+            gathered->keys.push_back(fail(invalid(body.error())));
+            continue;
+        }
+        auto problem = check_binding(call.caller, *body);
+        if (!problem) problem = co_await check_budget(call, attribution_of(call.caller, *body));
+        if (problem) {
+            gathered->keys.push_back(fail(std::move(*problem)));
+            continue;
+        }
+        gathered->keys.push_back(read_key(call, body->key));
+        if (!gathered->keys.back()) continue;
+        engine::Submission& submission = submissions.emplace_back();
+        submission.command.org = call.caller.org;
+        submission.command.key = gathered->keys.back()->key;
+        submission.command.body = command_of(call.caller, *body);
+        submission.deadline = deadline;
+        positions.push_back(gathered->keys.size() - 1);
+    }
+    co_await submit_all(call, gathered, std::move(submissions), std::move(positions));
+
+    std::string out = "{\"results\":[";
+    std::size_t charged = 0;
+    for (std::size_t i = 0; i < bodies.size(); ++i) {
+        if (i > 0) out += ',';
+        const auto& key = gathered->keys[i];
+        auto view = key ? view_of(*key, gathered->answers[i], {}) : Result<ChargeView, Problem>(fail(key.error()));
+        if (view) {
+            ++charged;
+            put_json(out, *view);
+            continue;
+        }
+        if (!view.error().pointer.empty()) view.error().pointer = fmt::format("/{}{}", i, view.error().pointer);
+        out += fmt::format(R"({{"key":{},"status":"refused","error":{}}})",
+                           key ? to_json(key->text) : json::serialize(key_in(bodies[i])), to_text(view.error(), ""));
+    }
+    out += fmt::format("],\"charged\":{},\"refused\":{}}}", charged, bodies.size() - charged);
+    co_return respond(200, std::move(out));
+}
+
+Answered post_charges(Call& call) {
+    const auto parsed = parse_body(call);
+    if (!parsed) co_return respond(call, parsed.error());
+    if (const json::array* bodies = parsed->if_array()) co_return co_await charge_many(call, *bodies);
+    co_return co_await charge_one(call, *parsed);
+}
+
+CostEventView view_of(const core::CostEvent& event) {
+    return {.id = to_text("key", event.key.value),
+            .seq = event.seq,
+            .at = event.at,
+            .agent = event.who.agent,
+            .workflow = event.who.workflow,
+            .provider = event.who.provider,
+            .model = event.who.model,
+            .run = event.who.run,
+            .session = event.who.session,
+            .tags = event.who.tags,
+            .cost = Money::nanos(event.cost),
+            .usage = event.usage,
+            .calls = event.calls,
+            .price = event.price,
+            .hold = event.hold,
+            .overage = Money::nanos(event.overage),
+            .estimated = event.estimated,
+            .unpriced = event.unpriced};
+}
+
+Answered list_charges(Call& call) {
+    const auto limit = read_limit(call);
+    if (!limit) co_return respond(call, limit.error());
+    std::string rest;
+    std::vector<store::Parameter> parameters;
+    const auto where = [&](std::string_view condition, store::Parameter parameter) {
+        parameters.push_back(std::move(parameter));
+        rest += fmt::format("and {} ${} ", condition, parameters.size() + 1);
+    };
+    const std::string agent(call.caller.agent.empty() ? call.parameter("agent") : std::string_view(call.caller.agent));
+    if (!agent.empty()) where("agent =", agent);
+    if (const auto text = call.parameter("run"); !text.empty()) {
+        const auto run = read_id<core::RunId>("run", text);
+        if (!run) co_return respond(call, run.error());
+        where("run =", run->value);
+    }
+    if (const auto text = call.parameter("session"); !text.empty()) {
+        const auto session = read_id<core::SessionId>("session", text);
+        if (!session) co_return respond(call, session.error());
+        where("session =", session->value);
+    }
+    for (const auto& [name, condition] : {std::pair("from", "at >="), std::pair("to", "at <")}) {
+        const auto text = call.parameter(name);
+        if (text.empty()) continue;
+        const auto at = from_iso8601(text);
+        if (!at)
+            co_return respond(call, invalid(fmt::format(
+                                        "{} is '{}'; it must be an instant such as 2026-11-15T09:00:00Z", name, text)));
+        where(condition, micros(*at));
+    }
+    if (const auto text = call.parameter("after"); !text.empty()) {
+        const auto key = id_from_text("key", text);
+        if (!key) co_return respond(call, invalid("after is not a cursor of this list"));
+        where("key >", *key);
+    }
+    const core::OrgId org = call.caller.org;
+    const std::int64_t count = *limit;
+    parameters.push_back(count + 1);
+    rest += fmt::format("order by key limit ${}", parameters.size() + 1);
+    const auto events = co_await read(call, [org, rest, parameters](store::Snapshot& snapshot) {
+        return store::read_rows<core::CostEvent>(snapshot, org, rest, parameters);
+    });
+    if (!events) co_return respond(call, events.error());
+    std::vector<CostEventView> views;
+    for (const core::CostEvent& event : *events) views.push_back(view_of(event));
+    co_return respond(page_of(std::move(views), count, [](const CostEventView& view) { return view.id; }));
+}
+
+json::value charge_or_charges() {
+    return {{"oneOf",
+             {schema_of<ChargeBody>(),
+              {{"type", "array"}, {"items", schema_of<ChargeBody>()}, {"maxItems", charges_per_request_max}}}}};
+}
+
+}  // namespace
+
+std::vector<Route> charge_routes() {
+    using enum Access;
+    using net::Method;
+    return {
+        {.method = Method::post,
+         .path = "/v1/charges",
+         .needs = act,
+         .summary = "Spend money, once or many times",
+         .handler = post_charges,
+         .narrowest = Bound::budget,
+         .body = charge_or_charges,
+         .example = R"({"agent": "writer", "provider": "anthropic", "model": "claude-sonnet-4-5",)"
+                    R"( "usage": {"input_tokens": 100, "output_tokens": 30}, "cost": "0.00075"})",
+         .answer = schema_of<ChargeView>,
+         .status = 201},
+        {.method = Method::get,
+         .path = "/v1/charges",
+         .needs = read,
+         .summary = "List cost events in the order of their keys",
+         .handler = list_charges,
+         .narrowest = Bound::agent,
+         .query = {"agent", "run", "session", "from", "to", "after", "limit"},
+         .answer = page_schema<CostEventView>},
+    };
+}
+
+}  // namespace interlock::api

@@ -1,0 +1,39 @@
+#include "api/follow.h"
+
+#include "net/sse.h"
+
+namespace interlock::api {
+
+Result<std::optional<std::int64_t>, Problem> read_cursor(const Call& call) {
+    std::string_view text = call.request.header("last-event-id");
+    if (text.empty()) text = call.parameter("after");
+    if (text.empty()) return std::optional<std::int64_t>();
+    std::int64_t seq = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seq);
+    if (error != std::errc() || end != text.data() + text.size() || seq < -1) {
+        return fail(
+            invalid("after or Last-Event-ID is '" + std::string(text) + "'; it must be the number of an event"));
+    }
+    return std::optional(seq);
+}
+
+net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> follow) {
+    net::Response response;
+    response.content_type = "text/event-stream";
+    response.headers.push_back({"cache-control", "no-store"});
+    response.headers.push_back({"x-accel-buffering", "no"});  // A proxy in between must not wait for more.
+    response.stream = std::move(follow);
+    return response;
+}
+
+net::Task<bool> wait_for_news(net::StreamWriter& writer, net::Bell& bell, std::uint64_t seen) {
+    constexpr std::chrono::seconds quiet_max{15};
+    while (!writer.closed()) {
+        if (co_await writer.wait(bell, seen, std::chrono::steady_clock::now() + quiet_max)) co_return true;
+        if (writer.closed()) break;
+        if (!co_await writer.write(net::sse_heartbeat)) break;
+    }
+    co_return false;
+}
+
+}  // namespace interlock::api

@@ -1,0 +1,82 @@
+#include "api/key_ring.h"
+
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/ensure.h"
+#include "base/sha256.h"
+
+namespace interlock::api {
+namespace {
+
+constexpr std::string_view prefix = "ilk_";
+constexpr std::size_t id_chars = 12;
+
+template <std::size_t Bytes>
+std::string random_hex() {
+    std::array<unsigned char, Bytes> bytes;
+    ensure(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "the machine has randomness");
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    for (const unsigned char byte : bytes) {
+        text += digits[byte >> 4];
+        text += digits[byte & 15];
+    }
+    return text;
+}
+
+Access most_of(const core::ApiKey& key) {
+    Access most = Access::open;
+    for (const std::string& scope : key.scopes) {
+        most = std::max(most, scope == "admin"      ? Access::administer
+                              : scope == "operator" ? Access::operate
+                              : scope == "agent"    ? Access::act
+                                                    : Access::read);
+    }
+    return most;
+}
+
+}  // namespace
+
+NewKey make_key() {
+    const std::string id = random_hex<id_chars / 2>();
+    return *parse_key(std::string(prefix) + id + "_" + make_secret());
+}
+
+std::string make_secret() { return random_hex<32>(); }
+
+std::optional<NewKey> parse_key(std::string_view text) {
+    if (!text.starts_with(prefix)) return std::nullopt;
+    const std::string_view rest = text.substr(prefix.size());
+    const std::size_t end = rest.find('_');
+    if (end == 0 || end == std::string_view::npos) return std::nullopt;
+    return NewKey{std::string(rest.substr(0, end)), std::string(text), to_hex(sha256(rest.substr(end + 1)))};
+}
+
+void KeyRing::put(core::OrgId org, const core::ApiKey& key) {
+    if (key.revoked_at != far_past) return revoke(key.id);
+    Caller caller{
+        .org = org, .key_id = key.id, .most = most_of(key), .agent = key.agent, .run = key.run, .budget = key.budget};
+    const std::unique_lock lock(mutex_);
+    keys_[key.id] = {std::move(caller), key.hash};
+}
+
+void KeyRing::revoke(std::string_view id) {
+    const std::unique_lock lock(mutex_);
+    keys_.erase(std::string(id));
+}
+
+std::optional<Caller> KeyRing::find(std::string_view text) const {
+    const auto key = parse_key(text);
+    if (!key) return std::nullopt;
+    const std::shared_lock lock(mutex_);
+    const auto found = keys_.find(key->id);
+    if (found == keys_.end() || found->second.hash.size() != key->hash.size()) return std::nullopt;
+    if (CRYPTO_memcmp(found->second.hash.data(), key->hash.data(), key->hash.size()) != 0) return std::nullopt;
+    return found->second.caller;
+}
+
+}  // namespace interlock::api

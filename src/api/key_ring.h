@@ -1,0 +1,72 @@
+// Who is calling: the keys in force, and what each allows.
+//
+//   (1) A key's secret is never kept; its SHA-256 is, and is compared in constant time.
+//   (2) After revoke() has returned, no request is let in by that key.
+//
+// A key is written ilk_<id>_<secret>: the id finds it, the secret proves it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/rows.h"
+
+namespace interlock::api {
+
+// What a route lets its caller do. `open` is for those who have no key at all.
+enum class Access { open, read, act, operate, administer };
+
+// What a key is bound to, from the widest to the narrowest.
+enum class Bound { nothing, agent, run, budget };
+
+struct Caller {
+    core::OrgId org;
+    std::string key_id;
+    Access most = Access::open;  // The most it may do.
+    std::string agent;           // Bound to this agent, run or budget; empty: to none.
+    core::RunId run;
+    std::string budget;
+
+    bool may(Access access) const { return access <= most; }
+    Bound bound() const {
+        return !budget.empty()      ? Bound::budget
+               : !run.value.empty() ? Bound::run
+               : !agent.empty()     ? Bound::agent
+                                    : Bound::nothing;
+    }
+    bool may_see_agent(std::string_view name) const { return agent.empty() || agent == name; }
+};
+
+struct NewKey {
+    std::string id;
+    std::string text;  // The whole key. The only time it is there.
+    std::string hash;
+};
+NewKey make_key();
+// 32 bytes of the machine's randomness, as hex.
+std::string make_secret();
+// Id and hash of a key's text; nothing when the text is not a key's.
+std::optional<NewKey> parse_key(std::string_view text);
+
+class KeyRing {
+ public:
+    void put(core::OrgId org, const core::ApiKey& key);  // In force unless it says revoked.
+    void revoke(std::string_view id);
+    // Empty unless the text is a key in force.
+    std::optional<Caller> find(std::string_view text) const;
+
+ private:
+    struct Entry {
+        Caller caller;
+        std::string hash;
+    };
+    mutable std::shared_mutex mutex_;
+    std::unordered_map<std::string, Entry> keys_;
+};
+
+}  // namespace interlock::api

@@ -1,0 +1,35 @@
+#include "api/places.h"
+
+#include "api/route.h"
+#include "store/read_rows.h"
+
+namespace interlock::api {
+
+net::Task<Result<std::vector<core::Place>, Problem>> find_places(Call& call, std::string workspace,
+                                                                 std::vector<std::string> resources,
+                                                                 core::ClaimMode mode) {
+    std::vector<core::Place> places;
+    if (!workspace.empty()) {
+        if (!workspace.starts_with('/')) {
+            co_return fail(invalid("workspace is '" + workspace + "'; it must be an absolute path", "/workspace"));
+        }
+        const auto& resolve = call.parts.workspace;
+        auto place =
+            co_await net::run_on(call.parts.workers, [&resolve, workspace, mode] { return resolve(workspace, mode); });
+        if (!place) co_return fail(invalid("workspace: " + place.error(), "/workspace"));
+        places.push_back(std::move(*place));
+    }
+    for (std::string& name : resources) {
+        places.push_back(
+            {.kind = core::ClaimKind::resource, .host = {}, .path = std::move(name), .chain = {}, .mode = mode});
+    }
+    co_return places;
+}
+
+std::vector<PlaceView> views_of(const std::vector<core::Place>& places) {
+    std::vector<PlaceView> views;
+    for (const core::Place& place : places) views.push_back({place.kind, place.path, place.mode});
+    return views;
+}
+
+}  // namespace interlock::api

@@ -1,0 +1,179 @@
+#include "api/problem.h"
+
+#include <array>
+#include <charconv>
+
+#include <fmt/format.h>
+
+namespace interlock::api {
+namespace {
+
+struct Meaning {
+    std::string_view outcome;
+    int status;
+    std::string_view code = {};  // Empty: the outcome's own name.
+};
+
+// Every outcome that is a refusal (core/reply.h). What is not here is a way to succeed.
+constexpr std::array meanings{
+    Meaning{"invalid_request", 400},
+    Meaning{"agent_not_found", 404, "not_found"},
+    Meaning{"session_not_found", 404, "not_found"},
+    Meaning{"message_not_found", 404, "not_found"},
+    Meaning{"run_not_found", 404, "not_found"},
+    Meaning{"budget_not_found", 404, "not_found"},
+    Meaning{"hold_not_found", 404, "not_found"},
+    Meaning{"key_not_found", 404, "not_found"},
+    Meaning{"schedule_not_found", 404, "not_found"},
+    Meaning{"budget_exceeded", 402},
+    Meaning{"budget_frozen", 402},
+    Meaning{"workspace_busy", 409},
+    Meaning{"concurrency_limit", 409},
+    Meaning{"agent_paused", 409},
+    Meaning{"stale_fence", 409},
+    Meaning{"run_ended", 409},
+    Meaning{"wrong_state", 409},
+    Meaning{"hold_closed", 409},
+    Meaning{"session_closed", 409},
+    Meaning{"unexpected_seq", 409},
+    Meaning{"has_unfinished_runs", 409},
+    Meaning{"shape_is_fixed", 409},
+    Meaning{"hold_exists", 409, "already_exists"},
+    Meaning{"run_exists", 409, "already_exists"},
+    Meaning{"session_exists", 409, "already_exists"},
+    Meaning{"key_exists", 409, "already_exists"},
+    Meaning{"name_taken", 409, "already_exists"},
+    Meaning{"too_many", 409},
+    Meaning{"refused", 409},
+    Meaning{"amount_too_large", 422},
+};
+
+std::string_view without_suffix(std::string_view text, std::string_view suffix) {
+    return text.ends_with(suffix) ? text.substr(0, text.size() - suffix.size()) : std::string_view();
+}
+
+}  // namespace
+
+Problem invalid(std::string detail, std::string pointer) {
+    return {.status = 400, .code = "invalid_request", .detail = std::move(detail), .pointer = std::move(pointer)};
+}
+
+Problem invalid(const BadMember& bad) {
+    const std::string_view name = std::string_view(bad.pointer).substr(bad.pointer.rfind('/') + 1);
+    return invalid(name.empty() ? "the body " + bad.detail : fmt::format("{} {}", name, bad.detail), bad.pointer);
+}
+
+Problem not_found(std::string_view what, std::string_view name) {
+    Problem problem{.status = 404, .code = "not_found", .detail = fmt::format("there is no {} '{}'", what, name)};
+    problem.facts = ",\"what\":" + to_json(what);
+    return problem;
+}
+
+Problem unavailable(std::string detail) { return {.status = 503, .code = "unavailable", .detail = std::move(detail)}; }
+
+Problem problem_of(engine::SubmitError error) {
+    using enum engine::SubmitError;
+    switch (error) {
+        case busy:
+            return {.status = 503, .code = "busy", .detail = "too many commands are waiting; try again in a moment"};
+        case too_late:
+            return {.status = 503,
+                    .code = "busy",
+                    .detail = "its turn did not come in time and nothing was done; try again"};
+        case key_reused:
+            return {
+                .status = 422,
+                .code = "key_reused",
+                .detail = "this idempotency key came with another request before; use a fresh key for a new request"};
+        case not_committed:
+            return {.status = 503,
+                    .code = "not_committed",
+                    .detail = "the store refused the write and nothing was done; try again with the same key"};
+        case outcome_unknown:
+            return {.status = 503,
+                    .code = "outcome_unknown",
+                    .detail = "the store did not say whether it was done; ask again with the same idempotency key"};
+        case unavailable:
+            break;
+    }
+    return api::unavailable("the store cannot be reached at present and nothing was done; try again");
+}
+
+std::string to_text(const Problem& problem, std::string_view request_id) {
+    std::string out = "{\"type\":\"about:blank\",\"title\":";
+    put_json(out, net::reason_of(problem.status));
+    out += ",\"status\":";
+    put_json(out, problem.status);
+    out += ",\"code\":";
+    put_json(out, problem.code);
+    out += ",\"detail\":";
+    put_json(out, problem.detail);
+    if (!problem.pointer.empty()) {
+        out += ",\"pointer\":";
+        put_json(out, problem.pointer);
+    }
+    if (!request_id.empty()) {
+        out += ",\"request_id\":";
+        put_json(out, request_id);
+    }
+    return out + problem.facts + "}";
+}
+
+net::Response to_response(const Problem& problem, std::string_view request_id) {
+    net::Response response;
+    response.status = problem.status;
+    response.content_type = "application/problem+json";
+    response.body = to_text(problem, request_id);
+    if (problem.status == 503 && problem.code != "outcome_unknown") response.headers.push_back({"retry-after", "1"});
+    if (problem.status == 401) response.headers.push_back({"www-authenticate", "Bearer"});
+    return response;
+}
+
+std::optional<Problem> problem_of_outcome(std::string_view outcome, std::string_view detail) {
+    for (const Meaning& meaning : meanings) {
+        if (meaning.outcome != outcome) continue;
+        Problem problem{.status = meaning.status,
+                        .code = std::string(meaning.code.empty() ? outcome : meaning.code),
+                        .detail = std::string(detail)};
+        if (problem.detail.empty()) problem.detail = problem.code;
+        if (meaning.code == "not_found") {
+            problem.facts = ",\"what\":" + to_json(without_suffix(outcome, "_not_found"));
+        }
+        return problem;
+    }
+    return std::nullopt;
+}
+
+std::string facts_of(const core::BudgetRefusal& budget) {
+    const auto amount = [&](std::int64_t units) { return to_json(amount_text(budget.metric, units)); };
+    std::string facts = fmt::format(
+        R"(,"budget":{},"metric":{},"limit":{},"settled":{},"held":{},"requested":{},"free":{},"open_holds":{},"window_end":{})",
+        to_json(budget.budget), to_json(budget.metric), amount(budget.limit_units), amount(budget.settled),
+        amount(budget.held), amount(budget.requested), amount(budget.free), budget.open_holds,
+        to_json(budget.window_end));
+    if (!budget.frozen.empty()) facts += ",\"frozen\":" + to_json(budget.frozen);
+    return facts;
+}
+
+std::string facts_of(const core::Holder& holder) {
+    return fmt::format(R"(,"holder":{{"run":{},"agent":{},"status":{},"path":{},"since":{}}})", to_json(holder.run),
+                       to_json(holder.agent), to_json(holder.state),
+                       holder.place.path.empty() ? "null" : to_json(holder.place.path), to_json(holder.since));
+}
+
+std::string amount_text(core::Metric metric, std::int64_t units) {
+    return metric == core::Metric::usd ? interlock::to_text(Money::nanos(units)) : std::to_string(units);
+}
+
+std::optional<std::int64_t> amount_from_text(core::Metric metric, std::string_view text) {
+    if (metric == core::Metric::usd) {
+        const auto money = money_from_text(text);
+        return money ? std::optional(money->nanos()) : std::nullopt;
+    }
+    std::int64_t count = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+    return count;
+}
+
+}  // namespace interlock::api

@@ -1,0 +1,71 @@
+// What a client is told when the answer is no (RFC 9457): a stable `code`, a sentence, and the facts behind it.
+//
+// The codes and their statuses are one table (problem.cc). Core's outcome names are codes; those that say "X_not_found"
+// share one, with `what` beside it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <boost/describe/enum_to_string.hpp>
+
+#include "api/wire.h"
+#include "core/reply.h"
+#include "engine/engine.h"
+#include "net/http.h"
+
+namespace interlock::api {
+
+struct Problem {
+    int status = 500;
+    std::string code;
+    std::string detail;
+    std::string pointer = {};  // Where in the body; empty: nowhere in particular.
+    std::string facts = {};    // More members, as JSON text: ,"holder":{…}
+};
+
+Problem invalid(std::string detail, std::string pointer = {});
+Problem invalid(const BadMember& bad);
+Problem not_found(std::string_view what, std::string_view name);
+Problem unavailable(std::string detail);
+Problem problem_of(engine::SubmitError error);
+
+// The JSON object, and the response that carries it.
+std::string to_text(const Problem& problem, std::string_view request_id);
+net::Response to_response(const Problem& problem, std::string_view request_id);
+
+// The problem that an outcome's name stands for. Empty: it is one of the ways to succeed.
+std::optional<Problem> problem_of_outcome(std::string_view outcome, std::string_view detail);
+
+std::string facts_of(const core::BudgetRefusal& budget);
+std::string facts_of(const core::Holder& holder);
+
+// The refusal in a reply, with every fact the reply has.
+template <class Reply>
+std::optional<Problem> refusal_of(const Reply& reply) {
+    if constexpr (std::is_same_v<Reply, core::WakeReply>) {
+        if (reply.status == core::WakeStatus::refused) return refusal_of(reply.admit);
+    }
+    auto problem = problem_of_outcome(boost::describe::enum_to_string(reply.status, ""), reply.detail);
+    if (!problem) return problem;
+    if constexpr (requires { reply.budget; }) {
+        if (reply.budget) problem->facts += facts_of(*reply.budget);
+    }
+    if constexpr (requires { reply.holder; }) {
+        if (reply.holder) problem->facts += facts_of(*reply.holder);
+    }
+    if constexpr (std::is_same_v<Reply, core::AppendReply>) {
+        if (reply.status == core::AppendStatus::unexpected_seq) {
+            problem->facts += ",\"next_seq\":" + to_json(reply.next_seq);
+        }
+    }
+    return problem;
+}
+
+// "10.00" or "1000": an amount in a budget's metric.
+std::string amount_text(core::Metric metric, std::int64_t units);
+// Empty when it is not one.
+std::optional<std::int64_t> amount_from_text(core::Metric metric, std::string_view text);
+
+}  // namespace interlock::api

@@ -1,0 +1,80 @@
+// The route table: which request goes where, who may send it, and how it is described.
+//
+//   (1) A route that does not say who may use it does not build: `needs` has no default.
+//   (2) A key that is bound to something may use only routes that say they look at that.
+//   (3) A query parameter that the route does not name is refused.
+//   (4) openapi.json is made from this table, so it has every route and no other.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "api/call.h"
+
+namespace interlock::api {
+
+// Says it, or does not compile.
+class Needs {
+ public:
+    constexpr Needs(Access access) : access_(access) {}
+    constexpr operator Access() const { return access_; }
+
+ private:
+    Access access_;
+};
+
+using Schema = json::value (*)();
+
+struct Route {
+    net::Method method;
+    std::string_view path;  // "/v1/agents/{name}"
+    Needs needs;
+    std::string_view summary;
+    Answered (*handler)(Call& call);
+    Bound narrowest = Bound::nothing;  // Keys that are bound more narrowly may not use it.
+    std::vector<std::string_view> query = {};
+    Schema body = nullptr;
+    std::string_view example = {};  // Of the body.
+    Schema answer = nullptr;
+    int status = 200;  // When all goes well.
+};
+
+class Routes {
+ public:
+    Routes();  // All of them.
+
+    const std::vector<Route>& all() const { return routes_; }
+
+    struct Match {
+        const Route* route = nullptr;
+        std::vector<std::string> names;
+        bool path_known = false;  // With another method.
+    };
+    Match find(net::Method method, std::vector<std::string> segments) const;
+
+ private:
+    void add(std::vector<Route> routes);
+
+    std::vector<Route> routes_;
+    std::vector<std::vector<std::string_view>> segments_;  // Of each route's path.
+};
+
+// One function for each resource, in the file of its name.
+std::vector<Route> agent_routes();
+std::vector<Route> budget_routes();
+std::vector<Route> charge_routes();
+std::vector<Route> hold_routes();
+std::vector<Route> session_routes();
+std::vector<Route> transcript_routes();
+std::vector<Route> run_routes();
+std::vector<Route> schedule_routes();
+std::vector<Route> cap_routes();
+std::vector<Route> key_routes();
+std::vector<Route> event_routes();
+std::vector<Route> spend_routes();
+std::vector<Route> system_routes();
+
+// The OpenAPI 3.1 document.
+json::value openapi(const Routes& routes, std::string_view version);
+
+}  // namespace interlock::api

@@ -1,0 +1,288 @@
+// Sessions: conversations whose messages are numbered 0, 1, 2, … without gap or duplicate.
+#include <fmt/format.h>
+
+#include "api/route.h"
+#include "api/session_view.h"
+#include "api/sessions.h"
+#include "store/read_rows.h"
+
+namespace interlock::api {
+namespace {
+
+struct SessionBody {
+    std::string agent;
+    std::string title;
+    JsonText metadata;
+    std::optional<std::string> key;
+};
+BOOST_DESCRIBE_STRUCT(SessionBody, (), (agent, title, metadata, key))
+
+struct ForkBody {
+    static constexpr std::array required{"at_seq"};
+    std::int64_t at_seq = 0;
+    std::string title;
+    std::optional<std::string> key;
+};
+BOOST_DESCRIBE_STRUCT(ForkBody, (), (at_seq, title, key))
+
+struct MessageBody {
+    static constexpr std::array required{"role", "content"};
+    std::string role;
+    std::string content;
+    JsonText metadata;
+    std::int64_t input_tokens = 0;
+    std::int64_t output_tokens = 0;
+};
+BOOST_DESCRIBE_STRUCT(MessageBody, (), (role, content, metadata, input_tokens, output_tokens))
+
+struct OneBody : MessageBody {
+    static constexpr std::array required{"role", "content"};
+    std::optional<std::string> key;
+    std::optional<std::int64_t> expected_seq;
+    core::RunId run;
+    core::Fence fence;
+};
+BOOST_DESCRIBE_STRUCT(OneBody, (MessageBody), (key, expected_seq, run, fence))
+
+struct TurnBody {
+    static constexpr std::array required{"messages"};
+    std::vector<MessageBody> messages;
+    std::optional<std::string> key;
+    std::optional<std::int64_t> expected_seq;
+    core::RunId run;
+    core::Fence fence;
+};
+BOOST_DESCRIBE_STRUCT(TurnBody, (), (messages, key, expected_seq, run, fence))
+
+struct OneAnswer {
+    std::int64_t seq = 0;
+    core::MessageId id;
+    bool repeated = false;
+};
+BOOST_DESCRIBE_STRUCT(OneAnswer, (), (seq, id, repeated))
+
+struct TurnAnswer {
+    std::int64_t first_seq = 0;
+    std::int64_t last_seq = 0;
+    bool repeated = false;
+};
+BOOST_DESCRIBE_STRUCT(TurnAnswer, (), (first_seq, last_seq, repeated))
+
+Answered get_session(Call& call) {
+    const auto session = co_await find_session(call);
+    if (!session) co_return respond(call, session.error());
+    co_return respond(200, view_of(*session), false);
+}
+
+Answered list_sessions(Call& call) {
+    const auto limit = read_limit(call);
+    if (!limit) co_return respond(call, limit.error());
+    Id before{~0ull, ~0ull};
+    if (const auto text = call.parameter("after"); !text.empty()) {
+        const auto id = read_id<core::SessionId>("session", text);
+        if (!id) co_return respond(call, invalid("after is not a cursor of this list"));
+        before = id->value;
+    }
+    const std::string agent(call.caller.agent.empty() ? call.parameter("agent") : std::string_view(call.caller.agent));
+    const core::OrgId org = call.caller.org;
+    const std::int64_t count = *limit;
+    const auto sessions = co_await read(call, [=](store::Snapshot& snapshot) {
+        return store::read_rows<core::Session>(
+            snapshot, org,
+            std::string("and id < $2 ") + (agent.empty() ? "" : "and agent = $4 ") + "order by id desc limit $3",
+            {before, count + 1, agent});
+    });
+    if (!sessions) co_return respond(call, sessions.error());
+    std::vector<SessionView> views;
+    for (const core::Session& session : *sessions) views.push_back(view_of(session));
+    co_return respond(page_of(std::move(views), count, [](const SessionView& view) { return id_text(view.id); }));
+}
+
+Answered create_session(Call& call) {
+    auto body = read_body<SessionBody>(call);
+    if (!body) co_return respond(call, body.error());
+    if (body->agent.empty()) body->agent = call.caller.agent;
+    if (!call.caller.may_see_agent(body->agent)) co_return respond(call, not_found("agent", body->agent));
+    const auto done = co_await ask<core::SessionReply>(
+        call,
+        core::CreateSession{core::SessionId(call.parts.fresh_id()), body->agent, body->title, body->metadata.text},
+        body->key);
+    if (!done) co_return respond(call, done.error());
+    co_return co_await show_session(call, done->reply.session, 201, done->repeated);
+}
+
+Answered fork_session(Call& call) {
+    const auto from = co_await find_session(call);
+    if (!from) co_return respond(call, from.error());
+    const auto body = read_body<ForkBody>(call);
+    if (!body) co_return respond(call, body.error());
+    const auto done = co_await ask<core::SessionReply>(
+        call, core::ForkSession{from->id, body->at_seq, core::SessionId(call.parts.fresh_id()), body->title},
+        body->key);
+    if (!done) co_return respond(call, done.error());
+    co_return co_await show_session(call, done->reply.session, 201, done->repeated);
+}
+
+Answered close_session(Call& call) {
+    const auto session = co_await find_session(call);
+    if (!session) co_return respond(call, session.error());
+    if (const auto body = read_body<Nothing>(call); !body) co_return respond(call, body.error());
+    const auto done = co_await ask<core::SessionReply>(call, core::CloseSession{session->id});
+    if (!done) co_return respond(call, done.error());
+    co_return co_await show_session(call, session->id, 200, done->repeated);
+}
+
+core::NewMessage new_message(Call& call, const MessageBody& body) {
+    return {.id = core::MessageId(call.parts.fresh_id()),
+            .role = body.role,
+            .content = body.content,
+            .metadata = body.metadata.text,
+            .input_tokens = body.input_tokens,
+            .output_tokens = body.output_tokens};
+}
+
+// Keys that are bound to an agent or a run look at the session first; for all others the rules do.
+net::Task<Result<core::SessionId, Problem>> reachable(Call& call) {
+    if (call.caller.agent.empty()) co_return read_id<core::SessionId>("session", call.names[0]);
+    const auto session = co_await find_session(call);
+    if (!session) co_return fail(session.error());
+    co_return session->id;
+}
+
+Answered append_turn(Call& call, core::SessionId session, const json::value& parsed) {
+    const auto body = from_json<TurnBody>(parsed);
+    if (!body) co_return respond(call, invalid(body.error()));
+    core::Append append{.session = session,
+                        .messages = {},
+                        .expected_seq = body->expected_seq,
+                        .run = body->run.value.empty() ? call.caller.run : body->run,
+                        .fence = body->fence};
+    for (const MessageBody& message : body->messages) append.messages.push_back(new_message(call, message));
+    const auto done = co_await ask<core::AppendReply>(call, std::move(append), body->key);
+    if (!done) co_return respond(call, done.error());
+    co_return respond(201, TurnAnswer{done->reply.first_seq, done->reply.last_seq, done->repeated}, done->repeated);
+}
+
+Answered append_one(Call& call, core::SessionId session, const json::value& parsed) {
+    const auto body = from_json<OneBody>(parsed);
+    if (!body) co_return respond(call, invalid(body.error()));
+    core::NewMessage message = new_message(call, *body);
+    core::MessageId id = message.id;
+    core::Append append{.session = session,
+                        .messages = {},
+                        .expected_seq = body->expected_seq,
+                        .run = body->run.value.empty() ? call.caller.run : body->run,
+                        .fence = body->fence};
+    append.messages.push_back(std::move(message));
+    const auto done = co_await ask<core::AppendReply>(call, std::move(append), body->key);
+    if (!done) co_return respond(call, done.error());
+    if (done->repeated) {  // The id is the one that was drawn the first time.
+        const core::OrgId org = call.caller.org;
+        const std::int64_t seq = done->reply.first_seq;
+        const auto first = co_await read(call, [=](store::Snapshot& snapshot) {
+            return store::read_rows<core::Message>(snapshot, org, "and session = $2 and seq = $3",
+                                                   {session.value, seq});
+        });
+        if (!first) co_return respond(call, first.error());
+        if (!first->empty()) id = first->front().id;
+    }
+    co_return respond(201, OneAnswer{done->reply.first_seq, id, done->repeated}, done->repeated);
+}
+
+Answered append(Call& call) {
+    const auto session = co_await reachable(call);
+    if (!session) co_return respond(call, session.error());
+    const auto parsed = parse_body(call);
+    if (!parsed) co_return respond(call, parsed.error());
+    const bool turn = parsed->is_object() && parsed->get_object().contains("messages");
+    co_return co_await (turn ? append_turn(call, *session, *parsed) : append_one(call, *session, *parsed));
+}
+
+json::value message_or_turn() { return {{"oneOf", {schema_of<OneBody>(), schema_of<TurnBody>()}}}; }
+json::value one_or_turn_answer() { return {{"oneOf", {schema_of<OneAnswer>(), schema_of<TurnAnswer>()}}}; }
+
+}  // namespace
+
+net::Task<Result<core::Session, Problem>> find_session(Call& call) {
+    const auto id = read_id<core::SessionId>("session", call.names[0]);
+    if (!id) co_return fail(id.error());
+    const core::OrgId org = call.caller.org;
+    const Id wanted = id->value;
+    auto session = co_await read(
+        call, [=](store::Snapshot& snapshot) { return store::read_row<core::Session>(snapshot, org, wanted); });
+    if (!session) co_return fail(session.error());
+    if (!*session || !call.caller.may_see_agent((*session)->agent)) {
+        co_return fail(not_found("session", call.names[0]));
+    }
+    co_return std::move(**session);
+}
+
+Answered show_session(Call& call, core::SessionId id, int status, bool repeated) {
+    const core::OrgId org = call.caller.org;
+    const auto session = co_await read(
+        call, [=](store::Snapshot& snapshot) { return store::read_row<core::Session>(snapshot, org, id.value); });
+    if (!session) co_return respond(call, session.error());
+    if (!*session) co_return respond(call, not_found("session", id_text(id)));
+    co_return respond(status, view_of(**session), repeated);
+}
+
+std::vector<Route> session_routes() {
+    using enum Access;
+    using net::Method;
+    return {
+        {.method = Method::post,
+         .path = "/v1/sessions",
+         .needs = act,
+         .summary = "Begin a session",
+         .handler = create_session,
+         .narrowest = Bound::agent,
+         .body = schema_of<SessionBody>,
+         .example = R"({"agent": "writer", "title": "Release notes", "metadata": {"issue": 12}})",
+         .answer = schema_of<SessionView>,
+         .status = 201},
+        {.method = Method::get,
+         .path = "/v1/sessions",
+         .needs = read,
+         .summary = "List sessions, the newest first",
+         .handler = list_sessions,
+         .narrowest = Bound::agent,
+         .query = {"agent", "after", "limit"},
+         .answer = page_schema<SessionView>},
+        {.method = Method::get,
+         .path = "/v1/sessions/{id}",
+         .needs = read,
+         .summary = "Show a session",
+         .handler = get_session,
+         .narrowest = Bound::run,
+         .answer = schema_of<SessionView>},
+        {.method = Method::post,
+         .path = "/v1/sessions/{id}/messages",
+         .needs = act,
+         .summary = "Append one message, or a whole turn",
+         .handler = append,
+         .narrowest = Bound::run,
+         .body = message_or_turn,
+         .example = R"({"role": "user", "content": "Hello", "key": "greeting-1", "expected_seq": 0})",
+         .answer = one_or_turn_answer,
+         .status = 201},
+        {.method = Method::post,
+         .path = "/v1/sessions/{id}/fork",
+         .needs = act,
+         .summary = "Begin a session that shares the messages up to one",
+         .handler = fork_session,
+         .narrowest = Bound::run,
+         .body = schema_of<ForkBody>,
+         .example = R"({"at_seq": 0, "title": "Another way"})",
+         .answer = schema_of<SessionView>,
+         .status = 201},
+        {.method = Method::post,
+         .path = "/v1/sessions/{id}/close",
+         .needs = act,
+         .summary = "Take no more messages",
+         .handler = close_session,
+         .narrowest = Bound::agent,
+         .answer = schema_of<SessionView>},
+    };
+}
+
+}  // namespace interlock::api

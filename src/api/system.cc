@@ -1,0 +1,237 @@
+// The server itself: is it well, what is it doing, does what it promised hold.
+#include <fmt/format.h>
+
+#include "api/feed_item.h"
+#include "api/metrics.h"
+#include "api/route.h"
+#include "store/read_rows.h"
+
+namespace interlock::api {
+namespace {
+
+struct BackupBody {
+    static constexpr std::array required{"to"};
+    std::string to;
+};
+BOOST_DESCRIBE_STRUCT(BackupBody, (), (to))
+
+struct EngineView {
+    std::uint64_t batches = 0;
+    std::uint64_t commands = 0;
+    std::uint64_t batch_max = 0;
+    std::uint64_t failed_commits = 0;
+    std::uint64_t reloads = 0;
+    std::uint64_t queue_depth = 0;
+};
+BOOST_DESCRIBE_STRUCT(EngineView, (), (batches, commands, batch_max, failed_commits, reloads, queue_depth))
+
+struct StatusView {
+    std::string version;
+    std::string store;
+    std::string data_dir;
+    std::string address;
+    std::int64_t uptime_s = 0;
+    Instant started_at;
+    std::string org;
+    core::Seq head_seq;
+    std::int64_t agents = 0;
+    std::int64_t budgets = 0;
+    std::int64_t live_runs = 0;
+    std::int64_t queued_runs = 0;
+    std::int64_t open_holds = 0;
+    std::int64_t sessions = 0;
+    std::int64_t store_bytes = 0;
+    EngineView engine;
+};
+BOOST_DESCRIBE_STRUCT(StatusView, (),
+                      (version, store, data_dir, address, uptime_s, started_at, org, head_seq, agents, budgets,
+                       live_runs, queued_runs, open_holds, sessions, store_bytes, engine))
+
+struct Count {
+    const char* sql;
+    std::int64_t StatusView::* member;
+};
+
+// Each is answered from an index or a small table.
+constexpr std::array counts{
+    Count{"select count(*) from agents where org = $1 and archived = 0", &StatusView::agents},
+    Count{"select count(*) from budgets where org = $1 and deleted = 0", &StatusView::budgets},
+    Count{"select count(*) from runs where org = $1 and state in ('starting', 'running', 'paused')",
+          &StatusView::live_runs},
+    Count{"select count(*) from runs where org = $1 and state = 'queued'", &StatusView::queued_runs},
+    Count{"select count(*) from holds where org = $1 and state = 'open'", &StatusView::open_holds},
+    Count{"select count(*) from sessions where org = $1", &StatusView::sessions},
+    Count{"select page_count * page_size from pragma_page_count(), pragma_page_size()", &StatusView::store_bytes},
+};
+
+Result<StatusView, store::ReadError> read_status(store::Snapshot& snapshot, core::OrgId org) {
+    StatusView view;
+    for (const Count& count : counts) {
+        const auto number = store::read_number(snapshot, org, count.sql);
+        if (!number) return fail(number.error());
+        view.*count.member = *number;
+    }
+    const auto head = feed_head(snapshot, org);
+    if (!head) return fail(head.error());
+    view.head_seq = *head;
+    const auto row = store::first_of(store::read_rows<core::Org>(snapshot, org));
+    if (!row) return fail(row.error());
+    if (*row) view.org = (*row)->name;
+    return view;
+}
+
+EngineView engine_view(const Parts& parts) {
+    const engine::EngineStats stats = parts.engine_stats();
+    return {stats.batches, stats.commands, stats.batch_max, stats.failed_commits, stats.reloads, parts.queue_depth()};
+}
+
+Answered get_status(Call& call) {
+    const core::OrgId org = call.caller.org;
+    auto view = co_await read(call, [=](store::Snapshot& snapshot) { return read_status(snapshot, org); });
+    if (!view) co_return respond(call, view.error());
+    const ServerFacts& facts = call.parts.facts;
+    view->version = facts.version;
+    view->store = facts.store;
+    view->data_dir = facts.data_dir;
+    view->address = facts.address;
+    view->started_at = facts.started_at;
+    view->uptime_s = std::chrono::duration_cast<std::chrono::seconds>(call.parts.now() - facts.started_at).count();
+    view->engine = engine_view(call.parts);
+    co_return respond(200, *view, false);
+}
+
+Answered get_verify(Call& call) {
+    const auto& verify = call.parts.verify;
+    const auto report = co_await net::run_on(call.parts.workers, [&verify] { return verify(); });
+    if (!report) co_return respond(call, unavailable("the store could not be verified: " + report.error()));
+    co_return respond(200, *report);
+}
+
+Answered post_backup(Call& call) {
+    const auto body = read_body<BackupBody>(call);
+    if (!body) co_return respond(call, body.error());
+    if (!body->to.starts_with('/')) {
+        co_return respond(call, invalid("to is '" + body->to + "'; it must be an absolute path on the server", "/to"));
+    }
+    const auto& backup = call.parts.backup;
+    const auto done = co_await net::run_on(call.parts.workers, [&backup, to = body->to] { return backup(to); });
+    if (!done) co_return respond(call, invalid("to: " + done.error(), "/to"));
+    co_return respond(201, *done);
+}
+
+Answered post_login(Call& call) {
+    if (const auto body = read_body<Nothing>(call); !body) co_return respond(call, body.error());
+    co_return respond(201, "{\"link\":" + to_json(call.parts.login_link()) + "}");
+}
+
+Answered get_metrics(Call& call) {
+    const core::OrgId org = call.caller.org;
+    const auto status = co_await read(call, [=](store::Snapshot& snapshot) { return read_status(snapshot, org); });
+    std::string out;
+    call.parts.metrics.write(out);
+    const EngineView engine = engine_view(call.parts);
+    const auto add = [&](std::string_view name, std::string_view type, std::string_view help, std::uint64_t value) {
+        write_metric(out, name, type, help, value);
+    };
+    add("interlock_engine_batches_total", "counter", "Batches committed.", engine.batches);
+    add("interlock_engine_commands_total", "counter", "Commands carried out.", engine.commands);
+    add("interlock_engine_batch_size_max", "gauge", "The largest batch so far.", engine.batch_max);
+    add("interlock_engine_failed_commits_total", "counter", "Commits that failed or whose outcome was lost.",
+        engine.failed_commits);
+    add("interlock_engine_reloads_total", "counter", "Times the state was read back from the store.", engine.reloads);
+    add("interlock_engine_queue_depth", "gauge", "Commands waiting for the next batch.", engine.queue_depth);
+    call.parts.engine_histograms(out);
+    if (status) {
+        add("interlock_live_runs", "gauge", "Runs that are starting, running or paused.",
+            static_cast<std::uint64_t>(status->live_runs));
+        add("interlock_queued_runs", "gauge", "Runs waiting in line.", static_cast<std::uint64_t>(status->queued_runs));
+        add("interlock_open_holds", "gauge", "Holds that are open.", static_cast<std::uint64_t>(status->open_holds));
+        add("interlock_feed_head", "counter", "The number of the last event.",
+            static_cast<std::uint64_t>(status->head_seq.value));
+        add("interlock_store_bytes", "gauge", "Size of the store's file.",
+            static_cast<std::uint64_t>(status->store_bytes));
+    }
+    net::Response response = respond(200, std::move(out));
+    response.content_type = "text/plain; version=0.0.4";
+    co_return response;
+}
+
+Answered get_openapi(Call& call) {
+    static const Routes routes;
+    co_return respond(200, json::serialize(openapi(routes, call.parts.facts.version)));
+}
+
+Answered get_health(Call&) { co_return respond(200, std::string("{\"status\":\"ok\"}")); }
+
+Answered get_ready(Call& call) {
+    if (call.parts.ready()) co_return respond(200, std::string("{\"status\":\"ready\"}"));
+    co_return respond(call, unavailable("the store is not open"));
+}
+
+json::value any_object() { return {{"type", "object"}}; }
+json::value text() { return {{"type", "string"}}; }
+
+}  // namespace
+
+std::vector<Route> system_routes() {
+    using enum Access;
+    using net::Method;
+    return {
+        {.method = Method::get,
+         .path = "/healthz",
+         .needs = open,
+         .summary = "Whether the process answers",
+         .handler = get_health,
+         .narrowest = Bound::budget,
+         .answer = any_object},
+        {.method = Method::get,
+         .path = "/readyz",
+         .needs = open,
+         .summary = "Whether commands can be carried out",
+         .handler = get_ready,
+         .narrowest = Bound::budget,
+         .answer = any_object},
+        {.method = Method::get,
+         .path = "/openapi.json",
+         .needs = read,
+         .summary = "This document",
+         .handler = get_openapi,
+         .narrowest = Bound::budget,
+         .answer = any_object},
+        {.method = Method::get,
+         .path = "/metrics",
+         .needs = read,
+         .summary = "Metrics in Prometheus' text format",
+         .handler = get_metrics,
+         .answer = text},
+        {.method = Method::get,
+         .path = "/v1/status",
+         .needs = read,
+         .summary = "What the server is and does",
+         .handler = get_status,
+         .answer = schema_of<StatusView>},
+        {.method = Method::get,
+         .path = "/v1/verify",
+         .needs = read,
+         .summary = "Re-derive every promise from the rows",
+         .handler = get_verify,
+         .answer = any_object},
+        {.method = Method::post,
+         .path = "/v1/login",
+         .needs = administer,
+         .summary = "A link that logs one browser in, once",
+         .handler = post_login,
+         .answer = any_object,
+         .status = 201},
+        {.method = Method::post,
+         .path = "/v1/backup",
+         .needs = administer,
+         .summary = "Copy the store into a new file while it is in use",
+         .handler = post_backup,
+         .body = schema_of<BackupBody>,
+         .answer = any_object,
+         .status = 201},
+    };
+}
+
+}  // namespace interlock::api

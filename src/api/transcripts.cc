@@ -1,0 +1,307 @@
+// The messages of a session: read, followed, taken out as a file and brought back.
+#include <fmt/format.h>
+
+#include "api/follow.h"
+#include "api/route.h"
+#include "api/session_view.h"
+#include "api/sessions.h"
+#include "base/sha256.h"
+#include "core/limits.h"
+#include "net/sse.h"
+#include "store/read_rows.h"
+
+namespace interlock::api {
+namespace {
+
+constexpr std::string_view ndjson = "application/x-ndjson";
+
+Answered list_messages(Call& call) {
+    const auto session = co_await find_session(call);
+    if (!session) co_return respond(call, session.error());
+    const auto limit = read_limit(call);
+    if (!limit) co_return respond(call, limit.error());
+    const auto after = read_count(call, "after", -1, -1, INT64_MAX);
+    if (!after) co_return respond(call, after.error());
+    const core::OrgId org = call.caller.org;
+    auto messages =
+        co_await read(call, [org, session = *session, after = *after, limit = *limit](store::Snapshot& snapshot) {
+            return read_messages(snapshot, org, session, after, limit);
+        });
+    if (!messages) co_return respond(call, messages.error());
+    Page<MessageView> page{std::move(*messages), {}};
+    if (!page.items.empty() && page.items.back().seq + 1 < session->next_seq) {
+        page.next = std::to_string(page.items.back().seq);
+    }
+    co_return respond(page);
+}
+
+// ---- following ----------------------------------------------------------------------------------------------------
+
+// The session as it is now, and its messages after `after`.
+struct Now {
+    std::int64_t next_seq = 0;
+    std::vector<MessageView> messages;
+};
+
+net::Task<Result<Now, store::ReadError>> read_now(Parts& parts, core::OrgId org, core::SessionId id,
+                                                  std::int64_t after) {
+    co_return co_await net::run_on(parts.workers, [&parts, org, id, after] {
+        return parts.reads.with([&](store::Snapshot& snapshot) -> Result<Now, store::ReadError> {
+            const auto session = store::read_row<core::Session>(snapshot, org, id.value);
+            if (!session) return fail(session.error());
+            if (!*session) return fail(store::ReadError{"the session is gone"});
+            auto messages = read_messages(snapshot, org, **session, after, 256);
+            if (!messages) return fail(messages.error());
+            return Now{(*session)->next_seq, std::move(*messages)};
+        });
+    });
+}
+
+net::Task<void> follow(Parts& parts, core::OrgId org, core::SessionId id, std::int64_t after,
+                       net::StreamWriter& writer) {
+    FeedTail& tail = parts.feed;
+    const FeedTail::Follower follower(tail);
+    const auto head = co_await net::run_on(parts.workers, [&parts, org] {
+        return parts.reads.with([org](store::Snapshot& snapshot) { return feed_head(snapshot, org); });
+    });
+    if (!head) co_return;
+    core::Seq feed_seen = *head;
+    if (!co_await writer.write(": following\n\n")) co_return;
+    while (!writer.closed()) {
+        // 1. Everything there is.
+        for (bool more = true; more;) {
+            const auto now = co_await read_now(parts, org, id, after);
+            if (!now) co_return;
+            std::string text;
+            for (const MessageView& message : now->messages) {
+                text += net::to_text(
+                    net::SseEvent{.id = std::to_string(message.seq), .event = "message", .data = to_json(message)});
+                after = message.seq;
+            }
+            if (!text.empty() && !co_await writer.write(text)) co_return;
+            more = !now->messages.empty() && after + 1 < now->next_seq;
+        }
+        // 2. Sleep until the feed tells of this session.
+        for (bool news = false; !news;) {
+            const std::uint64_t generation = tail.bell().generation();
+            const auto items = tail.after(feed_seen, FeedTail::items_max);
+            if (!items) {
+                const auto now_head = co_await net::run_on(parts.workers, [&parts, org] {
+                    return parts.reads.with([org](store::Snapshot& snapshot) { return feed_head(snapshot, org); });
+                });
+                if (!now_head) co_return;
+                news = *now_head != feed_seen;
+                feed_seen = *now_head;
+            } else {
+                for (const auto& item : *items) {
+                    news |= item->session == id;
+                    feed_seen = item->seq;
+                }
+            }
+            if (!news && !co_await wait_for_news(writer, tail.bell(), generation)) co_return;
+        }
+    }
+}
+
+Answered tail_session(Call& call) {
+    const auto session = co_await find_session(call);
+    if (!session) co_return respond(call, session.error());
+    const auto cursor = read_cursor(call);
+    if (!cursor) co_return respond(call, cursor.error());
+    Parts& parts = call.parts;
+    const core::OrgId org = call.caller.org;
+    const std::int64_t after = cursor->value_or(session->next_seq - 1);
+    co_return event_stream([&parts, org, id = session->id, after](net::StreamWriter& writer) {
+        return follow(parts, org, id, after, writer);
+    });
+}
+
+// ---- out and in ---------------------------------------------------------------------------------------------------
+
+net::Task<void> write_export(Parts& parts, core::OrgId org, core::Session session, net::StreamWriter& writer) {
+    Sha256Hasher hash;
+    std::string text = to_json(view_of(session));
+    text.insert(1, "\"interlock_session\":1,");
+    text += '\n';
+    std::int64_t after = -1;
+    std::int64_t count = 0;
+    while (true) {
+        hash.add(text);
+        if (!co_await writer.write(text)) co_return;
+        text.clear();
+        if (after + 1 >= session.next_seq) break;
+        const auto messages = co_await net::run_on(parts.workers, [&parts, org, &session, after] {
+            return parts.reads.with(
+                [&](store::Snapshot& snapshot) { return read_messages(snapshot, org, session, after, 256); });
+        });
+        if (!messages || messages->empty()) co_return;  // Without its last line an export is known to be torn.
+        for (const MessageView& message : *messages) {
+            put_json(text, message);
+            text += '\n';
+            after = message.seq;
+            ++count;
+        }
+    }
+    const std::string end = fmt::format("{{\"messages\":{},\"sha256\":\"{}\"}}\n", count, to_hex(hash.finish()));
+    co_await writer.write(end);
+}
+
+Answered export_session(Call& call) {
+    const auto session = co_await find_session(call);
+    if (!session) co_return respond(call, session.error());
+    net::Response response;
+    response.content_type = ndjson;
+    Parts& parts = call.parts;
+    const core::OrgId org = call.caller.org;
+    response.stream = [&parts, org, session = *session](net::StreamWriter& writer) {
+        return write_export(parts, org, session, writer);
+    };
+    co_return response;
+}
+
+struct Imported {
+    core::CreateSession session;
+    std::vector<core::NewMessage> messages;
+};
+
+Result<json::value, Problem> parse_line(std::string_view line, std::size_t number) {
+    boost::json::error_code error;
+    json::value parsed = json::parse(line, error);
+    if (error || !parsed.is_object()) return fail(invalid(fmt::format("line {} is not a JSON object", number)));
+    return parsed;
+}
+
+std::string text_of(const json::value& object, std::string_view name) {
+    const json::value* found = object.get_object().if_contains(name);
+    if (found == nullptr) return {};
+    return found->is_string() ? std::string(found->get_string()) : json::serialize(*found);
+}
+
+std::int64_t number_of(const json::value& object, std::string_view name) {
+    const json::value* found = object.get_object().if_contains(name);
+    return found != nullptr && found->is_int64() ? found->get_int64() : 0;
+}
+
+Result<Imported, Problem> parse_export(Call& call) {
+    std::string_view rest = call.request.body;
+    Sha256Hasher hash;
+    Imported imported;
+    for (std::size_t number = 1;; ++number) {
+        const std::size_t end = rest.find('\n');
+        if (end == std::string_view::npos) {
+            return fail(invalid("the file ends before its last line, which has the count and the SHA-256: it is torn"));
+        }
+        const std::string_view line = rest.substr(0, end);
+        const auto parsed = parse_line(line, number);
+        if (!parsed) return fail(parsed.error());
+        if (number == 1) {
+            if (number_of(*parsed, "interlock_session") != 1) {
+                return fail(invalid("line 1 is not the head of an exported session (interlock_session 1)"));
+            }
+            imported.session = {core::SessionId(call.parts.fresh_id()), text_of(*parsed, "agent"),
+                                text_of(*parsed, "title"), text_of(*parsed, "metadata")};
+        } else if (parsed->get_object().contains("sha256")) {
+            if (number_of(*parsed, "messages") != static_cast<std::int64_t>(imported.messages.size()) ||
+                text_of(*parsed, "sha256") != to_hex(hash.finish())) {
+                return fail(
+                    invalid("the count or the SHA-256 of the last line does not fit the lines before it: the file was "
+                            "changed"));
+            }
+            return imported;
+        } else {
+            imported.messages.push_back({.id = core::MessageId(call.parts.fresh_id()),
+                                         .role = text_of(*parsed, "role"),
+                                         .content = text_of(*parsed, "content"),
+                                         .metadata = text_of(*parsed, "metadata"),
+                                         .input_tokens = number_of(*parsed, "input_tokens"),
+                                         .output_tokens = number_of(*parsed, "output_tokens")});
+        }
+        hash.add(rest.substr(0, end + 1));
+        rest.remove_prefix(end + 1);
+    }
+}
+
+// A session of any length comes in as several turns; the keys of all of them follow from the request's own, so a
+// repeat after a cut goes on where the first try ended.
+Answered import_session(Call& call) {
+    if (!call.request.header("content-type").starts_with(ndjson)) {
+        co_return respond(call, Problem{.status = 415,
+                                        .code = "unsupported_media_type",
+                                        .detail = fmt::format("an export is sent with Content-Type: {}", ndjson)});
+    }
+    auto imported = parse_export(call);
+    if (!imported) co_return respond(call, imported.error());
+    if (!call.caller.may_see_agent(imported->session.agent)) {
+        co_return respond(call, not_found("agent", imported->session.agent));
+    }
+    const auto key = read_key(call, std::nullopt);
+    if (!key) co_return respond(call, key.error());
+    const auto made = co_await ask<core::SessionReply>(call, std::move(imported->session), key->text);
+    if (!made) co_return respond(call, made.error());
+
+    std::size_t next = 0;
+    std::int64_t seq = 0;
+    while (next < imported->messages.size()) {
+        core::Append turn{.session = made->reply.session, .messages = {}, .expected_seq = seq, .run = {}, .fence = {}};
+        std::size_t bytes = 0;
+        while (next < imported->messages.size() && turn.messages.size() < core::limits::messages_per_turn_max) {
+            bytes += imported->messages[next].content.size() + imported->messages[next].metadata.size();
+            if (!turn.messages.empty() && bytes > core::limits::turn_bytes_max) break;
+            turn.messages.push_back(std::move(imported->messages[next++]));
+        }
+        seq += static_cast<std::int64_t>(turn.messages.size());
+        const core::CommandKey turn_key(id_from_hash(fmt::format("{} from {}", key->text, next)));
+        engine::Answer answer = co_await submit(call, turn_key, std::move(turn));
+        if (!answer) co_return respond(call, problem_of(answer.error()));
+        const auto* reply = std::get_if<core::AppendReply>(&answer->reply);
+        if (reply == nullptr) co_return respond(call, no_such_org());
+        if (const auto refusal = refusal_of(*reply)) co_return respond(call, *refusal);
+    }
+    co_return co_await show_session(call, made->reply.session, 201, made->repeated);
+}
+
+json::value lines() { return {{"type", "string"}, {"description", "One JSON object per line."}}; }
+json::value stream() { return {{"type", "string"}, {"description", "Server-sent events."}}; }
+
+}  // namespace
+
+std::vector<Route> transcript_routes() {
+    using enum Access;
+    using net::Method;
+    return {
+        {.method = Method::get,
+         .path = "/v1/sessions/{id}/messages",
+         .needs = read,
+         .summary = "Read messages in order",
+         .handler = list_messages,
+         .narrowest = Bound::run,
+         .query = {"after", "limit"},
+         .answer = page_schema<MessageView>},
+        {.method = Method::get,
+         .path = "/v1/sessions/{id}/tail",
+         .needs = read,
+         .summary = "Follow the messages as server-sent events",
+         .handler = tail_session,
+         .narrowest = Bound::run,
+         .query = {"after"},
+         .answer = stream},
+        {.method = Method::get,
+         .path = "/v1/sessions/{id}/export",
+         .needs = read,
+         .summary = "Take a session out as JSON lines with a SHA-256",
+         .handler = export_session,
+         .narrowest = Bound::run,
+         .answer = lines},
+        {.method = Method::post,
+         .path = "/v1/sessions/import",
+         .needs = act,
+         .summary = "Bring an exported session back as a new one",
+         .handler = import_session,
+         .narrowest = Bound::agent,
+         .body = lines,
+         .answer = schema_of<SessionView>,
+         .status = 201},
+    };
+}
+
+}  // namespace interlock::api

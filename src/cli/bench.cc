@@ -1,0 +1,209 @@
+#include "cli/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <thread>
+
+#include "cli/text.h"
+
+namespace interlock::cli {
+namespace {
+
+namespace json = boost::json;
+using Clock = std::chrono::steady_clock;
+
+struct Load {
+    std::string name;
+    std::size_t connections = 8;
+    double seconds = 5;
+    std::size_t batch = 1;  // Charges in a request.
+};
+
+struct Measured {
+    std::vector<std::int64_t> waits_us = {};  // One per request that was answered well.
+    std::int64_t charges = 0;
+    std::int64_t errors = 0;
+    std::string first_error = {};
+};
+
+struct Report {
+    Load load;
+    Measured all;
+    double took_s = 0;
+
+    double rate() const { return took_s > 0 ? static_cast<double>(all.charges) / took_s : 0; }
+};
+
+struct Target {
+    const Context& context;
+    Server server;
+    std::string agent;
+};
+
+Outcome<double> number_flag(const Invocation& invocation, const std::string& flag, double otherwise, double max) {
+    const auto text = invocation.value(flag);
+    if (!text) return otherwise;
+    char* end = nullptr;
+    const double number = std::strtod(text->c_str(), &end);
+    if (*end == '\0' && number > 0 && number <= max) return number;
+    return fail(bad_usage(fmt::format("--{} takes a number up to {}, not '{}'", flag, max, one_line(*text)),
+                          "--help has examples"));
+}
+
+std::string body_of(const Target& target, const Load& load, const std::string& key) {
+    const auto charge = [&](std::size_t number) {
+        return json::object{{"agent", target.agent}, {"provider", "bench"}, {"model", "bench"},
+                            {"cost", "0.000000001"}, {"calls", 1},          {"key", fmt::format("{}-{}", key, number)}};
+    };
+    if (load.batch == 1) return json::serialize(charge(0));
+    json::array charges;
+    for (std::size_t i = 0; i < load.batch; ++i) charges.push_back(charge(i));
+    return json::serialize(charges);
+}
+
+// One connection, one request after the other. Nothing is retried: what fails is counted.
+Measured drive(const Target& target, const Load& load, std::size_t worker, Clock::time_point until) {
+    Measured measured;
+    const auto transport = target.context.world.dial(target.server.url, target.context.timeout());
+    for (std::int64_t number = 0; Clock::now() < until; ++number) {
+        const std::string key = fmt::format("{}-{}-{}-{}", target.agent, load.name, worker, number);
+        HttpRequest request{.method = "POST", .target = "/v1/charges", .body = body_of(target, load, key)};
+        request.headers = {{"Authorization", "Bearer " + target.server.key}, {"Content-Type", "application/json"}};
+
+        const auto start = Clock::now();
+        const auto answer = transport->send(request);
+        const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
+        const bool good = answer && answer->status < 300;
+        boost::system::error_code unreadable;
+        const json::value refused =
+            good && load.batch > 1 ? member_of(json::parse(answer->body, unreadable), "refused") : 0;
+        if (good && text_of(refused) == "0") {
+            measured.waits_us.push_back(waited.count());
+            measured.charges += static_cast<std::int64_t>(load.batch);
+            continue;
+        }
+        if (measured.errors++ == 0)
+            measured.first_error = answer ? failure_of(*answer, Asked::changing).detail : answer.error().detail;
+        const bool hopeless = measured.charges == 0 && measured.errors >= 10;
+        if (hopeless) break;
+    }
+    return measured;
+}
+
+Report measure(const Target& target, const Load& load) {
+    target.context.terminal.step(fmt::format("{}: {} for {:g} s", load.name,
+                                             count_of(static_cast<std::int64_t>(load.connections), "connection"),
+                                             load.seconds));
+    const auto start = Clock::now();
+    const auto until = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(load.seconds));
+    std::vector<Measured> each(load.connections);
+    {
+        std::vector<std::jthread> threads;
+        for (std::size_t i = 0; i < load.connections; ++i) {
+            threads.emplace_back([&, i] { each[i] = drive(target, load, i, until); });
+        }
+    }
+    Report result{.load = load, .all = {}, .took_s = std::chrono::duration<double>(Clock::now() - start).count()};
+    for (Measured& one : each) {
+        std::ranges::move(one.waits_us, std::back_inserter(result.all.waits_us));
+        result.all.charges += one.charges;
+        result.all.errors += one.errors;
+        if (result.all.first_error.empty()) result.all.first_error = one.first_error;
+    }
+    std::ranges::sort(result.all.waits_us);
+    target.context.terminal.step("");
+    return result;
+}
+
+void print(const Context& context, const std::vector<Report>& results) {
+    constexpr std::array<std::pair<const char*, double>, 3> shares{{{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}}};
+    if (context.settings.json) {
+        json::array rows;
+        for (const Report& result : results) {
+            json::object row{{"load", result.load.name},      {"connections", result.load.connections},
+                             {"batch", result.load.batch},    {"seconds", result.took_s},
+                             {"charges", result.all.charges}, {"charges_per_s", result.rate()},
+                             {"errors", result.all.errors}};
+            for (const auto& [name, share] : shares)
+                row[fmt::format("{}_us", name)] = percentile(result.all.waits_us, share);
+            rows.push_back(std::move(row));
+        }
+        return context.terminal.data(json::serialize(json::object{{"items", std::move(rows)}}) + "\n");
+    }
+    Table table{.columns = {{"LOAD"},
+                            {"CONNECTIONS", Align::right},
+                            {"CHARGES/S", Align::right},
+                            {"P50", Align::right},
+                            {"P95", Align::right},
+                            {"P99", Align::right},
+                            {"ERRORS", Align::right}},
+                .rows = {}};
+    for (const Report& result : results) {
+        std::vector<Cell> row{{.text = result.load.name},
+                              {.text = fmt::format("{}", result.load.connections)},
+                              {.text = count(static_cast<std::int64_t>(result.rate()))}};
+        for (const auto& [name, share] : shares) {
+            row.push_back({.text = duration(std::chrono::microseconds(percentile(result.all.waits_us, share)))});
+        }
+        row.push_back({.text = count(result.all.errors), .style = result.all.errors > 0 ? Style::red : Style::plain});
+        table.rows.push_back(std::move(row));
+    }
+    context.terminal.data(render(table, context.terminal));
+}
+
+}  // namespace
+
+std::int64_t percentile(const std::vector<std::int64_t>& sorted, double share) {
+    if (sorted.empty()) return 0;
+    const auto at = static_cast<std::size_t>(share * static_cast<double>(sorted.size()));
+    return sorted[std::min(at, sorted.size() - 1)];
+}
+
+ExitCode bench(Context& context, const Invocation& invocation) {
+    // 1. What to do.
+    const auto connections = number_flag(invocation, "connections", 8, 1000);
+    if (!connections) return context.report(connections.error());
+    const auto seconds = number_flag(invocation, "seconds", 5, 3600);
+    if (!seconds) return context.report(seconds.error());
+    const auto batch = number_flag(invocation, "batch", 100, 10'000);
+    if (!batch) return context.report(batch.error());
+
+    // 2. An agent of its own, so that nobody's counters are touched.
+    const auto server = find_server(context.settings, context.environment);
+    if (!server) return context.report(server.error());
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const std::string key = context.world.fresh_key();
+    const std::string agent = "bench-" + key.substr(key.size() - 8);
+    const auto made = client->change({.method = "PUT", .target = "/v1/agents/" + agent, .body = "{}", .key = key});
+    if (!made) return context.report(made.error());
+
+    // 3. One charge a request, then many.
+    const Target target{.context = context, .server = *server, .agent = agent};
+    const auto at_once = static_cast<std::size_t>(*connections);
+    std::vector<Report> results{measure(target, {.name = "single", .connections = at_once, .seconds = *seconds})};
+    const auto batch_size = static_cast<std::size_t>(*batch);
+    if (batch_size > 1) {
+        results.push_back(measure(target, {.name = fmt::format("batches of {}", batch_size),
+                                           .connections = at_once,
+                                           .seconds = *seconds,
+                                           .batch = batch_size}));
+    }
+    print(context, results);
+
+    // 4. Tidy up, and say what stays.
+    const auto archived = client->change({.method = "DELETE", .target = "/v1/agents/" + agent, .key = key + "-end"});
+    if (!archived) return context.report(archived.error());
+    context.remark(fmt::format("agent {} is archived; its charges, a nano-dollar each, stay in the ledger", agent));
+    std::int64_t errors = 0;
+    for (const Report& result : results) {
+        errors += result.all.errors;
+        if (!result.all.first_error.empty())
+            context.remark(fmt::format("first error of {}: {}", result.load.name, one_line(result.all.first_error)));
+    }
+    return errors == 0 ? ExitCode::ok : ExitCode::refused;
+}
+
+}  // namespace interlock::cli

@@ -1,0 +1,197 @@
+#include "cli/nouns.h"
+
+namespace interlock::cli {
+namespace {
+
+const View& charges_view() {
+    static const View view{.id = "key",
+                           .columns = {{"SEQ", "seq", Format::count},
+                                       {"WHEN", "at", Format::time},
+                                       {"AGENT", "agent", Format::id},
+                                       {"MODEL", "model", Format::text},
+                                       {"COST", "cost", Format::money},
+                                       {"CALLS", "calls", Format::count, Room::if_there_is},
+                                       {"OVERAGE", "overage", Format::money, Room::if_there_is},
+                                       {"ESTIMATED", "estimated", Format::yes, Room::if_there_is},
+                                       {"UNPRICED", "unpriced", Format::yes, Room::if_there_is},
+                                       {"RUN", "run", Format::id, Room::if_there_is}},
+                           .fields = {{"charge", "key", Format::id},
+                                      {"status", "status", Format::status},
+                                      {"seq", "seq", Format::count},
+                                      {"cost", "cost", Format::money},
+                                      {"overage", "overage", Format::money},
+                                      {"repeated", "repeated", Format::yes}},
+                           .when_empty = "Nothing was charged. 'interlock charges add AGENT COST' records a cost."};
+    return view;
+}
+
+// A new charge is known by its key, one in the ledger by its id.
+const View& ledger_view() {
+    static const View view = [] {
+        View made = charges_view();
+        made.id = "id";
+        return made;
+    }();
+    return view;
+}
+
+const View& holds_view() {
+    static const View view{
+        .columns = {{"HOLD", "id", Format::id},
+                    {"STATUS", "status", Format::status},
+                    {"AGENT", "agent", Format::id},
+                    {"AMOUNT", "amount", Format::money},
+                    {"TOKENS", "tokens", Format::count, Room::if_there_is},
+                    {"EXPIRES", "expires_at", Format::time},
+                    {"RUN", "run", Format::id, Room::if_there_is}},
+        .fields = {{"hold", "id", Format::id},
+                   {"status", "status", Format::status},
+                   {"agent", "agent", Format::id},
+                   {"run", "run", Format::id},
+                   {"session", "session", Format::id},
+                   {"workflow", "workflow"},
+                   {"provider", "provider"},
+                   {"model", "model"},
+                   {"tags", "tags", Format::pairs},
+                   {"amount", "amount", Format::money},
+                   {"tokens", "tokens", Format::count},
+                   {"calls", "calls", Format::count},
+                   {"in flight", "dispatched", Format::yes},
+                   {"budgets", "budgets", Format::rows},
+                   {"seq", "seq", Format::count},
+                   {"cost", "cost", Format::money},
+                   {"overage", "overage", Format::money},
+                   {"created", "created_at", Format::time},
+                   {"expires", "expires_at", Format::time},
+                   {"closed", "closed_at", Format::time},
+                   {"repeated", "repeated", Format::yes}},
+        .when_empty = "Nothing is on hold. 'interlock holds reserve AGENT AMOUNT' sets money aside."};
+    return view;
+}
+
+Argument agent_argument() { return {.name = "AGENT", .help = "Whose", .completes = "agents", .member = "agent"}; }
+Argument hold_argument() { return {.name = "HOLD", .help = "Its id", .completes = "holds"}; }
+
+Flag ttl_flag() {
+    return {.name = "ttl",
+            .value = "SECONDS",
+            .help = "How long it is held (60)",
+            .takes = Takes::number,
+            .member = "ttl_s"};
+}
+Flag dispatched_flag() {
+    return {.name = "dispatched",
+            .help = "The request is out: if nobody settles the hold, it is charged, not given back",
+            .takes = Takes::on};
+}
+std::vector<Flag> price_flags() {
+    return {
+        {.name = "calls", .value = "N", .help = "How many calls it was (1)", .takes = Takes::number},
+        {.name = "price", .value = "ID", .help = "The price it was computed from"},
+        {.name = "unpriced", .help = "The price is not known; the cost is not 0, it is unknown", .takes = Takes::on}};
+}
+
+}  // namespace
+
+std::vector<Command> charge_commands() {
+    const View* view = &charges_view();
+    return {
+        {.words = {"charges", "ls"},
+         .summary = "List cost events",
+         .flags = {agent_flag("Only this agent's"),
+                   {.name = "run", .value = "ID", .help = "Only this run's", .completes = "runs"},
+                   {.name = "session", .value = "ID", .help = "Only this session's", .completes = "sessions"},
+                   {.name = "from",
+                    .value = "WHEN",
+                    .help = "From this instant on: a date, or 24h for a day ago",
+                    .takes = Takes::instant},
+                   {.name = "to", .value = "WHEN", .help = "Up to this instant", .takes = Takes::instant}},
+         .examples = {{"interlock charges ls --agent coder --from 24h", "of the last day"},
+                      {"interlock charges ls --all --json | jq '.items[].cost'", ""}},
+         .method = "GET",
+         .path = "/v1/charges",
+         .answer = Command::Answer::list,
+         .view = &ledger_view()},
+        {.words = {"charges", "add"},
+         .summary = "Record a cost",
+         .arguments = {agent_argument(),
+                       {.name = "COST", .help = "Dollars, exactly: 0.00075", .takes = Takes::amount, .member = "cost"}},
+         .flags = joined(attribution_flags(),
+                         {usage_flags("usage."),
+                          price_flags(),
+                          {{.name = "incurred",
+                            .help = "It has already been spent: record it even where a budget would refuse",
+                            .takes = Takes::on}}}),
+         .examples = {{"interlock charges add coder 0.00075 --provider anthropic --model claude-sonnet-4", ""},
+                      {"interlock charges add coder 0.02 --input-tokens 5000 --output-tokens 800", ""},
+                      {"interlock charges add coder 0.02 --idempotency-key call-17",
+                       "again with this key: still one charge"}},
+         .method = "POST",
+         .path = "/v1/charges",
+         .view = view},
+    };
+}
+
+std::vector<Command> hold_commands() {
+    const View* view = &holds_view();
+    return {
+        {.words = {"holds", "ls"},
+         .summary = "List holds",
+         .flags =
+             {agent_flag("Only this agent's"),
+              {.name = "status", .value = "STATUS", .help = "Only these", .choices = {"open", "settled", "released"}}},
+         .examples = {{"interlock holds ls --status open", "what is set aside now"}},
+         .method = "GET",
+         .path = "/v1/holds",
+         .answer = Command::Answer::list,
+         .view = view},
+        {.words = {"holds", "show"},
+         .summary = "Show one hold, and the budgets it is taken from",
+         .arguments = {hold_argument()},
+         .examples = {{"interlock holds show hold_01jcq3w8y5e9m8t2k4x6v0a1bc", ""}},
+         .method = "GET",
+         .path = "/v1/holds/{HOLD}",
+         .view = view},
+        {.words = {"holds", "reserve"},
+         .summary = "Set money aside before it is spent",
+         .arguments = {agent_argument(),
+                       {.name = "AMOUNT", .help = "Dollars, at most", .takes = Takes::amount, .member = "amount"}},
+         .flags = joined(attribution_flags(),
+                         {{{.name = "tokens", .value = "N", .help = "Tokens, at most", .takes = Takes::number},
+                           {.name = "calls", .value = "N", .help = "Calls, at most", .takes = Takes::number},
+                           ttl_flag(),
+                           dispatched_flag()}}),
+         .examples = {{"hold=$(interlock holds reserve coder 0.25 --ttl 120 --quiet)", "prints the id alone"}},
+         .method = "POST",
+         .path = "/v1/holds",
+         .view = view},
+        {.words = {"holds", "settle"},
+         .summary = "Turn a hold into what it really cost",
+         .arguments = {hold_argument(),
+                       {.name = "COST", .help = "Dollars, exactly", .takes = Takes::amount, .member = "cost"}},
+         .flags =
+             joined(usage_flags("usage."),
+                    {price_flags(), {{.name = "estimated", .help = "The cost is an estimate", .takes = Takes::on}}}),
+         .examples = {{"interlock holds settle $hold 0.2 --output-tokens 800", ""}},
+         .method = "POST",
+         .path = "/v1/holds/{HOLD}/settle",
+         .view = view},
+        {.words = {"holds", "release"},
+         .summary = "Give a hold back: nothing was spent",
+         .arguments = {hold_argument()},
+         .examples = {{"interlock holds release $hold", ""}},
+         .method = "POST",
+         .path = "/v1/holds/{HOLD}/release",
+         .view = view},
+        {.words = {"holds", "extend"},
+         .summary = "Keep a hold for longer",
+         .arguments = {hold_argument()},
+         .flags = {ttl_flag(), dispatched_flag()},
+         .examples = {{"interlock holds extend $hold --ttl 120", "from now"}},
+         .method = "POST",
+         .path = "/v1/holds/{HOLD}/extend",
+         .view = view},
+    };
+}
+
+}  // namespace interlock::cli

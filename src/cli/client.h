@@ -1,0 +1,88 @@
+// The API as the commands use it: one request, one outcome.
+//
+//   (1) Every change carries an Idempotency-Key, and every further try of it carries the same one.
+//   (2) Once a try of a change may have reached the server, no later failure turns "unknown" into "did not happen":
+//   only
+//       an answer for that key does.
+//   (3) No try begins after the deadline of its request.
+#pragma once
+
+#include <boost/json.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/instant.h"
+#include "cli/failure.h"
+#include "cli/transport.h"
+#include "net/sse.h"
+
+namespace interlock::cli {
+
+// What a command needs of the world besides the server. Tests bring their own.
+struct World {
+    std::function<Instant()> now;
+    std::function<void(std::chrono::milliseconds)> sleep;
+    std::function<std::string()> fresh_key;
+    std::function<std::unique_ptr<Transport>(const std::string& url, std::chrono::milliseconds timeout)> dial;
+};
+World real_world();
+
+struct Answer {
+    HttpResponse response;
+    boost::json::value document;  // Null for an empty body.
+};
+
+struct Change {
+    std::string method;
+    std::string target;
+    std::string body = {};
+    std::string key;
+    std::string content_type = "application/json";
+};
+
+// What to ask for in a list, and how much of it.
+struct Pages {
+    std::string target;         // Without limit and after.
+    std::size_t items_max = 0;  // 0: one page, as large as the server likes.
+    bool all = false;
+    std::string after = {};  // Where to begin; empty: at the beginning.
+};
+
+class Client {
+ public:
+    struct Options {
+        std::string key;
+        std::chrono::milliseconds timeout = std::chrono::seconds(30);
+    };
+
+    Client(std::unique_ptr<Transport> transport, World world, Options options)
+        : transport_(std::move(transport)), world_(std::move(world)), options_(std::move(options)) {}
+
+    Outcome<Answer> get(const std::string& target);
+    Outcome<Answer> change(const Change& change);
+    // One document, as the API gives lists: the items of all pages that were asked for, and the cursor behind them.
+    Outcome<Answer> list(const Pages& pages);
+    // Follows a stream of events, across lost connections, until `on_event` returns false. `after` is the id to go on
+    // behind; empty: from now on.
+    Outcome<void> follow(const std::string& target, std::string after,
+                         const std::function<bool(const net::SseEvent&)>& on_event);
+    // The body, piece by piece.
+    Outcome<void> download(const std::string& target, const std::function<bool(std::string_view)>& on_piece);
+
+    const World& world() const { return world_; }
+
+ private:
+    HttpRequest request(std::string method, std::string target) const;
+
+    std::unique_ptr<Transport> transport_;
+    World world_;
+    Options options_;
+};
+
+// Adds ?name=value or &name=value.
+std::string with_query(const std::string& target, std::string_view name, std::string_view value);
+std::string percent_encoded(std::string_view text);
+
+}  // namespace interlock::cli

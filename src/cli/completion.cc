@@ -1,0 +1,224 @@
+#include "cli/completion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <map>
+
+#include "cli/text.h"
+
+namespace interlock::cli {
+namespace {
+
+namespace json = boost::json;
+
+// A word that can come next, and why one would want it.
+struct Word {
+    std::string text;
+    std::string help;
+};
+
+// What can follow when these words were typed.
+struct Place {
+    std::vector<std::string> typed;
+    std::vector<Word> words;
+    std::string names;                    // The noun whose names can come here too.
+    std::vector<Flag> flags_with_values;  // Of those, what their value can be.
+};
+
+std::vector<Place> places(const std::vector<Command>& others) {
+    std::vector<Command> all = commands();
+    all.insert(all.end(), others.begin(), others.end());
+    std::erase_if(all, &Command::hidden);
+
+    std::vector<Place> made;
+    std::vector<Word> first;
+    for (const Command& command : all) {
+        Place place{.typed = command.words, .words = {}, .names = "", .flags_with_values = {}};
+        for (const Argument& argument : command.arguments) {
+            if (!argument.completes.empty()) place.names = argument.completes;
+            for (const std::string& choice : argument.choices) place.words.push_back({choice, argument.help});
+        }
+        std::vector<Flag> flags = all_flags(command);
+        flags.insert(flags.end(), global_flags().begin(), global_flags().end());
+        for (const Flag& flag : flags) {
+            place.words.push_back({"--" + flag.name, flag.help});
+            if (!flag.choices.empty() || !flag.completes.empty()) place.flags_with_values.push_back(flag);
+        }
+        made.push_back(std::move(place));
+        if (command.words.size() == 1) first.push_back({command.words[0], command.summary});
+    }
+    for (const Noun& noun : nouns()) {
+        Place place{.typed = {noun.name}, .words = {}, .names = "", .flags_with_values = {}};
+        for (const Command& command : all) {
+            if (command.words.size() == 2 && command.words[0] == noun.name)
+                place.words.push_back({command.words[1], command.summary});
+        }
+        made.push_back(std::move(place));
+        first.push_back({noun.name, noun.summary});
+    }
+    std::ranges::sort(first, {}, &Word::text);
+    made.push_back({.typed = {}, .words = std::move(first), .names = "", .flags_with_values = {}});
+    return made;
+}
+
+// In single quotes, for any shell.
+std::string quoted(std::string_view text) {
+    std::string made = "'";
+    for (const char c : text) made += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return made + "'";
+}
+
+std::string joined_words(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+    return text;
+}
+
+// The pattern for `case "first second "`; the most telling ones come first.
+std::string pattern_of(const Place& place) {
+    return place.typed.empty() ? "*" : quoted(joined_words(place.typed) + " ") + "*";
+}
+
+std::string bash(const std::vector<Place>& places) {
+    std::string text = R"sh(# Completions of interlock for bash: source <(interlock completion bash)
+_interlock() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} typed= word candidates= names=
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+        [[ $word == -* ]] || typed+="$word "
+    done
+    case $typed in
+)sh";
+    for (const Place& place : places) {
+        std::string words;
+        for (const Word& word : place.words) words += (words.empty() ? "" : " ") + word.text;
+        text += fmt::format("        {})\n            candidates={} names={}\n", pattern_of(place), quoted(words),
+                            quoted(place.names));
+        if (!place.flags_with_values.empty()) {
+            text += "            case $previous in\n";
+            for (const Flag& flag : place.flags_with_values) {
+                text += fmt::format("                --{}) candidates={} names={} ;;\n", flag.name,
+                                    quoted(joined_words(flag.choices)), quoted(flag.completes));
+            }
+            text += "            esac\n";
+        }
+        text += "            ;;\n";
+    }
+    return text + R"sh(    esac
+    COMPREPLY=($(compgen -W "$candidates" -- "$current"))
+    [[ -n $names && $current != -* ]] || return
+    # Names come from a server: they are never handed to compgen, which would expand what is in them.
+    while read -r word; do
+        [[ $word == "$current"* ]] && printf -v word %q "$word" && COMPREPLY+=("$word")
+    done < <(interlock __complete "$names" 2>/dev/null)
+}
+complete -o default -F _interlock interlock
+)sh";
+}
+
+std::string zsh(const std::vector<Place>& places) {
+    std::string text = R"sh(#compdef interlock
+# Completions of interlock for zsh: interlock completion zsh > a directory in fpath/_interlock
+_interlock() {
+    local -a candidates
+    local typed= names= word previous=$words[CURRENT-1]
+    for word in "${(@)words[2,CURRENT-1]}"; do
+        [[ $word == -* ]] || typed+="$word "
+    done
+    case $typed in
+)sh";
+    for (const Place& place : places) {
+        const auto described = [](const Word& word) {
+            std::string help = word.help;
+            std::ranges::replace(help, ':', ',');
+            return quoted(word.text + ":" + help);
+        };
+        text += fmt::format("        {})\n            names={}\n            candidates=(\n", pattern_of(place),
+                            quoted(place.names));
+        for (const Word& word : place.words) text += fmt::format("                {}\n", described(word));
+        text += "            )\n";
+        if (!place.flags_with_values.empty()) {
+            text += "            case $previous in\n";
+            for (const Flag& flag : place.flags_with_values) {
+                text += fmt::format("                --{}) candidates=({}) names={} ;;\n", flag.name,
+                                    joined_words(flag.choices), quoted(flag.completes));
+            }
+            text += "            esac\n";
+        }
+        text += "            ;;\n";
+    }
+    return text + R"sh(    esac
+    [[ -n $names && $words[CURRENT] != -* ]] && compadd -- ${(f)"$(interlock __complete $names 2>/dev/null)"}
+    _describe 'interlock' candidates || _files
+}
+if [[ $funcstack[1] == _interlock ]]; then
+    _interlock "$@"
+else
+    compdef _interlock interlock
+fi
+)sh";
+}
+
+std::string fish(const std::vector<Place>& places) {
+    std::string text =
+        "# Completions of interlock for fish: interlock completion fish > ~/.config/fish/completions/interlock.fish\n";
+    for (const Place& place : places) {
+        std::string when = "__fish_use_subcommand";
+        if (!place.typed.empty()) {
+            when.clear();
+            for (const std::string& word : place.typed)
+                when += (when.empty() ? "" : "; and ") + fmt::format("__fish_seen_subcommand_from {}", word);
+        }
+        const bool noun = place.typed.size() == 1 && !place.words.empty() && !place.words[0].text.starts_with("--");
+        if (noun) {
+            when += "; and not __fish_seen_subcommand_from";
+            for (const Word& word : place.words) when += ' ' + word.text;
+        }
+        const std::string begin = fmt::format("complete -c interlock -n {}", quoted(when));
+        for (const Word& word : place.words) {
+            if (!word.text.starts_with("--")) {
+                text += fmt::format("{} -f -a {} -d {}\n", begin, word.text, quoted(word.help));
+                continue;
+            }
+            const std::string name = word.text.substr(2);
+            const auto flag = std::ranges::find(place.flags_with_values, name, &Flag::name);
+            std::string values;
+            if (flag != place.flags_with_values.end()) {
+                values = flag->choices.empty()
+                             ? fmt::format(" -x -a '(interlock __complete {} 2>/dev/null)'", flag->completes)
+                             : fmt::format(" -x -a {}", quoted(joined_words(flag->choices)));
+            }
+            text += fmt::format("{} -l {}{} -d {}\n", begin, name, values, quoted(word.help));
+        }
+        if (!place.names.empty())
+            text += fmt::format("{} -f -a '(interlock __complete {} 2>/dev/null)'\n", begin, place.names);
+    }
+    return text;
+}
+
+}  // namespace
+
+std::optional<std::string> completion_script(const std::string& shell, const std::vector<Command>& others) {
+    if (shell == "bash") return bash(places(others));
+    if (shell == "zsh") return zsh(places(others));
+    if (shell == "fish") return fish(places(others));
+    return std::nullopt;
+}
+
+ExitCode complete_names(Context& context, const Invocation& invocation) {
+    const Command* command = find_command({invocation.arguments[0], "ls"});
+    if (command == nullptr) return ExitCode::ok;
+    auto client = context.connect();
+    if (!client) return ExitCode::ok;
+    const auto answer = client->list({.target = command->path, .items_max = 1000});
+    if (!answer) return ExitCode::ok;
+    if (const auto* items = member_of(answer->document, "items").if_array()) {
+        for (const json::value& item : *items) {
+            context.terminal.data(one_line(text_of(member_of(item, command->view->id))) + "\n");
+        }
+    }
+    return ExitCode::ok;
+}
+
+}  // namespace interlock::cli

@@ -1,0 +1,194 @@
+#include "cli/doctor.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "cli/text.h"
+
+namespace interlock::cli {
+namespace {
+
+namespace json = boost::json;
+using Level = Finding::Level;
+
+constexpr std::int64_t space_fail_bytes = 100'000'000;
+constexpr std::int64_t space_warn_bytes = 1'000'000'000;
+constexpr rlim_t open_files_min = 1024;
+constexpr std::chrono::seconds clock_difference_max{5};
+constexpr const char* default_url = "http://127.0.0.1:4100";
+
+json::value to_json(const std::vector<Finding>& findings, bool ok);
+std::string to_text(const std::vector<Finding>& findings, const Terminal& terminal);
+Finding look_at_the_port(const Context& context, const Failure& failure);
+
+}  // namespace
+
+ExitCode doctor(Context& context, const Invocation&) {
+    const std::string data_dir = find_data_dir(context.settings, context.environment);
+    std::vector<Finding> findings{check_data_dir(data_dir), check_key_file(data_dir), check_disk_space(data_dir),
+                                  check_open_files()};
+    std::ranges::move(check_server(context), std::back_inserter(findings));
+
+    const bool ok = std::ranges::none_of(findings, [](const Finding& f) { return f.level == Level::fail; });
+    if (context.settings.json) {
+        context.terminal.data(json::serialize(to_json(findings, ok)) + "\n");
+    } else if (!context.settings.quiet || !ok) {
+        context.terminal.data(to_text(findings, context.terminal));
+    }
+    return ok ? ExitCode::ok : ExitCode::refused;
+}
+
+Finding check_data_dir(const std::string& data_dir) {
+    const std::string what = "data directory";
+    struct stat found{};
+    if (stat(data_dir.c_str(), &found) != 0) {
+        return {Level::warn, what, fmt::format("{} is not there yet", data_dir), "'interlock up' makes it"};
+    }
+    if (!S_ISDIR(found.st_mode)) {
+        return {Level::fail, what, data_dir + " is not a directory", "name another with --data-dir or INTERLOCK_DATA"};
+    }
+    if ((found.st_mode & 077) != 0) {
+        return {Level::fail, what, fmt::format("{} is open to others ({:04o})", data_dir, found.st_mode & 0777),
+                fmt::format("chmod 700 {}", data_dir)};
+    }
+    return {Level::ok, what, data_dir};
+}
+
+Finding check_key_file(const std::string& data_dir) {
+    const std::string what = "admin key";
+    const std::string path = data_dir + "/admin.key";
+    struct stat found{};
+    if (stat(path.c_str(), &found) != 0) {
+        return {Level::warn, what, path + " is not there", "'interlock up' makes it; or pass --key or INTERLOCK_KEY"};
+    }
+    if ((found.st_mode & 077) != 0) {
+        return {Level::fail, what, fmt::format("{} can be read by others ({:04o})", path, found.st_mode & 0777),
+                fmt::format("chmod 600 {}, and make a new key if somebody may have read it", path)};
+    }
+    return {Level::ok, what, path};
+}
+
+Finding check_disk_space(const std::string& data_dir) {
+    const std::string what = "disk space";
+    // A directory that is not there yet will be made in its parent.
+    std::filesystem::path at = std::filesystem::absolute(data_dir);
+    std::error_code ignored;
+    while (!std::filesystem::exists(at, ignored) && at.has_relative_path()) at = at.parent_path();
+    struct statvfs found{};
+    if (statvfs(at.c_str(), &found) != 0) {
+        return {Level::warn, what, fmt::format("cannot look at {}: {}", at.string(), std::strerror(errno)),
+                "look at it yourself: df"};
+    }
+    const auto free = static_cast<std::int64_t>(found.f_bavail) * static_cast<std::int64_t>(found.f_frsize);
+    const std::string detail = fmt::format("{} free at {}", size(free), at.string());
+    if (free < space_fail_bytes) return {Level::fail, what, detail, "make room: a full disk stops every change"};
+    if (free < space_warn_bytes) return {Level::warn, what, detail, "make room before it runs out"};
+    return {Level::ok, what, detail};
+}
+
+Finding check_open_files() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return {Level::warn, "open files", "the limit is not known", "ulimit -n"};
+    const std::string detail =
+        fmt::format("at most {}", limit.rlim_cur == RLIM_INFINITY ? "any number" : fmt::format("{}", limit.rlim_cur));
+    if (limit.rlim_cur >= open_files_min) return {Level::ok, "open files", detail};
+    return {Level::warn, "open files", detail,
+            fmt::format("ulimit -n {} before 'interlock up': every connection is a file", open_files_min * 4)};
+}
+
+Finding check_clock(const std::string& date, Instant now) {
+    std::tm parts{};
+    const char* end = strptime(date.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+    if (date.empty() || end == nullptr) return {Level::warn, "clock", "the server does not say what time it is", ""};
+    const Instant there = Instant(std::chrono::seconds(timegm(&parts)));
+    const Duration apart = there > now ? there - now : now - there;
+    if (apart <= clock_difference_max) return {Level::ok, "clock", "the same as the server's"};
+    return {Level::warn, "clock",
+            fmt::format("{} {} the server's", duration(apart), there > now ? "behind" : "ahead of"),
+            "set both by NTP: windows, leases and schedules follow the server's clock"};
+}
+
+std::vector<Finding> check_server(const Context& context) {
+    const auto server = find_server(context.settings, context.environment);
+    if (!server) return {look_at_the_port(context, server.error())};
+    Client client(context.world.dial(server->url, context.timeout()), context.world,
+                  {.key = server->key, .timeout = context.timeout()});
+    const auto status = client.get("/v1/status");
+    if (!status && status.error().exit == ExitCode::not_permitted) {
+        return {{Level::ok, "server", server->url + " answers"},
+                {Level::fail, "key", status.error().detail, status.error().hint}};
+    }
+    if (!status) return {{Level::fail, "server", server->url + ": " + status.error().detail, status.error().hint}};
+
+    const std::string version = text_of(member_of(status->document, "version"));
+    if (version.empty()) {
+        return {{Level::fail, "server", fmt::format("something else than Interlock answers at {}", server->url),
+                 "stop it, or start the server elsewhere: interlock up --listen 127.0.0.1:4101"}};
+    }
+    std::vector<Finding> findings{{Level::ok, "server", server->url + " answers, and takes the key"}};
+    if (version == context.version) {
+        findings.push_back({Level::ok, "version", version});
+    } else {
+        findings.push_back({Level::warn, "version",
+                            fmt::format("the server is {}, this command {}", version, context.version),
+                            "restart the server with this version, or use the command that came with it"});
+    }
+    findings.push_back(check_clock(status->response.header("Date"), context.world.now()));
+    return findings;
+}
+
+namespace {
+
+// No server is known here. Does anybody sit where one would listen?
+Finding look_at_the_port(const Context& context, const Failure& failure) {
+    const auto answer =
+        context.world.dial(default_url, std::chrono::seconds(2))->send({.method = "GET", .target = "/healthz"});
+    const bool silent = !answer && answer.error().kind == TransportError::Kind::not_reachable;
+    if (silent) return {Level::fail, "server", failure.detail, failure.hint};
+    const bool interlock = answer && answer->status == 200;
+    return {Level::fail, "server", failure.detail,
+            interlock
+                ? fmt::format("a server answers at {}: is it yours? --url {} --key KEY, or --data-dir", default_url,
+                              default_url)
+                : fmt::format("something else listens at {}: 'interlock up --listen 127.0.0.1:4101' takes another port",
+                              default_url)};
+}
+
+constexpr std::array names{"ok", "warn", "fail"};
+constexpr std::array styles{Style::green, Style::yellow, Style::red};
+
+json::value to_json(const std::vector<Finding>& findings, bool ok) {
+    json::array checks;
+    for (const Finding& finding : findings) {
+        checks.push_back(json::object{{"level", names[static_cast<std::size_t>(finding.level)]},
+                                      {"what", finding.what},
+                                      {"detail", finding.detail},
+                                      {"advice", finding.advice}});
+    }
+    return json::object{{"ok", ok}, {"checks", std::move(checks)}};
+}
+
+std::string to_text(const std::vector<Finding>& findings, const Terminal& terminal) {
+    std::string text;
+    for (const Finding& finding : findings) {
+        const auto level = static_cast<std::size_t>(finding.level);
+        text += fmt::format("{}  {}  {}\n", terminal.paint(styles[level], padded(names[level], 4)),
+                            padded(finding.what, 14), printable(finding.detail));
+        if (!finding.advice.empty())
+            text += fmt::format("{}{} {}\n", std::string(22, ' '), terminal.styled ? "→" : "->", finding.advice);
+    }
+    return text;
+}
+
+}  // namespace
+}  // namespace interlock::cli

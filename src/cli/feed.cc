@@ -1,0 +1,194 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "cli/context.h"
+#include "cli/nouns.h"
+#include "cli/request.h"
+#include "cli/text.h"
+
+namespace interlock::cli {
+namespace {
+
+namespace json = boost::json;
+
+const View& events_view() {
+    static const View view{.id = "seq",
+                           .columns = {{"SEQ", "seq", Format::count},
+                                       {"WHEN", "at", Format::time},
+                                       {"TYPE", "type", Format::text},
+                                       {"WHAT", "data", Format::pairs}},
+                           .when_empty = "Nothing has happened here yet. 'interlock events -f' waits for it."};
+    return view;
+}
+
+constexpr std::size_t events_shown = 20;
+
+std::string with_types(const Invocation& invocation) {
+    const auto types = invocation.value("type");
+    return types ? with_query("/v1/events", "type", *types) : "/v1/events";
+}
+
+void print_event(const Context& context, const std::string& text) {
+    if (context.settings.json) return context.terminal.data(text + "\n");
+    boost::system::error_code unreadable;
+    const json::value event = json::parse(text, unreadable);
+    if (unreadable) return;
+    View line = events_view();
+    line.columns[1].format = Format::text;
+    const Table table = table_of({event}, line, context.terminal, context.world.now());
+    const auto& cells = table.rows[0];
+    const std::string head =
+        fmt::format("{:>9}  {}  {}", cells[0].text, cells[1].text.substr(0, 19), padded(cells[2].text, 20));
+    const std::size_t room = context.terminal.width > head.size() + 2 ? context.terminal.width - head.size() - 2 : 0;
+    context.terminal.data(context.terminal.paint(Style::dim, head) + "  " +
+                          (room > 0 ? shortened(cells[3].text, room) : cells[3].text) + "\n");
+}
+
+ExitCode follow(Context& context, const Invocation& invocation) {
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const auto ended =
+        client->follow(with_types(invocation), invocation.value("after").value_or(""), [&](const net::SseEvent& event) {
+            print_event(context, event.data);
+            return !context.terminal.full();
+        });
+    return ended ? ExitCode::ok : context.report(ended.error());
+}
+
+// The newest `wanted` events. The feed is read forward, so the window behind its head is made wider until enough of the
+// wanted types are in it.
+Outcome<Answer> newest(Client& client, const std::string& target, std::size_t wanted) {
+    const auto head = client.get("/v1/events?limit=1");
+    if (!head) return head;
+    const auto* number = member_of(head->document, "head").if_int64();
+    const std::int64_t last = number == nullptr ? 0 : *number;
+    for (std::int64_t reach = static_cast<std::int64_t>(wanted);; reach *= 10) {
+        const std::int64_t after = std::max<std::int64_t>(0, last - reach);
+        auto page = client.list({.target = target, .all = true, .after = fmt::format("{}", after)});
+        if (!page) return page;
+        json::value* items = page->document.is_object() ? page->document.get_object().if_contains("items") : nullptr;
+        if (items == nullptr || !items->is_array()) return page;
+        json::array& found = items->get_array();
+        if (found.size() < wanted && after > 0) continue;
+        if (found.size() > wanted) found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(wanted));
+        page->response.body = json::serialize(page->document);
+        return page;
+    }
+}
+
+ExitCode events(Context& context, const Invocation& invocation) {
+    if (invocation.has("follow")) return follow(context, invocation);
+    const Command& self = *find_command({"events"});
+    const bool from_there = invocation.has("after") || invocation.has("all");
+    if (from_there) {
+        Command plain = self;
+        plain.run = {};
+        return run_request(context, plain, invocation);
+    }
+    const auto wanted = limit_of(invocation);
+    if (!wanted) return context.report(wanted.error());
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const auto answer = newest(*client, with_types(invocation), *wanted == 0 ? events_shown : *wanted);
+    if (!answer) return context.report(answer.error());
+    show(context, self, invocation, *answer);
+    return ExitCode::ok;
+}
+
+// A column for each thing it is added up by, and the sums.
+View spend_view(const std::string& things) {
+    View view{.when_empty = "Nothing was spent in that time."};
+    const std::string by = "," + things + ",";
+    for (const auto& [header, member] :
+         {std::pair{"DAY", "day"}, {"AGENT", "agent"}, {"PROVIDER", "provider"}, {"MODEL", "model"}}) {
+        if (by.find(std::string(",") + member + ",") != std::string::npos)
+            view.columns.push_back({header, member, Format::id});
+    }
+    for (const auto& [header, member, format] : {std::tuple{"COST", "cost", Format::money},
+                                                 {"EVENTS", "events", Format::count},
+                                                 {"CALLS", "calls", Format::count},
+                                                 {"INPUT", "usage.input_tokens", Format::count},
+                                                 {"OUTPUT", "usage.output_tokens", Format::count}}) {
+        view.columns.push_back({header, member, format});
+    }
+    return view;
+}
+
+ExitCode spend(Context& context, const Invocation& invocation) {
+    const Command& self = *find_command({"spend"});
+    Invocation asked = invocation;
+    if (!asked.has("by")) asked.flags["by"] = {"agent"};
+    const auto built = build_request(self, asked, context.world.now(), context.terminal.in);
+    if (!built) return context.report(built.error());
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const auto answer = client->get(built->target);
+    if (!answer) return context.report(answer.error());
+    if (context.settings.json || context.settings.quiet) {
+        context.terminal.data(
+            (context.settings.json ? answer->response.body : text_of(member_of(answer->document, "total"))) + "\n");
+        return ExitCode::ok;
+    }
+
+    const View view = spend_view(*asked.value("by"));
+    json::array rows;
+    if (const auto* items = member_of(answer->document, "items").if_array()) rows = *items;
+    if (rows.empty()) {
+        context.remark(view.when_empty);
+        return ExitCode::ok;
+    }
+    rows.push_back(
+        json::object{{view.columns.front().member, "total"}, {"cost", member_of(answer->document, "total")}});
+    Table table = table_of(rows, view, context.terminal, context.world.now());
+    for (Cell& cell : table.rows.back()) cell.style = Style::bold;
+    context.terminal.data(render(table, context.terminal));
+    return ExitCode::ok;
+}
+
+}  // namespace
+
+std::vector<Command> feed_commands() {
+    return {
+        {.words = {"events"},
+         .summary = "Show what happened, or follow it",
+         .flags =
+             {{.name = "follow",
+               .help = "Print each event as it happens, until Ctrl-C",
+               .takes = Takes::on,
+               .local = true,
+               .short_name = "f"},
+              {.name = "after", .value = "SEQ", .help = "Begin behind this one", .takes = Takes::number, .local = true},
+              {.name = "type", .value = "TYPE,…", .help = "Only these", .takes = Takes::words}},
+         .examples = {{"interlock events", "the newest twenty"},
+                      {"interlock events -f --type charged,budget_warned", ""},
+                      {"interlock events -f --after 0 --json",
+                       "everything from the beginning, one JSON object a line"}},
+         .method = "GET",
+         .path = "/v1/events",
+         .answer = Command::Answer::list,
+         .view = &events_view(),
+         .run = events},
+        {.words = {"spend"},
+         .summary = "Add up what was spent",
+         .flags = {{.name = "by",
+                    .value = "WHAT,…",
+                    .help = "Per what (agent)",
+                    .takes = Takes::words,
+                    .choices = {"agent", "provider", "model", "day"}},
+                   {.name = "from",
+                    .value = "DATE",
+                    .help = "From this day on: 2026-11-01, or 7d for a week ago",
+                    .takes = Takes::date},
+                   {.name = "to", .value = "DATE", .help = "Up to but without this day", .takes = Takes::date}},
+         .examples = {{"interlock spend --by agent,model --from 7d", "the last week"},
+                      {"interlock spend --by day --from 2026-11-01 --to 2026-12-01", ""}},
+         .method = "GET",
+         .path = "/v1/spend",
+         .run = spend,
+         .notes = "Days are UTC. --quiet prints the total alone."},
+    };
+}
+
+}  // namespace interlock::cli

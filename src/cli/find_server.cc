@@ -1,0 +1,76 @@
+#include "cli/find_server.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "cli/view.h"
+
+namespace interlock::cli {
+namespace {
+
+std::string first_of(const std::string& a, const std::string& b) { return a.empty() ? b : a; }
+
+std::string without_slash(std::string url) {
+    while (url.ends_with('/')) url.pop_back();
+    return url;
+}
+
+Failure no_server(const std::string& data_dir) {
+    return {
+        .exit = ExitCode::not_reachable,
+        .code = "no_server",
+        .detail = fmt::format("no server runs on the data directory {}", data_dir),
+        .hint = fmt::format("'interlock up --data-dir {}' starts one; --url or INTERLOCK_URL names another", data_dir)};
+}
+
+}  // namespace
+
+std::string find_data_dir(const Settings& settings, const Environment& environment) {
+    if (!settings.data_dir.empty()) return settings.data_dir;
+    if (!environment.data_dir.empty()) return environment.data_dir;
+    if (!environment.xdg_data_home.empty()) return environment.xdg_data_home + "/interlock";
+    return environment.home + "/.local/share/interlock";
+}
+
+Outcome<ServerFile> read_server_file(const std::string& data_dir) {
+    std::ifstream file(data_dir + "/server.json");
+    if (!file) return fail(no_server(data_dir));
+    std::ostringstream text;
+    text << file.rdbuf();
+    boost::system::error_code unreadable;
+    const boost::json::value document = boost::json::parse(text.str(), unreadable);
+    ServerFile found{.url = without_slash(text_of(member_of(document, "url")))};
+    if (unreadable || found.url.empty()) return fail(no_server(data_dir));
+    if (const auto* pid = member_of(document, "pid").if_int64()) found.pid = *pid;
+    return found;
+}
+
+std::string read_key_file(const std::string& data_dir) {
+    std::string key;
+    std::ifstream(data_dir + "/admin.key") >> key;
+    return key;
+}
+
+Outcome<Server> find_server(const Settings& settings, const Environment& environment) {
+    const std::string data_dir = find_data_dir(settings, environment);
+    Server server{.url = without_slash(first_of(settings.url, environment.url)),
+                  .key = first_of(settings.key, environment.key)};
+    const auto here = read_server_file(data_dir);
+    if (server.url.empty()) {
+        if (!here) return fail(here.error());
+        server.url = here->url;
+    }
+    if (!server.url.starts_with("http://") && !server.url.starts_with("https://")) {
+        return fail(bad_usage(fmt::format("'{}' is not the address of a server", server.url),
+                              "it looks like http://127.0.0.1:4100"));
+    }
+    // The key of this machine's server goes to that server, or where somebody says that it belongs; never to any
+    // address that happens to be typed.
+    const bool belongs = !settings.data_dir.empty() || (here && here->url == server.url);
+    if (server.key.empty() && belongs) server.key = read_key_file(data_dir);
+    return server;
+}
+
+}  // namespace interlock::cli

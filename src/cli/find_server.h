@@ -1,0 +1,40 @@
+// Which server to talk to, and with which key: what was typed, else the environment, else what the data directory says.
+#pragma once
+
+#include <string>
+
+#include "cli/environment.h"
+#include "cli/failure.h"
+
+namespace interlock::cli {
+
+// The flags that every command takes.
+struct Settings {
+    std::string url = {};
+    std::string key = {};
+    std::string data_dir = {};
+    double timeout_s = 30;
+    bool json = false;
+    bool quiet = false;
+    bool no_color = false;
+};
+
+struct Server {
+    std::string url;
+    std::string key;  // Empty when there is none to be found; the server will say so.
+};
+
+// server.json in a data directory: there while a server runs on it.
+struct ServerFile {
+    std::string url = {};
+    std::int64_t pid = 0;
+};
+
+std::string find_data_dir(const Settings& settings, const Environment& environment);
+Outcome<ServerFile> read_server_file(const std::string& data_dir);
+// Empty when there is none that we may read.
+std::string read_key_file(const std::string& data_dir);
+
+Outcome<Server> find_server(const Settings& settings, const Environment& environment);
+
+}  // namespace interlock::cli

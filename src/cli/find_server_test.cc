@@ -1,0 +1,60 @@
+#include "cli/find_server.h"
+
+#include <fstream>
+
+#include "cli/cli_test_support.h"
+
+namespace interlock::cli {
+namespace {
+
+class FindServerTest : public CliTest {
+ protected:
+    FindServerTest() {
+        std::ofstream(directory() + "/server.json") << R"({"url":"http://127.0.0.1:4100/","pid":42})";
+        std::ofstream(directory() + "/admin.key") << "ilk_admin_secret\n";
+    }
+};
+
+TEST_F(FindServerTest, flags_win_over_the_environment_and_that_over_the_data_directory) {
+    const Environment environment{.url = "http://b", .key = "kb", .data_dir = directory()};
+
+    const auto typed = find_server({.url = "http://a", .key = "ka"}, environment);
+    EXPECT_EQ(typed->url, "http://a");
+    EXPECT_EQ(typed->key, "ka");
+
+    const auto from_environment = find_server({}, environment);
+    EXPECT_EQ(from_environment->url, "http://b");
+    EXPECT_EQ(from_environment->key, "kb");
+
+    const auto from_directory = find_server({}, {.data_dir = directory()});
+    EXPECT_EQ(from_directory->url, "http://127.0.0.1:4100");
+    EXPECT_EQ(from_directory->key, "ilk_admin_secret");
+}
+
+TEST_F(FindServerTest, the_admin_key_goes_to_no_other_server) {
+    EXPECT_EQ(find_server({.url = "http://elsewhere"}, {.data_dir = directory()})->key, "");
+    EXPECT_EQ(find_server({.url = "http://127.0.0.1:4100"}, {.data_dir = directory()})->key, "ilk_admin_secret");
+    EXPECT_EQ(find_server({.url = "http://elsewhere", .data_dir = directory()}, {})->key, "ilk_admin_secret");
+}
+
+TEST_F(FindServerTest, the_data_directory_is_looked_for_where_the_server_puts_it) {
+    EXPECT_EQ(find_data_dir({.data_dir = "/a"}, {.data_dir = "/b"}), "/a");
+    EXPECT_EQ(find_data_dir({}, {.data_dir = "/b", .xdg_data_home = "/c"}), "/b");
+    EXPECT_EQ(find_data_dir({}, {.xdg_data_home = "/c", .home = "/h"}), "/c/interlock");
+    EXPECT_EQ(find_data_dir({}, {.home = "/h"}), "/h/.local/share/interlock");
+}
+
+TEST_F(FindServerTest, without_a_server_one_is_told_how_to_start_one) {
+    const auto found = find_server({}, {.data_dir = directory() + "/none"});
+
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().exit, ExitCode::not_reachable);
+    EXPECT_NE(found.error().hint.find("interlock up --data-dir " + directory() + "/none"), std::string::npos);
+}
+
+TEST_F(FindServerTest, an_address_that_is_none_is_bad_usage) {
+    EXPECT_EQ(find_server({.url = "localhost:4100"}, {}).error().exit, ExitCode::bad_usage);
+}
+
+}  // namespace
+}  // namespace interlock::cli

@@ -1,0 +1,274 @@
+#include <fmt/format.h>
+
+#include <boost/json.hpp>
+#include <cstring>
+#include <map>
+
+#include "base/sha256.h"
+#include "cli/text.h"
+#include "cli/transfer.h"
+
+namespace interlock::cli {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t batch_messages_max = 500;
+constexpr std::size_t batch_bytes_max = 1 << 20;
+
+std::string hash_text(Sha256 hash) { return in_hex({reinterpret_cast<const char*>(hash.data()), hash.size()}); }
+
+class LineReader {
+ public:
+    explicit LineReader(std::FILE* file) : file_(file) {}
+    ~LineReader() { std::free(line_); }
+    LineReader(const LineReader&) = delete;
+    LineReader& operator=(const LineReader&) = delete;
+
+    // With its newline. Nothing at the end.
+    std::optional<std::string_view> next() {
+        const ssize_t length = getline(&line_, &capacity_, file_);
+        if (length <= 0) return {};
+        return std::string_view(line_, static_cast<std::size_t>(length));
+    }
+
+ private:
+    std::FILE* file_;
+    char* line_ = nullptr;
+    std::size_t capacity_ = 0;
+};
+
+// Invariant (2): count and checksum, before anything is sent. The number of lines.
+Outcome<std::int64_t> check_file(std::FILE* file, const std::string& path) {
+    const auto broken = [&](std::string_view why) {
+        return fail(Failure{.exit = ExitCode::refused,
+                            .code = "broken_export",
+                            .detail = fmt::format("{} is not a whole export: {}", path, why),
+                            .hint = "nothing was sent; 'interlock export FILE' writes a new one"});
+    };
+    LineReader lines(file);
+    Sha256Hasher hasher;
+    std::int64_t count = 0;
+    while (const auto line = lines.next()) {
+        boost::system::error_code unreadable;
+        const json::value record = json::parse(std::string_view(*line), unreadable);
+        const std::string kind = text_of(member_of(record, "kind"));
+        if (unreadable || kind.empty()) return broken(fmt::format("line {} has no kind", count + 1));
+        if (count == 0 && kind != "interlock_export") return broken("its first line is of another kind");
+        if (kind != "end") {
+            hasher.add(*line);
+            ++count;
+            continue;
+        }
+        if (text_of(member_of(record, "lines")) != fmt::format("{}", count)) return broken("lines are missing");
+        if (text_of(member_of(record, "sha256")) != hash_text(hasher.finish())) return broken("the checksum is wrong");
+        if (lines.next()) return broken("something follows its last line");
+        return count;
+    }
+    return broken("its last line is missing");
+}
+
+json::object picked(const json::value& from, std::initializer_list<std::string_view> members) {
+    json::object object;
+    for (const std::string_view member : members) {
+        const json::value& value = member_of(from, member);
+        if (!value.is_null()) object[member] = value;
+    }
+    return object;
+}
+
+class Import {
+ public:
+    Import(const Context& context, Client& client) : context_(context), client_(client) {}
+
+    Outcome<void> take(std::string_view line) {
+        const json::value record = json::parse(line);
+        const std::string kind = text_of(member_of(record, "kind"));
+        const json::value& value = member_of(record, "value");
+        const std::string key = "import-" + hash_text(sha256(line));
+        if (kind == "message") return take_message(line, record, value);
+        if (const auto sent = send_messages(); !sent) return sent;
+        if (kind == "agent") return put_agent(value, key);
+        if (kind == "cap") return put_cap(value, key);
+        if (kind == "session") return create_session(value, key);
+        if (kind == "budget") return put_budget(value, key);
+        if (kind == "schedule") return put_schedule(value, key);
+        return {};
+    }
+
+    // What had to wait until everything else was there.
+    Outcome<void> finish() {
+        if (const auto sent = send_messages(); !sent) return sent;
+        for (const auto& [session, key] : to_close_) {
+            const auto closed = ask("POST", "/v1/sessions/" + session + "/close", {}, key);
+            if (!closed) return fail(closed.error());
+        }
+        for (const auto& [agent, key] : to_archive_) {
+            const auto archived = ask("DELETE", "/v1/agents/" + percent_encoded(agent), {}, key);
+            if (!archived) return fail(archived.error());
+        }
+        return {};
+    }
+
+    std::int64_t skipped() const { return skipped_; }
+
+ private:
+    Outcome<Answer> ask(std::string method, std::string target, const json::object& body, std::string key) {
+        const bool has_body = method != "DELETE";
+        return client_.change({.method = std::move(method),
+                               .target = std::move(target),
+                               .body = has_body ? json::serialize(body) : "",
+                               .key = std::move(key)});
+    }
+    Outcome<void> put(const std::string& target, const json::object& body, const std::string& key) {
+        const auto answer = ask("PUT", target, body, key);
+        if (!answer) return fail(answer.error());
+        return {};
+    }
+
+    Outcome<void> put_agent(const json::value& agent, const std::string& key) {
+        const std::string name = text_of(member_of(agent, "name"));
+        const std::string target = "/v1/agents/" + percent_encoded(name);
+        if (const auto done = put(target, picked(agent, {"max_concurrent_runs", "command", "tags"}), key); !done) {
+            return done;
+        }
+        const std::string state = text_of(member_of(agent, "state"));
+        if (state == "archived") to_archive_.emplace_back(name, key + "-archive");
+        if (state != "paused") return {};
+        // Whatever paused it there, here a person looks before it goes on.
+        const auto paused =
+            ask("POST", target + "/pause", {{"reason", "it was paused when it was exported"}}, key + "-pause");
+        if (!paused) return fail(paused.error());
+        return {};
+    }
+
+    Outcome<void> put_cap(const json::value& cap, const std::string& key) {
+        const std::string kind = text_of(member_of(cap, "kind"));
+        const std::string name = kind == "org" ? "" : "/" + percent_encoded(text_of(member_of(cap, "name")));
+        return put("/v1/caps/" + kind + name, picked(cap, {"max_live"}), key);
+    }
+
+    Outcome<void> put_budget(const json::value& budget, const std::string& key) {
+        const std::string name = text_of(member_of(budget, "name"));
+        json::object body = picked(budget, {"scope", "metric", "timezone", "limit", "hard", "warn", "on_exhausted"});
+        body["window"] = member_of(budget, "window.kind");
+        if (json::object* scope = body.contains("scope") ? body["scope"].if_object() : nullptr) {
+            // Runs and keys are not carried over, so a budget of one of them would count nothing.
+            if (!member_of(body["scope"], "run").is_null() || !member_of(body["scope"], "api_key").is_null()) {
+                ++skipped_;
+                context_.remark(fmt::format("left out budget {}: what it is for does not exist here", one_line(name)));
+                return {};
+            }
+            const auto session = sessions_.find(text_of(member_of(body["scope"], "session")));
+            if (session != sessions_.end()) (*scope)["session"] = session->second;
+        }
+        return put("/v1/budgets/" + percent_encoded(name), body, key);
+    }
+
+    Outcome<void> put_schedule(const json::value& schedule, const std::string& key) {
+        return put(
+            "/v1/schedules/" + percent_encoded(text_of(member_of(schedule, "name"))),
+            picked(schedule, {"agent", "every_s", "cron", "timezone", "jitter_s", "overlap", "missed", "missed_max",
+                              "workspace", "resources", "mode", "lease_s", "priority", "hold", "enabled"}),
+            key);
+    }
+
+    Outcome<void> create_session(const json::value& session, const std::string& key) {
+        const auto answer = ask("POST", "/v1/sessions", picked(session, {"agent", "title", "metadata"}), key);
+        if (!answer) return fail(answer.error());
+        const std::string made = text_of(member_of(answer->document, "id"));
+        sessions_[text_of(member_of(session, "id"))] = made;
+        const json::value& closed = member_of(session, "closed");
+        if (closed.is_bool() && closed.get_bool()) to_close_.emplace_back(made, key + "-close");
+        return {};
+    }
+
+    // Messages are sent in batches, each with the number its first one must get: so a batch lands in its place or not.
+    Outcome<void> take_message(std::string_view line, const json::value& record, const json::value& message) {
+        const auto session = sessions_.find(text_of(member_of(record, "session")));
+        if (session == sessions_.end()) {
+            return fail(Failure{.code = "broken_export", .detail = "a message comes before its session"});
+        }
+        const bool full = batch_.size() >= batch_messages_max || batch_text_.size() + line.size() > batch_bytes_max;
+        if (full || batch_session_ != session->second) {
+            if (const auto sent = send_messages(); !sent) return sent;
+            batch_session_ = session->second;
+            batch_first_ = member_of(message, "seq");
+        }
+        batch_text_ += line;
+        batch_.push_back(picked(message, {"role", "content", "metadata", "input_tokens", "output_tokens"}));
+        return {};
+    }
+
+    Outcome<void> send_messages() {
+        if (batch_.empty()) return {};
+        const std::string key = "import-" + hash_text(sha256(batch_session_ + "\n" + batch_text_));
+        const json::object body{{"messages", std::move(batch_)}, {"expected_seq", batch_first_}};
+        batch_ = {};
+        batch_text_.clear();
+        const std::string session = std::exchange(batch_session_, "");
+        const auto answer = ask("POST", "/v1/sessions/" + session + "/messages", body, key);
+        if (!answer) return fail(answer.error());
+        return {};
+    }
+
+    const Context& context_;
+    Client& client_;
+    std::map<std::string, std::string> sessions_;  // Their ids there, and here.
+    std::vector<std::pair<std::string, std::string>> to_close_;
+    std::vector<std::pair<std::string, std::string>> to_archive_;
+    json::array batch_;
+    std::string batch_text_;
+    std::string batch_session_;
+    json::value batch_first_;
+    std::int64_t skipped_ = 0;
+};
+
+Outcome<std::int64_t> import_from(Context& context, Client& client, std::FILE* file, const std::string& path) {
+    // 1. Read all of it once.
+    const auto lines = check_file(file, path);
+    if (!lines) return lines;
+
+    // 2. Read it again, and send.
+    std::rewind(file);
+    LineReader reader(file);
+    Import import(context, client);
+    for (std::int64_t number = 1; number <= *lines; ++number) {
+        const auto line = reader.next();
+        if (!line) return fail(Failure{.code = "broken_export", .detail = path + " became shorter while it was read"});
+        if (number % 100 == 0) context.terminal.step(fmt::format("line {} of {}", count(number), count(*lines)));
+        if (const auto taken = import.take(*line); !taken) {
+            Failure failure = taken.error();
+            failure.detail = fmt::format("line {} of {}: {}", number, path, failure.detail);
+            failure.hint = "what came before it is there; the same import again goes on where it stopped";
+            return fail(std::move(failure));
+        }
+    }
+    if (const auto finished = import.finish(); !finished) return fail(finished.error());
+    return *lines - import.skipped();
+}
+
+}  // namespace
+
+ExitCode import_everything(Context& context, const Invocation& invocation) {
+    const std::string& path = invocation.arguments[0];
+    std::FILE* file = std::fopen(path.c_str(), "r");
+    if (file == nullptr) {
+        return context.report(
+            bad_usage(fmt::format("cannot read {}: {}", path, std::strerror(errno)),
+                      "'interlock export FILE' writes such a file; it is read twice, so it cannot be a pipe"));
+    }
+    auto client = context.connect();
+    const auto lines = client ? import_from(context, *client, file, path) : Outcome<std::int64_t>(fail(client.error()));
+    std::fclose(file);
+    context.terminal.step("");
+    if (!lines) return context.report(lines.error());
+    if (context.settings.json) {
+        context.terminal.data(json::serialize(json::object{{"lines", *lines}}) + "\n");
+    } else {
+        context.remark(fmt::format("imported {} from {}", count_of(*lines, "line"), path));
+    }
+    return ExitCode::ok;
+}
+
+}  // namespace interlock::cli

@@ -1,0 +1,33 @@
+// The commands of each noun, and what several of them share. commands.cc puts them together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace interlock::cli {
+
+std::vector<Command> agent_commands();
+std::vector<Command> budget_commands();
+std::vector<Command> charge_commands();
+std::vector<Command> hold_commands();
+std::vector<Command> session_commands();
+std::vector<Command> run_commands();
+std::vector<Command> schedule_commands();
+std::vector<Command> cap_commands();
+std::vector<Command> key_commands();
+std::vector<Command> feed_commands();    // events, spend
+std::vector<Command> system_commands();  // status, verify, doctor, backup, export, import, bench, completion, version
+
+// What a charge or a hold is counted under, besides its agent.
+std::vector<Flag> attribution_flags();
+// What a model call used; members of "usage" below `prefix`.
+std::vector<Flag> usage_flags(const std::string& prefix);
+Flag agent_flag(std::string help);
+Flag fence_flag();
+Flag tag_flag(std::string member);
+
+std::vector<Flag> joined(std::vector<Flag> first, const std::vector<std::vector<Flag>>& others);
+
+}  // namespace interlock::cli

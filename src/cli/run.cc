@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <charconv>
+
+#include "cli/context.h"
+#include "cli/request.h"
+#include "cli/text.h"
+
+namespace interlock::cli {
+namespace {
+
+namespace json = boost::json;
+
+ExitCode read_and_show(Context& context, const Command& command, const Invocation& invocation, const Built& built);
+ExitCode watch(Context& context, const std::string& seconds, const std::function<ExitCode()>& draw);
+std::string filled(std::string sentence, const Command& command, const Invocation& invocation);
+
+}  // namespace
+
+ExitCode run(Context& context, const Command& command, const Invocation& invocation) {
+    return command.run ? command.run(context, invocation) : run_request(context, command, invocation);
+}
+
+ExitCode run_request(Context& context, const Command& command, const Invocation& invocation) {
+    const auto built = build_request(command, invocation, context.world.now(), context.terminal.in);
+    if (!built) return context.report(built.error());
+    if (command.reads()) return read_and_show(context, command, invocation, *built);
+
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const auto answer = client->change(
+        {.method = command.method, .target = built->target, .body = built->body, .key = key_of(context, invocation)});
+    if (!answer) return context.report(answer.error());
+    if (command.answer != Command::Answer::nothing) show(context, command, invocation, *answer);
+    if (!command.done.empty()) context.remark(filled(command.done, command, invocation));
+    if (answer->response.header("Idempotent-Replayed") == "true") {
+        context.remark("this was done before, under the same key; the answer is the first one");
+    }
+    return ExitCode::ok;
+}
+
+Outcome<Client> Context::connect() const {
+    const auto server = find_server(settings, environment);
+    if (!server) return fail(server.error());
+    return Client(world.dial(server->url, timeout()), world, {.key = server->key, .timeout = timeout()});
+}
+
+ExitCode Context::report(const Failure& failure) const {
+    if (settings.json) {
+        json::value document = failure.problem;
+        if (document.is_null()) document = json::object{{"code", failure.code}, {"detail", failure.detail}};
+        if (!failure.hint.empty()) document.get_object()["hint"] = failure.hint;
+        terminal.talk(json::serialize(document));
+    } else {
+        terminal.error(printable(failure.detail), printable(failure.hint));
+    }
+    return failure.exit;
+}
+
+void Context::remark(std::string_view line) const {
+    if (!settings.quiet && !settings.json) terminal.talk(line);
+}
+
+Outcome<std::size_t> limit_of(const Invocation& invocation) {
+    const auto text = invocation.value("limit");
+    if (!text) return std::size_t{0};
+    std::size_t limit = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), limit);
+    if (error == std::errc() && end == text->data() + text->size() && limit > 0) return limit;
+    return fail(bad_usage(fmt::format("--limit takes a number from 1 on, not '{}'", one_line(*text)),
+                          "--all shows everything"));
+}
+
+std::string key_of(const Context& context, const Invocation& invocation) {
+    const auto given = invocation.value("idempotency-key");
+    return given ? *given : context.world.fresh_key();
+}
+
+void show(const Context& context, const Command& command, const Invocation& invocation, const Answer& answer) {
+    const Terminal& terminal = context.terminal;
+    if (context.settings.json) return terminal.data(answer.response.body + "\n");
+
+    const json::value& items = member_of(answer.document, "items");
+    const bool list = command.answer != Command::Answer::one && items.is_array();
+    const View& view = *command.view;
+    if (context.settings.quiet) {
+        const auto name = [&](const json::value& row) { return one_line(text_of(member_of(row, view.id))) + "\n"; };
+        if (!list) return terminal.data(name(answer.document));
+        for (const json::value& row : items.get_array()) terminal.data(name(row));
+        return;
+    }
+    if (!list) {
+        if (!answer.document.is_object()) return;
+        return terminal.data(
+            render(details_of(answer.document.get_object(), view, terminal, context.world.now()), terminal));
+    }
+    if (items.get_array().empty()) {
+        const auto given = [&](const Flag& flag) { return invocation.has(flag.name); };
+        return context.remark(std::ranges::any_of(command.flags, given) ? "Nothing matches." : view.when_empty);
+    }
+    terminal.data(render(table_of(items.get_array(), view, terminal, context.world.now()), terminal));
+    if (!member_of(answer.document, "next").is_null() && member_of(answer.document, "head").is_null()) {
+        context.remark("there are more: --all shows them, --limit N so many");
+    }
+}
+
+namespace {
+
+ExitCode read_and_show(Context& context, const Command& command, const Invocation& invocation, const Built& built) {
+    const auto limit = limit_of(invocation);
+    if (!limit) return context.report(limit.error());
+    const Pages pages{.target = built.target,
+                      .items_max = *limit,
+                      .all = invocation.has("all"),
+                      .after = invocation.value("after").value_or("")};
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+
+    const auto seconds = invocation.value("watch");
+    const auto draw = [&] {
+        const bool list = command.answer == Command::Answer::list;
+        const auto answer = list ? client->list(pages) : client->get(built.target);
+        // Wiped only now that there is something to put in its place, so that nothing flickers.
+        if (seconds && context.terminal.redraws) context.terminal.data("\x1b[H\x1b[J");
+        if (!answer) return context.report(answer.error());
+        show(context, command, invocation, *answer);
+        return ExitCode::ok;
+    };
+    return seconds ? watch(context, *seconds, draw) : draw();
+}
+
+// Until somebody presses Ctrl-C, or the server refuses. A server that goes away after a while may come back.
+ExitCode watch(Context& context, const std::string& seconds, const std::function<ExitCode()>& draw) {
+    const double pause_s = std::atof(seconds.c_str());
+    if (pause_s < 0.1 || pause_s > 86400) {
+        return context.report(bad_usage(fmt::format("--watch takes seconds, 0.1 or more, not '{}'", one_line(seconds)),
+                                        "--watch alone draws every two seconds"));
+    }
+    for (bool drawn = false;; drawn = true) {
+        const ExitCode ended = draw();
+        const bool passing = drawn && (ended == ExitCode::not_reachable || ended == ExitCode::busy);
+        if (ended != ExitCode::ok && !passing) return ended;
+        context.world.sleep(std::chrono::milliseconds(static_cast<std::int64_t>(pause_s * 1000)));
+    }
+}
+
+std::string filled(std::string sentence, const Command& command, const Invocation& invocation) {
+    for (std::size_t i = 0; i < command.arguments.size() && i < invocation.arguments.size(); ++i) {
+        const std::string hole = '{' + command.arguments[i].name + '}';
+        const std::size_t at = sentence.find(hole);
+        if (at != std::string::npos) sentence.replace(at, hole.size(), one_line(invocation.arguments[i]));
+    }
+    return sentence;
+}
+
+}  // namespace
+}  // namespace interlock::cli

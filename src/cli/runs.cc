@@ -1,0 +1,211 @@
+#include "cli/nouns.h"
+
+namespace interlock::cli {
+namespace {
+
+const std::vector<std::string> statuses{"queued", "starting",  "running",   "paused", "succeeded",
+                                        "failed", "cancelled", "timed_out", "lost"};
+
+const View& runs_view() {
+    static const View view{
+        .columns = {{"RUN", "id", Format::id},
+                    {"STATUS", "status", Format::status},
+                    {"AGENT", "agent", Format::id},
+                    {"SPENT", "spent", Format::money},
+                    {"CREATED", "created_at", Format::time},
+                    {"LEASE", "lease_until", Format::time, Room::if_there_is},
+                    {"FENCE", "fence", Format::count, Room::if_there_is},
+                    {"WORKSPACE", "workspace", Format::free_text},
+                    {"REASON", "reason", Format::free_text}},
+        .fields = {{"run", "id", Format::id},
+                   {"status", "status", Format::status},
+                   {"asked to stop", "stop_requested", Format::free_text},
+                   {"reason", "reason", Format::free_text},
+                   {"place in line", "place_in_line", Format::count},
+                   {"waits for", "waits_for", Format::words},
+                   {"agent", "agent", Format::id},
+                   {"workflow", "workflow"},
+                   {"provider", "provider"},
+                   {"model", "model"},
+                   {"session", "session", Format::id},
+                   {"schedule", "schedule", Format::id},
+                   {"tags", "tags", Format::pairs},
+                   {"node", "node"},
+                   {"places", "places", Format::rows},
+                   {"isolated", "isolated", Format::yes},
+                   {"fence", "fence"},
+                   {"priority", "priority"},
+                   {"lease", "lease_s", Format::seconds},
+                   {"lease ends", "lease_until", Format::time},
+                   {"created", "created_at", Format::time},
+                   {"admitted", "admitted_at", Format::time},
+                   {"started", "started_at", Format::time},
+                   {"ended", "ended_at", Format::time},
+                   {"waits until", "queued_until", Format::time},
+                   {"hold", "hold", Format::id},
+                   {"spent", "spent", Format::money},
+                   {"estimated", "estimated", Format::money},
+                   {"tokens", "tokens", Format::count},
+                   {"cost events", "events", Format::count},
+                   {"repeated", "repeated", Format::yes}},
+        .when_empty = "There are no runs here. 'interlock runs start AGENT --workspace DIR' asks for one."};
+    return view;
+}
+
+const View& places_view() {
+    static const View view{.id = "path",
+                           .columns = {{"PLACE", "path", Format::id},
+                                       {"KIND", "kind", Format::text, Room::if_there_is},
+                                       {"MODE", "mode", Format::text},
+                                       {"AGENT", "agent", Format::id},
+                                       {"RUN", "run", Format::id},
+                                       {"STATUS", "status", Format::status},
+                                       {"SINCE", "since", Format::time},
+                                       {"HOST", "host", Format::text, Room::if_there_is}},
+                           .when_empty = "Nobody works anywhere: no live run has a workspace or a resource."};
+    return view;
+}
+
+Argument run_argument() { return {.name = "RUN", .help = "Its id", .completes = "runs"}; }
+
+std::vector<Flag> start_flags() {
+    return {{.name = "workspace", .value = "DIR", .help = "The directory it works in", .takes = Takes::path},
+            {.name = "resource",
+             .value = "NAME",
+             .help = "A named resource it needs; again for more",
+             .takes = Takes::repeat,
+             .member = "resources"},
+            {.name = "mode",
+             .value = "MODE",
+             .help = "write alone, or read beside others (write)",
+             .choices = {"write", "read"}},
+            {.name = "on-conflict",
+             .value = "WHAT",
+             .help = "When the place is taken (refuse)",
+             .choices = {"refuse", "queue", "replace", "isolate"}},
+            {.name = "isolate-into",
+             .value = "DIR",
+             .help = "Where to work instead, with --on-conflict isolate",
+             .takes = Takes::path},
+            {.name = "queue",
+             .value = "SECONDS",
+             .help = "How long to wait in line (for ever)",
+             .takes = Takes::number,
+             .member = "queue_s"},
+            {.name = "priority", .value = "N", .help = "Higher goes first in line (0)", .takes = Takes::number},
+            {.name = "lease",
+             .value = "SECONDS",
+             .help = "Lost when no heartbeat comes for so long (60)",
+             .takes = Takes::number,
+             .member = "lease_s"},
+            {.name = "hold", .value = "AMOUNT", .help = "Dollars to set aside for it", .takes = Takes::amount},
+            {.name = "hold-tokens", .value = "N", .help = "Tokens to set aside", .takes = Takes::number},
+            {.name = "hold-calls", .value = "N", .help = "Calls to set aside", .takes = Takes::number},
+            {.name = "metered", .help = "Its spending is charged call by call", .takes = Takes::on},
+            {.name = "session", .value = "ID", .help = "The session it writes to", .completes = "sessions"},
+            {.name = "workflow", .value = "NAME", .help = "Counted under this workflow"},
+            {.name = "provider", .value = "NAME", .help = "Counted under this provider"},
+            {.name = "model", .value = "NAME", .help = "Counted under this model"},
+            {.name = "node", .value = "NAME", .help = "The machine it runs on"},
+            tag_flag("tags")};
+}
+
+std::vector<Flag> charge_flags() {
+    return joined(
+        {{.name = "cost",
+          .value = "AMOUNT",
+          .help = "What it cost in the end",
+          .takes = Takes::amount,
+          .member = "charge.cost"},
+         {.name = "provider", .value = "NAME", .help = "Where", .member = "charge.provider"},
+         {.name = "model", .value = "NAME", .help = "With which model", .member = "charge.model"},
+         {.name = "calls", .value = "N", .help = "In how many calls", .takes = Takes::number, .member = "charge.calls"},
+         {.name = "price", .value = "ID", .help = "By which price", .member = "charge.price"}},
+        {usage_flags("charge.usage.")});
+}
+
+Command change(std::string verb, std::string summary, std::vector<Flag> flags, std::vector<Example> examples) {
+    const std::string path = verb == "begin" ? "start" : verb;
+    return {.words = {"runs", std::move(verb)},
+            .summary = std::move(summary),
+            .arguments = {run_argument()},
+            .flags = std::move(flags),
+            .examples = std::move(examples),
+            .method = "POST",
+            .path = "/v1/runs/{RUN}/" + path,
+            .view = &runs_view()};
+}
+
+}  // namespace
+
+std::vector<Command> run_commands() {
+    const View* view = &runs_view();
+    Flag any_fence = fence_flag();
+    any_fence.required = false;
+    any_fence.help = "Only if the run still has this fence";
+    const Flag reason{.name = "reason", .value = "TEXT", .help = "Why"};
+    return {
+        {.words = {"runs", "ls"},
+         .summary = "List runs, the newest first",
+         .flags =
+             {{.name = "status", .value = "STATUS,…", .help = "Only these", .takes = Takes::words, .choices = statuses},
+              agent_flag("Only this agent's")},
+         .examples = {{"interlock runs ls --status starting,running,paused", "the live ones"},
+                      {"interlock runs ls --agent coder --limit 20 --watch", ""}},
+         .method = "GET",
+         .path = "/v1/runs",
+         .answer = Command::Answer::list,
+         .view = view},
+        {.words = {"runs", "show"},
+         .summary = "Show one run",
+         .arguments = {run_argument()},
+         .examples = {{"interlock runs show run_01jcq3w8y5e9m8t2k4x6v0a1bc --watch", ""}},
+         .method = "GET",
+         .path = "/v1/runs/{RUN}",
+         .view = view},
+        {.words = {"runs", "start"},
+         .summary = "Ask to run an agent: its caps, budgets and place are decided together",
+         .arguments = {{.name = "AGENT", .help = "Which", .completes = "agents", .member = "agent"}},
+         .flags = start_flags(),
+         .examples = {{"interlock runs start coder --workspace ~/src/app", "refused if somebody works there"},
+                      {"interlock runs start coder --workspace ~/src/app --on-conflict queue --queue 600",
+                       "waits in line"},
+                      {"interlock runs start deployer --resource deploy-prod --hold 1.00 --json | jq '{id,fence}'",
+                       ""}},
+         .method = "POST",
+         .path = "/v1/runs",
+         .view = view,
+         .notes =
+             "The answer has the run's id and its fence. Whoever acts for the run shows the fence; a run that lost\n"
+             "its lease has a fence that is worth nothing any more."},
+        change("begin", "Say that the process of an admitted run is up", {fence_flag()},
+               {{"interlock runs begin $run --fence 1", ""}}),
+        change("heartbeat", "Say that a run is alive, and hear whether it should stop", {fence_flag()},
+               {{"interlock runs heartbeat $run --fence 1", "prolongs its lease"}}),
+        change("pause", "Pause a running run; it keeps its place", {fence_flag()},
+               {{"interlock runs pause $run --fence 1", ""}}),
+        change("resume", "Let a paused run go on", {fence_flag()}, {{"interlock runs resume $run --fence 1", ""}}),
+        change("finish", "End a run, with what it cost; its place goes to the next in line",
+               joined({fence_flag(),
+                       {.name = "outcome",
+                        .value = "OUTCOME",
+                        .help = "How it ended",
+                        .choices = {"succeeded", "failed", "timed_out"},
+                        .required = true},
+                       reason},
+                      {charge_flags()}),
+               {{"interlock runs finish $run --fence 1 --outcome succeeded --cost 0.42 --output-tokens 9000", ""},
+                {"interlock runs finish $run --fence 1 --outcome failed --reason 'tests are red'", ""}}),
+        change("cancel", "Stop a run, whoever has it", joined({any_fence, reason}, {charge_flags()}),
+               {{"interlock runs cancel $run --reason 'wrong branch'", ""}}),
+        {.words = {"places"},
+         .summary = "List the directories and resources that live runs hold",
+         .examples = {{"interlock places", "who works where"}},
+         .method = "GET",
+         .path = "/v1/places",
+         .answer = Command::Answer::whole,
+         .view = &places_view()},
+    };
+}
+
+}  // namespace interlock::cli

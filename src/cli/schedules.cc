@@ -1,0 +1,137 @@
+#include "cli/nouns.h"
+
+namespace interlock::cli {
+namespace {
+
+const View& schedules_view() {
+    static const View view{
+        .id = "name",
+        .columns = {{"NAME", "name", Format::id},
+                    {"AGENT", "agent", Format::id},
+                    {"WHEN", "", Format::schedule},
+                    {"NEXT", "next_at", Format::time},
+                    {"LAST", "last_fired_at", Format::time, Room::if_there_is},
+                    {"FIRED", "fired", Format::count},
+                    {"SKIPPED", "skipped", Format::count, Room::if_there_is},
+                    {"ENABLED", "enabled", Format::yes},
+                    {"WORKSPACE", "workspace", Format::free_text}},
+        .fields = {{"schedule", "name", Format::id},
+                   {"agent", "agent", Format::id},
+                   {"enabled", "enabled", Format::yes},
+                   {"when", "", Format::schedule},
+                   {"timezone", "timezone"},
+                   {"jitter", "jitter_s", Format::seconds},
+                   {"next", "next_at", Format::time},
+                   {"last", "last_fired_at", Format::time},
+                   {"fired", "fired", Format::count},
+                   {"skipped", "skipped", Format::count},
+                   {"coalesced", "coalesced", Format::count},
+                   {"overlap", "overlap"},
+                   {"missed", "missed"},
+                   {"missed at most", "missed_max", Format::count},
+                   {"workspace", "workspace", Format::free_text},
+                   {"resources", "resources", Format::words},
+                   {"mode", "mode"},
+                   {"lease", "lease_s", Format::seconds},
+                   {"priority", "priority"},
+                   {"hold", "hold", Format::money},
+                   {"created", "created_at", Format::time}},
+        .when_empty =
+            "There are no schedules yet. 'interlock schedules put NAME --agent AGENT --every 15m' makes one."};
+    return view;
+}
+
+const View& wake_view() {
+    static const View view{.id = "run",
+                           .fields = {{"status", "status", Format::status},
+                                      {"run", "run", Format::id},
+                                      {"run is", "run_status", Format::status},
+                                      {"fence", "fence"},
+                                      {"repeated", "repeated", Format::yes}}};
+    return view;
+}
+
+Argument name_argument() { return {.name = "NAME", .help = "The schedule", .completes = "schedules"}; }
+
+std::vector<Flag> put_flags() {
+    Flag agent = agent_flag("Which agent it runs");
+    agent.required = true;
+    return {
+        agent,
+        {.name = "every", .value = "LENGTH", .help = "Again and again: 30s, 15m, 2h"},
+        {.name = "cron", .value = "EXPRESSION", .help = "At these times: '0 9 * * mon-fri'"},
+        {.name = "timezone", .value = "ZONE", .help = "Whose clock cron means: Europe/Berlin (UTC)"},
+        {.name = "jitter",
+         .value = "SECONDS",
+         .help = "Up to so much later, so that not all begin at once",
+         .takes = Takes::number,
+         .member = "jitter_s"},
+        {.name = "overlap",
+         .value = "WHAT",
+         .help = "When the last run is still there (skip)",
+         .choices = {"skip", "queue", "replace", "allow"}},
+        {.name = "missed",
+         .value = "WHAT",
+         .help = "What was due while nothing ran (one)",
+         .choices = {"skip", "one", "all"}},
+        {.name = "missed-max", .value = "N", .help = "With --missed all, at most so many", .takes = Takes::number},
+        {.name = "workspace", .value = "DIR", .help = "The directory its runs work in", .takes = Takes::path},
+        {.name = "resource",
+         .value = "NAME",
+         .help = "A resource they need; again for more",
+         .takes = Takes::repeat,
+         .member = "resources"},
+        {.name = "mode", .value = "MODE", .help = "write or read (write)", .choices = {"write", "read"}},
+        {.name = "lease", .value = "SECONDS", .help = "Their lease (60)", .takes = Takes::number, .member = "lease_s"},
+        {.name = "priority", .value = "N", .help = "Their place in line (0)", .takes = Takes::number},
+        {.name = "hold", .value = "AMOUNT", .help = "Dollars set aside for each", .takes = Takes::amount},
+        {.name = "disabled", .help = "Keep it, but let it not fire", .takes = Takes::off, .member = "enabled"}};
+}
+
+}  // namespace
+
+std::vector<Command> schedule_commands() {
+    const View* view = &schedules_view();
+    return {
+        {.words = {"schedules", "ls"},
+         .summary = "List schedules, and when they fire next",
+         .examples = {{"interlock schedules ls", ""}},
+         .method = "GET",
+         .path = "/v1/schedules",
+         .answer = Command::Answer::list,
+         .view = view},
+        {.words = {"schedules", "show"},
+         .summary = "Show one schedule",
+         .arguments = {name_argument()},
+         .examples = {{"interlock schedules show nightly", ""}},
+         .method = "GET",
+         .path = "/v1/schedules/{NAME}",
+         .view = view},
+        {.words = {"schedules", "put"},
+         .summary = "Make a schedule, or change it",
+         .arguments = {name_argument()},
+         .flags = put_flags(),
+         .examples = {{"interlock schedules put nightly --agent coder --cron '0 3 * * *' --timezone Europe/Berlin", ""},
+                      {"interlock schedules put watch --agent watcher --every 15m --overlap skip --jitter 30", ""}},
+         .method = "PUT",
+         .path = "/v1/schedules/{NAME}",
+         .view = view},
+        {.words = {"schedules", "wake"},
+         .summary = "Fire a schedule now",
+         .arguments = {name_argument()},
+         .examples = {{"interlock schedules wake nightly", ""}},
+         .method = "POST",
+         .path = "/v1/schedules/{NAME}/wake",
+         .view = &wake_view()},
+        {.words = {"schedules", "rm"},
+         .summary = "Remove a schedule; its runs stay",
+         .arguments = {name_argument()},
+         .examples = {{"interlock schedules rm nightly", ""}},
+         .method = "DELETE",
+         .path = "/v1/schedules/{NAME}",
+         .answer = Command::Answer::nothing,
+         .done = "removed schedule {NAME}"},
+    };
+}
+
+}  // namespace interlock::cli

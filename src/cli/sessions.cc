@@ -1,0 +1,256 @@
+#include <fmt/format.h>
+
+#include <boost/json.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "cli/context.h"
+#include "cli/files.h"
+#include "cli/nouns.h"
+#include "cli/text.h"
+
+namespace interlock::cli {
+namespace {
+
+namespace json = boost::json;
+
+const View& sessions_view() {
+    static const View view{
+        .columns = {{"SESSION", "id", Format::id},
+                    {"AGENT", "agent", Format::id},
+                    {"MESSAGES", "messages", Format::count},
+                    {"SPENT", "spent", Format::money},
+                    {"CREATED", "created_at", Format::time},
+                    {"CLOSED", "closed", Format::yes, Room::if_there_is},
+                    {"TITLE", "title", Format::free_text}},
+        .fields = {{"session", "id", Format::id},
+                   {"title", "title", Format::free_text},
+                   {"agent", "agent", Format::id},
+                   {"closed", "closed", Format::yes},
+                   {"forked from", "parent", Format::id},
+                   {"own messages from", "first_seq"},
+                   {"messages", "messages", Format::count},
+                   {"input tokens", "input_tokens", Format::count},
+                   {"output tokens", "output_tokens", Format::count},
+                   {"spent", "spent", Format::money},
+                   {"cost events", "events", Format::count},
+                   {"metadata", "metadata", Format::pairs},
+                   {"created", "created_at", Format::time}},
+        .when_empty = "There are no sessions yet. 'interlock sessions create --agent NAME' makes one."};
+    return view;
+}
+
+const View& messages_view() {
+    static const View view{
+        .columns = {{"SEQ", "seq", Format::count},
+                    {"WHEN", "at", Format::time},
+                    {"ROLE", "role", Format::text},
+                    {"IN", "input_tokens", Format::count, Room::if_there_is},
+                    {"OUT", "output_tokens", Format::count, Room::if_there_is},
+                    {"CONTENT", "content", Format::free_text}},
+        .fields = {{"message", "id", Format::id}, {"seq", "seq"}, {"repeated", "repeated", Format::yes}},
+        .when_empty = "There are no messages here. 'interlock sessions append SESSION TEXT' adds one."};
+    return view;
+}
+
+Argument session_argument() { return {.name = "SESSION", .help = "Its id", .completes = "sessions"}; }
+
+void print_message(const Context& context, const std::string& text) {
+    if (context.settings.json) return context.terminal.data(text + "\n");
+    boost::system::error_code unreadable;
+    const json::value message = json::parse(text, unreadable);
+    if (unreadable) return;
+    const Terminal& terminal = context.terminal;
+    const std::string head =
+        fmt::format("{:>4}  {}", text_of(member_of(message, "seq")), one_line(text_of(member_of(message, "role"))));
+    terminal.data(terminal.paint(Style::bold, head) + "\n" + printable(text_of(member_of(message, "content"))) + "\n");
+}
+
+ExitCode tail(Context& context, const Invocation& invocation) {
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const std::string target = fmt::format("/v1/sessions/{}/tail", percent_encoded(invocation.arguments[0]));
+    const auto ended = client->follow(target, invocation.value("after").value_or(""), [&](const net::SseEvent& event) {
+        print_message(context, event.data);
+        return !context.terminal.full();
+    });
+    return ended ? ExitCode::ok : context.report(ended.error());
+}
+
+ExitCode export_session(Context& context, const Invocation& invocation) {
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const std::string id = invocation.arguments[0];
+    const std::string path = invocation.arguments.size() > 1 ? invocation.arguments[1] : "-";
+    const auto made = path == "-" ? Outcome<std::FILE*>(context.terminal.out) : make_file(path);
+    if (!made) return context.report(made.error());
+    std::FILE* file = *made;
+    bool written = true;
+    const auto ended =
+        client->download(fmt::format("/v1/sessions/{}/export", percent_encoded(id)), [&](std::string_view piece) {
+            written = std::fwrite(piece.data(), 1, piece.size(), file) == piece.size();
+            return written;
+        });
+    if (path != "-") written = std::fclose(file) == 0 && written;
+    if (path == "-") std::fflush(file);
+    if (ended && written) {
+        if (path != "-") context.remark(fmt::format("exported session {} to {}", id, path));
+        return ExitCode::ok;
+    }
+    if (path != "-") std::remove(path.c_str());  // Half a file is worse than none.
+    if (!ended) return context.report(ended.error());
+    return context.report(
+        {.detail = fmt::format("cannot write {}: {}", path, std::strerror(errno)), .hint = "is the disk full?"});
+}
+
+// What is sent, byte for byte, is what was exported: the server checks its checksum.
+ExitCode import_session(Context& context, const Invocation& invocation) {
+    const std::string& path = invocation.arguments[0];
+    std::FILE* file = path == "-" ? context.terminal.in : std::fopen(path.c_str(), "r");
+    if (file == nullptr) {
+        return context.report(bad_usage(fmt::format("cannot read {}: {}", path, std::strerror(errno)),
+                                        "'interlock sessions export SESSION FILE' writes such a file"));
+    }
+    const std::string text = read_all(file);
+    if (path != "-") std::fclose(file);
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const auto answer = client->change({.method = "POST",
+                                        .target = "/v1/sessions/import",
+                                        .body = text,
+                                        .key = key_of(context, invocation),
+                                        .content_type = "application/x-ndjson"});
+    if (!answer) return context.report(answer.error());
+    show(context, *find_command({"sessions", "show"}), invocation, *answer);
+    return ExitCode::ok;
+}
+
+Command append_command() {
+    return {.words = {"sessions", "append"},
+            .summary = "Add a message",
+            .arguments = {session_argument(),
+                          {.name = "TEXT",
+                           .help = "What it says; - reads it from standard input",
+                           .takes = Takes::content,
+                           .member = "content"}},
+            .flags = {{.name = "role",
+                       .value = "ROLE",
+                       .help = "Who says it",
+                       .choices = {"user", "assistant", "system", "tool"},
+                       .required = true},
+                      {.name = "metadata", .value = "JSON", .help = "An object kept with it", .takes = Takes::json},
+                      {.name = "input-tokens", .value = "N", .help = "Tokens that went in", .takes = Takes::number},
+                      {.name = "output-tokens", .value = "N", .help = "Tokens that came out", .takes = Takes::number},
+                      {.name = "expected-seq",
+                       .value = "N",
+                       .help = "Only if it becomes this message",
+                       .takes = Takes::number},
+                      {.name = "run", .value = "ID", .help = "The run that says it", .completes = "runs"},
+                      {.name = "fence", .value = "N", .help = "The run's fence", .takes = Takes::number}},
+            .examples = {{"interlock sessions append $session 'What is in main.cc?' --role user", ""},
+                         {"git diff | interlock sessions append $session - --role tool", ""},
+                         {"interlock sessions append $session 'Done.' --role assistant --expected-seq 7",
+                          "refused if somebody was faster"}},
+            .method = "POST",
+            .path = "/v1/sessions/{SESSION}/messages",
+            .view = &messages_view()};
+}
+
+}  // namespace
+
+std::vector<Command> session_commands() {
+    const View* view = &sessions_view();
+    return {
+        {.words = {"sessions", "ls"},
+         .summary = "List sessions, the newest first",
+         .flags = {agent_flag("Only this agent's")},
+         .examples = {{"interlock sessions ls --agent coder", ""}},
+         .method = "GET",
+         .path = "/v1/sessions",
+         .answer = Command::Answer::list,
+         .view = view},
+        {.words = {"sessions", "show"},
+         .summary = "Show one session",
+         .arguments = {session_argument()},
+         .examples = {{"interlock sessions show ses_01jcq3w8y5e9m8t2k4x6v0a1bc", ""}},
+         .method = "GET",
+         .path = "/v1/sessions/{SESSION}",
+         .view = view},
+        {.words = {"sessions", "create"},
+         .summary = "Begin a session",
+         .flags = {agent_flag("Whose it is"),
+                   {.name = "title", .value = "TEXT", .help = "What it is about"},
+                   {.name = "metadata", .value = "JSON", .help = "An object kept with it", .takes = Takes::json}},
+         .examples = {{"session=$(interlock sessions create --agent coder --title 'Fix the build' --quiet)",
+                       "prints the id alone"}},
+         .method = "POST",
+         .path = "/v1/sessions",
+         .view = view},
+        append_command(),
+        {.words = {"sessions", "messages"},
+         .summary = "List a session's messages, in their order",
+         .arguments = {session_argument()},
+         .flags = {{.name = "after",
+                    .value = "SEQ",
+                    .help = "Only those behind this one",
+                    .takes = Takes::number,
+                    .local = true}},
+         .examples = {{"interlock sessions messages $session", ""},
+                      {"interlock sessions messages $session --all --json | jq -r '.items[].content'", "in full"}},
+         .method = "GET",
+         .path = "/v1/sessions/{SESSION}/messages",
+         .answer = Command::Answer::list,
+         .view = &messages_view()},
+        {.words = {"sessions", "tail"},
+         .summary = "Follow a session: print each message as it comes",
+         .arguments = {session_argument()},
+         .flags = {{.name = "after",
+                    .value = "SEQ",
+                    .help = "Begin behind this message, not now",
+                    .takes = Takes::number,
+                    .local = true}},
+         .examples = {{"interlock sessions tail $session", "until Ctrl-C; lost connections are taken up again"},
+                      {"interlock sessions tail $session --json", "one JSON object a line"}},
+         .run = tail},
+        {.words = {"sessions", "fork"},
+         .summary = "Branch a session off at a message; what came before is shared",
+         .arguments = {session_argument()},
+         .flags = {{.name = "at",
+                    .value = "SEQ",
+                    .help = "Where",
+                    .takes = Takes::number,
+                    .member = "at_seq",
+                    .required = true},
+                   {.name = "title", .value = "TEXT", .help = "What the branch is about"}},
+         .examples = {{"interlock sessions fork $session --at 12 --title 'the other way'", ""}},
+         .method = "POST",
+         .path = "/v1/sessions/{SESSION}/fork",
+         .view = view},
+        {.words = {"sessions", "close"},
+         .summary = "Close a session: it can be read, but not added to",
+         .arguments = {session_argument()},
+         .examples = {{"interlock sessions close $session", ""}},
+         .method = "POST",
+         .path = "/v1/sessions/{SESSION}/close",
+         .view = view},
+        {.words = {"sessions", "export"},
+         .summary = "Write a session to a file, with its checksum",
+         .arguments = {session_argument(),
+                       {.name = "FILE",
+                        .help = "A new file; without it, standard output",
+                        .needed = Argument::Needed::no}},
+         .examples = {{"interlock sessions export $session talk.jsonl", ""}},
+         .run = export_session},
+        {.words = {"sessions", "import"},
+         .summary = "Make a session from such a file",
+         .arguments = {{.name = "FILE", .help = "What export wrote; - for standard input"}},
+         .flags = {{.name = "idempotency-key",
+                    .value = "KEY",
+                    .help = "Makes a repeat of this request harmless",
+                    .local = true}},
+         .examples = {{"interlock sessions import talk.jsonl", "it gets a new id"}},
+         .run = import_session},
+    };
+}
+
+}  // namespace interlock::cli

@@ -1,0 +1,36 @@
+// The data directory: who may read it, the admin key in it, and the note that says where the server listens.
+//
+//   (1) The directory is the owner's alone (0700), and so are the files written here (0600).
+//   (2) A file is there whole or not at all: it is written beside its place and moved there.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+
+namespace interlock::server {
+
+// Makes it, and its parents, if need be. The error is a sentence.
+Result<void, std::string> make_data_dir(const std::string& path);
+
+// The text of the admin key; empty when there is no such file.
+Result<std::optional<std::string>, std::string> read_admin_key(const std::string& data_dir);
+Result<void, std::string> write_admin_key(const std::string& data_dir, const std::string& key);
+
+// What `interlock` on the same machine finds the server by. `started` tells a process from a later one of the same id.
+struct ServerNote {
+    std::string url;
+    pid_t pid = 0;
+    std::string started;
+};
+Result<void, std::string> write_server_note(const std::string& data_dir, const ServerNote& note);
+std::optional<ServerNote> read_server_note(const std::string& data_dir);
+void remove_server_note(const std::string& data_dir);
+
+// When the process began, as the system counts; empty when there is none.
+std::string process_start(pid_t pid);
+
+}  // namespace interlock::server

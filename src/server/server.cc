@@ -1,0 +1,315 @@
+#include "server/server.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "api/api.h"
+#include "api/feed_tail.h"
+#include "api/key_ring.h"
+#include "api/metrics.h"
+#include "base/sha256.h"
+#include "engine/embedded.h"
+#include "net/http_server.h"
+#include "net/worker_pool.h"
+#include "server/data_dir.h"
+#include "server/page.h"
+#include "server/verify_command.h"
+#include "server/version.h"
+#include "store/read_pool.h"
+#include "store/read_rows.h"
+#include "store/sqlite_backup.h"
+#include "supervisor/place.h"
+
+namespace interlock::server {
+namespace {
+
+net::Task<net::Response> ready(net::Response response) { co_return response; }
+
+bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+std::string url_of(const ServerOptions& options, std::uint16_t port) {
+    const bool anywhere = options.host == "0.0.0.0" || options.host == "::";
+    const std::string host = anywhere                                      ? "127.0.0.1"
+                             : options.host.find(':') != std::string::npos ? "[" + options.host + "]"
+                                                                           : options.host;
+    return fmt::format("{}://{}:{}", options.tls_cert.empty() ? "http" : "https", host, port);
+}
+
+// What the lane has done, for whoever asks.
+class EngineWatch {
+ public:
+    void on_step(const engine::Step& step) {
+        const std::lock_guard lock(mutex_);
+        stats_ = step.stats;
+        step_seconds_.add(std::chrono::duration<double>(step.took).count());
+        if (step.commands == 0) return;
+        std::size_t bucket = 0;
+        while (bucket + 1 < batch_buckets.size() && step.commands > batch_buckets[bucket]) ++bucket;
+        ++batches_[bucket];
+        commands_ += step.commands;
+    }
+
+    engine::EngineStats stats() const {
+        const std::lock_guard lock(mutex_);
+        return stats_;
+    }
+
+    void write(std::string& out) const {
+        const std::lock_guard lock(mutex_);
+        out +=
+            "# HELP interlock_engine_batch_seconds Time to apply, commit and answer a batch.\n"
+            "# TYPE interlock_engine_batch_seconds histogram\n";
+        step_seconds_.write(out, "interlock_engine_batch_seconds", "");
+        out +=
+            "# HELP interlock_engine_batch_commands Commands per batch.\n"
+            "# TYPE interlock_engine_batch_commands histogram\n";
+        std::uint64_t total = 0;
+        for (std::size_t i = 0; i < batch_buckets.size(); ++i) {
+            total += batches_[i];
+            const bool last = i + 1 == batch_buckets.size();
+            out += fmt::format("interlock_engine_batch_commands_bucket{{le=\"{}\"}} {}\n",
+                               last ? "+Inf" : std::to_string(batch_buckets[i]), total);
+        }
+        out += fmt::format("interlock_engine_batch_commands_sum {}\ninterlock_engine_batch_commands_count {}\n",
+                           commands_, total);
+    }
+
+ private:
+    static constexpr std::array<std::size_t, 9> batch_buckets{1, 4, 16, 64, 256, 1024, 4096, 16384, SIZE_MAX};
+    mutable std::mutex mutex_;
+    engine::EngineStats stats_;
+    api::Histogram step_seconds_;
+    std::array<std::uint64_t, batch_buckets.size()> batches_{};
+    std::uint64_t commands_ = 0;
+};
+
+}  // namespace
+
+// In the order they are built; destroyed in the other.
+struct Server::Parts {
+    Parts(ServerOptions its_options, Log& its_log) : options(std::move(its_options)), log(its_log) {}
+
+    ServerOptions options;
+    Log& log;
+    EngineWatch watch;
+    std::atomic<api::FeedTail*> tail_to_tell = nullptr;
+    std::unique_ptr<engine::Embedded> engine;
+    std::unique_ptr<store::ReadPool> reads;
+    std::unique_ptr<net::WorkerPool> workers;
+    std::unique_ptr<api::FeedTail> feed;
+    api::KeyRing keys;
+    api::Metrics metrics;
+    Page page;
+    std::unique_ptr<api::Api> api;
+    std::unique_ptr<net::HttpServer> http;
+    std::string url;
+    bool first_start = false;
+    bool note_written = false;
+
+    Result<void, std::string> open_engine();
+    Result<void, std::string> load_keys();
+    Result<void, std::string> listen();
+    api::Parts api_parts();
+    std::string login_link() { return url + "/login?code=" + page.make_code(engine->now()); }
+};
+
+Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options, Log& log) {
+    if (!is_loopback(options.host) && options.tls_cert.empty() && !options.insecure) {
+        return fail(
+            fmt::format("refusing to listen on {} without TLS: keys would cross the network in the clear; give "
+                        "--tls-cert and --tls-key, or --insecure if something in front of it does TLS",
+                        options.host));
+    }
+    if (options.tls_cert.empty() != options.tls_key.empty()) {
+        return fail(std::string("--tls-cert and --tls-key go together"));
+    }
+    if (auto made = make_data_dir(options.data_dir); !made) return fail(made.error());
+    auto parts = std::make_unique<Parts>(std::move(options), log);
+    if (auto opened = parts->open_engine(); !opened) return fail(opened.error());
+    if (auto loaded = parts->load_keys(); !loaded) return fail(loaded.error());
+    if (auto listening = parts->listen(); !listening) return fail(listening.error());
+    return std::unique_ptr<Server>(new Server(std::move(parts)));
+}
+
+Server::~Server() {
+    if (parts_->note_written) remove_server_note(parts_->options.data_dir);
+    parts_->http.reset();
+    // The lane goes on until the engine is gone, behind the feed's tail.
+    parts_->tail_to_tell = nullptr;
+}
+
+const std::string& Server::url() const { return parts_->url; }
+std::string Server::login_link() { return parts_->login_link(); }
+bool Server::first_start() const { return parts_->first_start; }
+
+void Server::drain(std::chrono::milliseconds timeout) {
+    parts_->log.info("draining");
+    const bool all = parts_->http->drain(timeout);
+    parts_->log.info("drained", {{"cut", std::int64_t{all ? 0 : 1}}});
+}
+
+Result<void, std::string> Server::Parts::open_engine() {
+    engine::Embedded::Options how;
+    how.directory = options.data_dir;
+    how.on_step = [this](const engine::Step& step) {
+        watch.on_step(step);
+        if (api::FeedTail* told = tail_to_tell.load(std::memory_order_acquire)) told->committed();
+    };
+    auto opened = engine::Embedded::open(std::move(how));
+    if (!opened) return fail(opened.error().detail);
+    engine = std::move(*opened);
+    reads = std::make_unique<store::ReadPool>(engine->store());
+    workers = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{});
+    feed = std::make_unique<api::FeedTail>(engine::Embedded::default_org, *reads);
+    tail_to_tell.store(feed.get(), std::memory_order_release);
+    return {};
+}
+
+// The file comes before the row: a key that is in the file and not in the store is put there at the next start.
+Result<void, std::string> Server::Parts::load_keys() {
+    constexpr core::OrgId org = engine::Embedded::default_org;
+    const auto rows =
+        reads->with([&](store::Snapshot& snapshot) { return store::read_rows<core::ApiKey>(snapshot, org); });
+    if (!rows) return fail("the keys cannot be read: " + rows.error().detail);
+    for (const core::ApiKey& row : *rows) keys.put(org, row);
+
+    const auto there = read_admin_key(options.data_dir);
+    if (!there) return fail(there.error());
+    std::string text = there->value_or("");
+    if (!text.empty() && keys.find(text)) return {};
+    if (text.empty()) {
+        first_start = true;
+        text = api::make_key().text;
+        if (auto written = write_admin_key(options.data_dir, text); !written) return fail(written.error());
+    }
+    const auto row = api::parse_key(text);
+    if (!row) {
+        return fail(fmt::format("{}/admin.key does not hold a key; move it away and start again to have one made",
+                                options.data_dir));
+    }
+    const auto answer =
+        engine->ask({.org = org,
+                     .key = {},
+                     .body = core::CreateKey{row->id, row->hash, {"admin"}, {}, {}, {}, "made at the first start"}});
+    const auto* reply = answer ? std::get_if<core::KeyReply>(&answer->reply) : nullptr;
+    if (reply == nullptr || reply->status != core::KeyStatus::done) {
+        return fail(fmt::format(
+            "{}/admin.key holds a key that was revoked or does not fit; move it away and start again to have one made",
+            options.data_dir));
+    }
+    keys.put(org, core::ApiKey{.id = row->id,
+                               .hash = row->hash,
+                               .scopes = {"admin"},
+                               .agent = {},
+                               .run = {},
+                               .budget = {},
+                               .note = {},
+                               .created_at = {},
+                               .revoked_at = far_past});
+    return {};
+}
+
+Result<void, std::string> Server::Parts::listen() {
+    net::HttpServerOptions how;
+    how.host = options.host;
+    how.port = options.port;
+    how.threads = options.threads;
+    if (!options.tls_cert.empty()) how.tls = net::TlsFiles{options.tls_cert, options.tls_key};
+    // A page elsewhere that has its name point here must not be able to speak to us through somebody's browser.
+    how.allowed_hosts = options.allowed_hosts;
+    if (is_loopback(options.host)) {
+        for (const char* name : {"localhost", "127.0.0.1", "::1"}) how.allowed_hosts.push_back(name);
+        how.allowed_hosts.push_back(options.host);
+    } else if (options.host != "0.0.0.0" && options.host != "::" && !options.allowed_hosts.empty()) {
+        how.allowed_hosts.push_back(options.host);
+    }
+    url = url_of(options, options.port);
+    api = std::make_unique<api::Api>(api_parts());
+    http = std::make_unique<net::HttpServer>(
+        std::move(how),
+        [this](net::Request request) -> net::Task<net::Response> {
+            if (auto answer = page.answer(request, engine->now())) return ready(std::move(*answer));
+            return api->handle(std::move(request));
+        },
+        log);
+    const auto port = http->start();
+    if (!port) {
+        return fail(port.error().kind == net::ListenError::Kind::address_in_use
+                        ? fmt::format("{}:{} is in use; is a server running already? Choose another with --listen",
+                                      options.host, options.port)
+                        : port.error().detail);
+    }
+    url = url_of(options, *port);
+    api->set_address(url);
+    if (auto written = write_server_note(options.data_dir, {url, ::getpid(), process_start(::getpid())}); !written) {
+        return fail(written.error());
+    }
+    note_written = true;
+    return {};
+}
+
+api::Parts Server::Parts::api_parts() {
+    engine::Embedded& embedded = *engine;
+    return {
+        .submit = [&embedded](std::vector<engine::Submission> commands) { embedded.submit(std::move(commands)); },
+        .now = [&embedded] { return embedded.now(); },
+        .fresh_id = [&embedded] { return embedded.fresh_id(); },
+        .reads = *reads,
+        .workers = *workers,
+        .feed = *feed,
+        .keys = keys,
+        .page_caller = [this](std::string_view cookies) { return page.caller(cookies); },
+        .login_link = [this] { return login_link(); },
+        .metrics = metrics,
+        .log = log,
+        .facts = {.version = version,
+                  .store = "sqlite",
+                  .data_dir = options.data_dir,
+                  .address = url,
+                  .started_at = embedded.now()},
+        .workspace = [](const std::string& path, core::ClaimMode mode) -> Result<core::Place, std::string> {
+            auto place = supervisor::resolve_workspace(path, mode, supervisor::this_host());
+            if (!place) return fail(place.error().detail);
+            return std::move(*place);
+        },
+        .isolated_directory = [this](const std::string& name) -> Result<std::string, std::string> {
+            const std::string path = options.data_dir + "/isolated/" + name;
+            std::error_code error;
+            std::filesystem::create_directories(path, error);
+            if (error) return fail(error.message());
+            return std::filesystem::absolute(path).string();
+        },
+        .verify = [this]() -> Result<std::string, std::string> {
+            auto snapshot = engine->store().snapshot();
+            if (!snapshot) return fail(snapshot.error().detail);
+            return verify_as_json(**snapshot);
+        },
+        .backup = [this](const std::string& to) -> Result<std::string, std::string> {
+            const auto begun = std::chrono::steady_clock::now();
+            const auto facts = store::back_up(options.data_dir, to);
+            if (!facts) return fail(facts.error().detail);
+            const auto took =
+                std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun);
+            return fmt::format(R"({{"to":{},"bytes":{},"sha256":"{}","milliseconds":{}}})", api::to_json(to),
+                               facts->bytes, facts->sha256, took.count());
+        },
+        .engine_stats = [this] { return watch.stats(); },
+        .queue_depth = [&embedded] { return embedded.queue_depth(); },
+        .engine_histograms = [this](std::string& out) { watch.write(out); },
+        .ready =
+            [this] {
+                return reads
+                    ->with([](store::Snapshot& snapshot) { return snapshot.query("select 1", [](const auto&) {}); })
+                    .has_value();
+            },
+    };
+}
+
+}  // namespace interlock::server

@@ -1,0 +1,46 @@
+// The server: store, engine, API and HTTP, put together in this order and taken apart in the other.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/log.h"
+#include "base/result.h"
+
+namespace interlock::server {
+
+struct ServerOptions {
+    std::string data_dir;
+    std::string host = "127.0.0.1";
+    std::uint16_t port = 4100;
+    std::string tls_cert;
+    std::string tls_key;
+    bool insecure = false;  // Listen beyond this machine without TLS.
+    std::vector<std::string> allowed_hosts;
+    std::size_t threads = 0;
+};
+
+class Server {
+ public:
+    // Opens the store, makes the admin key where there is none, listens. The error is what, why and what to do.
+    static Result<std::unique_ptr<Server>, std::string> start(ServerOptions options, Log& log);
+    ~Server();  // drain() first to be polite.
+
+    const std::string& url() const;
+    // Good for one login within ten minutes.
+    std::string login_link();
+    bool first_start() const;  // The admin key was made just now.
+
+    // Answers what is in flight, then stops.
+    void drain(std::chrono::milliseconds timeout);
+
+ private:
+    struct Parts;
+    explicit Server(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace interlock::server

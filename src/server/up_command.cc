@@ -1,0 +1,209 @@
+#include "server/up_command.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "engine/clock.h"
+#include "server/data_dir.h"
+
+extern char** environ;
+
+namespace interlock::server {
+namespace {
+
+constexpr std::chrono::seconds drain_timeout{10};
+
+// "127.0.0.1:4100", "[::1]:4100", ":4100", "4100".
+bool parse_listen(const std::string& text, ServerOptions& options) {
+    const std::size_t colon = text.rfind(':');
+    std::string host = colon == std::string::npos ? "" : text.substr(0, colon);
+    const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    if (!host.empty()) options.host = host;
+    std::uint32_t number = 0;
+    for (const char c : port) {
+        if (c < '0' || c > '9' || number > 65535) return false;
+        number = number * 10 + static_cast<std::uint32_t>(c - '0');
+    }
+    if (port.empty() || number > 65535) return false;
+    options.port = static_cast<std::uint16_t>(number);
+    return true;
+}
+
+std::string greeting(Server& server, const UpOptions& options, const Terminal& terminal) {
+    const std::string dir = options.server.data_dir;
+    std::string text = fmt::format("{} {}\n  page      {}\n  data      {}\n", terminal.bold("Interlock is up:"),
+                                   server.url(), server.login_link(), dir);
+    if (server.first_start())
+        text += fmt::format("  key       {}/admin.key (made just now; the command line finds it by itself)\n", dir);
+    text += fmt::format(
+        "\nTry:\n  {0} agents put writer --max-concurrent-runs 2\n  {0} budgets put daily --limit 10.00 --window day\n"
+        "  {0} charges add writer 0.00075\n",
+        options.program);
+    return text;
+}
+
+int serve(UpOptions& options, const Terminal& terminal) {
+    // Blocked before any thread begins, so that only the wait below gets them.
+    sigset_t ending;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+    ::umask(077);  // Whatever is written is the owner's alone.
+
+    engine::Clock clock;
+    Log log({.level_min = options.log_level == "debug"   ? LogLevel::debug
+                          : options.log_level == "warn"  ? LogLevel::warn
+                          : options.log_level == "error" ? LogLevel::error
+                                                         : LogLevel::info,
+             .format = options.log_format == "json" ? LogFormat::json : LogFormat::text,
+             .clock = [&clock] { return clock.now(); },
+             .write = [](std::string_view line) { (void)!::write(STDERR_FILENO, line.data(), line.size()); }});
+    const auto say = [&](std::string_view text) {
+        if (options.ready_fd >= 0) {
+            (void)!::write(options.ready_fd, text.data(), text.size());
+            ::close(options.ready_fd);
+            options.ready_fd = -1;
+        } else {
+            fmt::print(terminal.out, "{}", text);
+            std::fflush(terminal.out);
+        }
+    };
+
+    auto server = Server::start(options.server, log);
+    if (!server) {
+        if (options.ready_fd >= 0) {
+            say("!" + server.error());
+        } else {
+            fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), server.error());
+        }
+        return 1;
+    }
+    log.info("listening", {{"url", (*server)->url()}, {"data_dir", options.server.data_dir}});
+    say(greeting(**server, options, terminal));
+
+    int signal_number = 0;
+    sigwait(&ending, &signal_number);
+    log.info("ending", {{"signal", std::string_view(signal_number == SIGINT ? "SIGINT" : "SIGTERM")}});
+    pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);  // A second one ends it at once.
+    (*server)->drain(drain_timeout);
+    server->reset();
+    log.info("ended");
+    return 0;
+}
+
+bool has_ended(pid_t pid, const std::string& started) { return process_start(pid) != started; }
+
+// A server of its own session, whose log is a file in the data directory. Returns when it is up or has failed.
+int detach(const UpOptions& options, int argc, char** argv, const Terminal& terminal) {
+    const auto problem = [&](const std::string& what) {
+        fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), what);
+        return 1;
+    };
+    if (const auto note = read_server_note(options.server.data_dir);
+        note && !note->started.empty() && !has_ended(note->pid, note->started)) {
+        fmt::print(terminal.out, "{} {}\n  page      {} login\n  data      {}\n",
+                   terminal.bold("Interlock is up already:"), note->url, options.program, options.server.data_dir);
+        return 0;
+    }
+    if (auto made = make_data_dir(options.server.data_dir); !made) return problem(made.error());
+    const std::string log_path = options.server.data_dir + "/server.log";
+    int ready[2];
+    if (::pipe2(ready, O_CLOEXEC) != 0) return problem(std::strerror(errno));
+
+    std::vector<std::string> words(argv, argv + argc);
+    std::erase(words, "--detach");
+    const std::string fd_text = std::to_string(ready[1]);
+    words.push_back("--ready-fd");
+    words.push_back(fd_text);
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, ready[1], ready[1]);  // Clears its close-on-exec.
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    pid_t child = 0;
+    const int failed = ::posix_spawn(&child, "/proc/self/exe", &actions, &attributes, arguments.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    ::close(ready[1]);
+    if (failed != 0) return problem(std::strerror(failed));
+
+    std::string said;
+    char buffer[4096];
+    for (ssize_t got = 0; (got = ::read(ready[0], buffer, sizeof buffer)) != 0;) {
+        if (got > 0) said.append(buffer, static_cast<std::size_t>(got));
+        if (got < 0 && errno != EINTR) break;
+    }
+    ::close(ready[0]);
+    if (said.empty()) return problem("the server ended before it was up; " + log_path + " says why");
+    if (said.starts_with('!')) return problem(said.substr(1));
+    fmt::print(terminal.out, "{}\nIts log is {}; '{} down' ends it.\n", said, log_path, options.program);
+    return 0;
+}
+
+}  // namespace
+
+int up_command(UpOptions options, int argc, char** argv, const Terminal& terminal) {
+    if (!parse_listen(options.listen, options.server)) {
+        fmt::print(terminal.err, "{} --listen '{}' is not an address such as 127.0.0.1:4100\n", terminal.red("error:"),
+                   options.listen);
+        return 2;
+    }
+    std::error_code error;
+    options.server.data_dir = std::filesystem::absolute(options.server.data_dir, error).lexically_normal().string();
+    if (options.detach) return detach(options, argc, argv, terminal);
+    return serve(options, terminal);
+}
+
+int down_command(const std::string& data_dir, double timeout_s, const Terminal& terminal) {
+    const auto note = read_server_note(data_dir);
+    if (!note || note->started.empty() || has_ended(note->pid, note->started)) {
+        fmt::print(terminal.err, "no server is running on {}\n", data_dir);
+        return 5;
+    }
+    if (::kill(note->pid, SIGTERM) != 0) {
+        fmt::print(terminal.err, "{} cannot end process {}: {}\n", terminal.red("error:"), note->pid,
+                   std::strerror(errno));
+        return 1;
+    }
+    // The process is not ours to wait for; a descriptor of it tells when it is gone.
+    const int process = static_cast<int>(::syscall(SYS_pidfd_open, note->pid, 0));
+    if (process >= 0) {
+        pollfd gone{.fd = process, .events = POLLIN, .revents = 0};
+        ::poll(&gone, 1, static_cast<int>(timeout_s * 1000));
+        ::close(process);
+    }
+    if (!has_ended(note->pid, note->started)) {
+        fmt::print(terminal.err, "{} process {} has not ended after {} s; it is still answering what it took on\n",
+                   terminal.red("error:"), note->pid, timeout_s);
+        return 1;
+    }
+    fmt::print(terminal.err, "the server at {} has ended\n", note->url);
+    return 0;
+}
+
+}  // namespace interlock::server
