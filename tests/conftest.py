@@ -2,11 +2,15 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 
 import pytest
 
+from interlock_server import Server
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+SECONDS_MAX = 180
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +34,37 @@ def interlock(binary, tmp_path):
     run.binary = binary
     run.scratch = scratch
     return run
+
+
+@pytest.fixture(scope="module")
+def server(binary, tmp_path_factory):
+    """A running server for all tests of a file. They use names of their own: fresh(). In the end every promise holds."""
+    with Server(binary, tmp_path_factory.mktemp("server")) as server:
+        yield server
+        server.verify()
+
+
+@pytest.fixture
+def admin(server):
+    """A client that may do everything."""
+    return server.admin
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "seconds_max(seconds): the test fails when it takes longer")
+
+
+@pytest.fixture(autouse=True)
+def seconds_max(request):
+    """No test takes forever."""
+    marker = request.node.get_closest_marker("seconds_max")
+    seconds = marker.args[0] if marker else SECONDS_MAX
+
+    def ring(*_):
+        raise TimeoutError(f"the test takes longer than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

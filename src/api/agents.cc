@@ -9,13 +9,15 @@ struct AgentBody {
     std::int32_t max_concurrent_runs = 1;
     std::vector<std::string> command;
     core::Tags tags;
+    std::optional<std::string> key;
 };
-BOOST_DESCRIBE_STRUCT(AgentBody, (), (max_concurrent_runs, command, tags))
+BOOST_DESCRIBE_STRUCT(AgentBody, (), (max_concurrent_runs, command, tags, key))
 
 struct PauseBody {
     std::string reason;
+    std::optional<std::string> key;
 };
-BOOST_DESCRIBE_STRUCT(PauseBody, (), (reason))
+BOOST_DESCRIBE_STRUCT(PauseBody, (), (reason, key))
 
 enum class AgentState { active, paused, archived };
 BOOST_DESCRIBE_ENUM(AgentState, active, paused, archived)
@@ -99,7 +101,11 @@ Answered get_agent(Call& call) { return show(call, call.names[0], 200, false); }
 Answered list_agents(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
-    const bool archived = call.parameter("archived") == "true";
+    const std::string_view which = call.parameter("archived");
+    if (!which.empty() && which != "true" && which != "false") {
+        co_return respond(call, invalid("archived is neither true nor false"));
+    }
+    const bool archived = which == "true";
     const std::string after(call.parameter("after"));
     const std::string only = call.caller.agent;
     const core::OrgId org = call.caller.org;
@@ -125,7 +131,7 @@ Answered put_agent(Call& call) {
     const auto body = read_body<AgentBody>(call);
     if (!body) co_return respond(call, body.error());
     const auto done = co_await ask<core::AgentReply>(
-        call, core::PutAgent{call.names[0], body->command, body->max_concurrent_runs, body->tags});
+        call, core::PutAgent{call.names[0], body->command, body->max_concurrent_runs, body->tags}, body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show(call, call.names[0], 200, done->repeated);
 }
@@ -133,21 +139,22 @@ Answered put_agent(Call& call) {
 Answered pause_agent(Call& call) {
     const auto body = read_body<PauseBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::AgentReply>(call, core::PauseAgent{call.names[0], body->reason});
+    const auto done = co_await ask<core::AgentReply>(call, core::PauseAgent{call.names[0], body->reason}, body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show(call, call.names[0], 200, done->repeated);
 }
 
 Answered resume_agent(Call& call) {
-    if (const auto body = read_body<Nothing>(call); !body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::AgentReply>(call, core::ResumeAgent{call.names[0]});
+    const auto body = read_body<OnlyKey>(call);
+    if (!body) co_return respond(call, body.error());
+    const auto done = co_await ask<core::AgentReply>(call, core::ResumeAgent{call.names[0]}, body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show(call, call.names[0], 200, done->repeated);
 }
 
 Answered delete_agent(Call& call) {
     const auto done = co_await ask<core::AgentReply>(call, core::ArchiveAgent{call.names[0]});
-    co_return done ? no_content() : respond(call, done.error());
+    co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
 }  // namespace
@@ -199,6 +206,7 @@ std::vector<Route> agent_routes() {
          .needs = operate,
          .summary = "Lift every pause of an agent",
          .handler = resume_agent,
+         .body = schema_of<OnlyKey>,
          .answer = schema_of<AgentView>},
     };
 }

@@ -114,11 +114,14 @@ net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
         call.caller = std::move(*caller);
     }
     if (route == nullptr) {
-        if (!match.path_known) co_return respond(call, not_found("path", call.request.path));
-        co_return respond(call, Problem{.status = 405,
-                                        .code = "method_not_allowed",
-                                        .detail = fmt::format("{} does not take {}", call.request.path,
-                                                              net::name_of(call.request.method))});
+        if (match.allowed.empty()) co_return respond(call, not_found("path", call.request.path));
+        net::Response response =
+            respond(call, Problem{.status = 405,
+                                  .code = "method_not_allowed",
+                                  .detail = fmt::format("{} does not take {}; it takes {}", call.request.path,
+                                                        net::name_of(call.request.method), match.allowed)});
+        response.headers.push_back({"allow", match.allowed});
+        co_return response;
     }
     if (!call.caller.may(route->needs)) co_return respond(call, forbidden(route->needs));
     if (call.caller.bound() > route->narrowest) co_return respond(call, beyond_bound(call.caller));

@@ -6,17 +6,49 @@
 #include "store/read_rows.h"
 
 namespace interlock::api {
-net::Task<std::optional<Problem>> check_budget(Call& call, core::Attribution who) {
-    if (call.caller.budget.empty()) co_return std::nullopt;
-    const core::OrgId org = call.caller.org;
-    const std::string name = call.caller.budget;
-    const auto budget = co_await read(
-        call, [=](store::Snapshot& snapshot) { return store::read_row<core::Budget>(snapshot, org, name); });
-    if (!budget) co_return budget.error();
-    if (*budget && !(*budget)->deleted && core::covers((*budget)->scope, who)) co_return std::nullopt;
-    co_return Problem{.status = 403,
-                      .code = "forbidden",
-                      .detail = fmt::format("the key is bound to budget '{}', which does not cover this", name)};
+namespace {
+
+// What the account names, as far as it is there.
+struct Named {
+    std::optional<core::Run> run;
+    std::optional<core::Session> session;
+    std::optional<core::Budget> budget;
+};
+
+Result<Named, store::ReadError> read_named(store::Snapshot& snapshot, const Caller& caller,
+                                           const core::Attribution& who) {
+    auto run = store::read_row<core::Run>(snapshot, caller.org, who.run.value);
+    if (!run) return fail(run.error());
+    auto session = store::read_row<core::Session>(snapshot, caller.org, who.session.value);
+    if (!session) return fail(session.error());
+    auto budget = store::read_row<core::Budget>(snapshot, caller.org, caller.budget);
+    if (!budget) return fail(budget.error());
+    return Named{std::move(*run), std::move(*session), std::move(*budget)};
+}
+
+std::optional<Problem> check(const Caller& caller, const core::Attribution& who, const Named& named) {
+    if (!caller.may_see_agent(who.agent)) return not_found("agent", who.agent);
+    const bool run_is_mine =
+        named.run && caller.may_see_agent(named.run->who.agent) && (caller.run.value.empty() || caller.run == who.run);
+    if (!who.run.value.empty() && !run_is_mine) return not_found("run", id_text(who.run));
+    if (!who.session.value.empty() && (!named.session || !caller.may_see_agent(named.session->agent))) {
+        return not_found("session", id_text(who.session));
+    }
+    if (caller.budget.empty()) return std::nullopt;
+    if (named.budget && !named.budget->deleted && core::covers(named.budget->scope, who)) return std::nullopt;
+    return Problem{.status = 403,
+                   .code = "forbidden",
+                   .detail = fmt::format("the key is bound to budget '{}', which does not cover this", caller.budget)};
+}
+
+}  // namespace
+
+net::Task<std::optional<Problem>> check_account(Call& call, core::Attribution who) {
+    if (call.caller.bound() == Bound::nothing) co_return std::nullopt;
+    const Caller caller = call.caller;
+    const auto named =
+        co_await read(call, [caller, who](store::Snapshot& snapshot) { return read_named(snapshot, caller, who); });
+    co_return named ? check(caller, who, *named) : named.error();
 }
 
 }  // namespace interlock::api

@@ -22,17 +22,8 @@ core::Attribution attribution_of(const Caller& caller, const Body& body) {
             .tags = body.tags};
 }
 
-// Whether a key that is bound to a budget spends from it: the budget must cover the account. Reads the budget.
-net::Task<std::optional<Problem>> check_budget(Call& call, core::Attribution who);
-
-// Whatever a bound key may not touch does not exist for it.
-template <class Body>
-std::optional<Problem> check_binding(const Caller& caller, const Body& body) {
-    if (!caller.may_see_agent(body.agent)) return not_found("agent", body.agent);
-    if (!caller.run.value.empty() && !body.run.value.empty() && body.run != caller.run) {
-        return not_found("run", id_text(body.run));
-    }
-    return std::nullopt;
-}
+// Whether the caller's key may act on this account. Whatever a bound key may not touch does not exist for it; keys that
+// are bound to nothing are let through unread, because the rules check the rest.
+net::Task<std::optional<Problem>> check_account(Call& call, core::Attribution who);
 
 }  // namespace interlock::api

@@ -18,8 +18,9 @@ struct BudgetBody {
     bool hard = true;
     std::vector<std::int32_t> warn;
     core::OnExhausted on_exhausted = core::OnExhausted::refuse;
+    std::optional<std::string> key;
 };
-BOOST_DESCRIBE_STRUCT(BudgetBody, (), (scope, metric, window, timezone, limit, hard, warn, on_exhausted))
+BOOST_DESCRIBE_STRUCT(BudgetBody, (), (scope, metric, window, timezone, limit, hard, warn, on_exhausted, key))
 
 struct WindowView {
     WindowKind kind = WindowKind::month;
@@ -138,11 +139,14 @@ Answered list_budgets(Call& call) {
     const std::int64_t count = *limit;
     auto views =
         co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::vector<BudgetView>, store::ReadError> {
+            // What a bound key may not see is left out before the page is cut.
+            const std::int64_t most = caller.bound() == Bound::nothing ? count + 1 : INT64_MAX;
             const auto budgets = store::read_rows<core::Budget>(
-                snapshot, caller.org, "and deleted = 0 and name > $2 order by name limit $3", {after, count + 1});
+                snapshot, caller.org, "and deleted = 0 and name > $2 order by name limit $3", {after, most});
             if (!budgets) return fail(budgets.error());
             std::vector<BudgetView> views;
             for (const core::Budget& budget : *budgets) {
+                if (static_cast<std::int64_t>(views.size()) > count) break;
                 if (!may_see(caller, budget)) continue;
                 auto view = view_of(snapshot, caller.org, budget, now);
                 if (!view) return fail(view.error());
@@ -204,27 +208,30 @@ Answered put_budget(Call& call) {
                                                                   : "a whole number"),
                     "/limit"));
     }
-    const auto done = co_await ask<core::BudgetReply>(call, core::PutBudget{.name = call.names[0],
-                                                                            .scope = body->scope,
-                                                                            .metric = body->metric,
-                                                                            .window = body->window,
-                                                                            .zone = body->timezone,
-                                                                            .limit_units = *limit,
-                                                                            .hard = body->hard,
-                                                                            .warn = body->warn,
-                                                                            .on_exhausted = body->on_exhausted});
+    const auto done = co_await ask<core::BudgetReply>(call,
+                                                      core::PutBudget{.name = call.names[0],
+                                                                      .scope = body->scope,
+                                                                      .metric = body->metric,
+                                                                      .window = body->window,
+                                                                      .zone = body->timezone,
+                                                                      .limit_units = *limit,
+                                                                      .hard = body->hard,
+                                                                      .warn = body->warn,
+                                                                      .on_exhausted = body->on_exhausted},
+                                                      body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show(call, call.names[0], 200, done->repeated);
 }
 
 Answered delete_budget(Call& call) {
     const auto done = co_await ask<core::BudgetReply>(call, core::DeleteBudget{call.names[0]});
-    co_return done ? no_content() : respond(call, done.error());
+    co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
 Answered unfreeze_budget(Call& call) {
-    if (const auto body = read_body<Nothing>(call); !body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::BudgetReply>(call, core::UnfreezeBudget{call.names[0]});
+    const auto body = read_body<OnlyKey>(call);
+    if (!body) co_return respond(call, body.error());
+    const auto done = co_await ask<core::BudgetReply>(call, core::UnfreezeBudget{call.names[0]}, body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show(call, call.names[0], 200, done->repeated);
 }
@@ -279,6 +286,7 @@ std::vector<Route> budget_routes() {
          .needs = operate,
          .summary = "Let a budget go on that an overage has frozen",
          .handler = unfreeze_budget,
+         .body = schema_of<OnlyKey>,
          .answer = schema_of<BudgetView>},
     };
 }

@@ -1,5 +1,6 @@
 #include "api/call.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -23,8 +24,7 @@ std::string_view Call::parameter(std::string_view name) const {
 Result<json::value, Problem> parse_body(const Call& call) {
     const std::string& body = call.request.body;
     if (body.empty()) return json::value(json::object());
-    const std::string_view type = call.request.header("content-type");
-    if (!type.starts_with("application/json")) {
+    if (!has_media_type(call, "application/json")) {
         return fail(Problem{.status = 415,
                             .code = "unsupported_media_type",
                             .detail = "a body is JSON; send it with Content-Type: application/json"});
@@ -45,6 +45,12 @@ Result<std::int64_t, Problem> read_count(const Call& call, std::string_view name
         return fail(invalid(fmt::format("{} is '{}'; it must be a whole number from {} to {}", name, text, min, max)));
     }
     return number;
+}
+
+bool has_media_type(const Call& call, std::string_view type) {
+    const std::string_view header = call.request.header("content-type");
+    const std::string_view given = header.substr(0, header.find_first_of("; "));
+    return std::ranges::equal(given, type, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a | 0x20 : a) == b; });
 }
 
 Result<Key, Problem> read_key(const Call& call, const std::optional<std::string>& in_body) {
@@ -88,8 +94,15 @@ net::Task<engine::Answer> submit(Call& call, core::CommandKey key, core::Command
 
 Problem pointed(Problem problem, std::string_view body) {
     if (problem.code != "invalid_request" || !problem.pointer.empty()) return problem;
-    std::string word = problem.detail.substr(0, problem.detail.find_first_of(" :"));
-    if (word == "zone") word = "timezone";
+    const std::size_t end = std::min(problem.detail.find_first_of(" :"), problem.detail.size());
+    std::string word = problem.detail.substr(0, end);
+    // What the rules call otherwise than the wire.
+    for (const auto& [ours, theirs] :
+         {std::pair("zone", "timezone"), std::pair("bound", "amount"), std::pair("limit_units", "limit")}) {
+        if (word != ours) continue;
+        word = theirs;
+        problem.detail.replace(0, end, word);
+    }
     if (!word.empty() && body.find("\"" + word + "\"") != std::string_view::npos) problem.pointer = "/" + word;
     return problem;
 }
@@ -106,9 +119,10 @@ net::Response respond(int status, std::string body) {
 
 net::Response respond(const Call& call, const Problem& problem) { return to_response(problem, call.request_id); }
 
-net::Response no_content() {
+net::Response no_content(bool repeated) {
     net::Response response;
     response.status = 204;
+    if (repeated) response.headers.push_back({"idempotent-replayed", "true"});
     return response;
 }
 

@@ -45,6 +45,9 @@ using Answered = net::Task<net::Response>;
 // The body as JSON; an empty one is {}.
 Result<json::value, Problem> parse_body(const Call& call);
 
+// Whatever its case and its parameters.
+bool has_media_type(const Call& call, std::string_view type);
+
 template <class Body>
 Result<Body, Problem> read_body(const Call& call) {
     const auto parsed = parse_body(call);
@@ -54,14 +57,16 @@ Result<Body, Problem> read_body(const Call& call) {
     return std::move(*body);
 }
 
-// For requests that need none: whoever sends a member means something by it.
-struct Nothing {};
-BOOST_DESCRIBE_STRUCT(Nothing, (), ())
+// For requests that need nothing else.
+struct OnlyKey {
+    std::optional<std::string> key;
+};
+BOOST_DESCRIBE_STRUCT(OnlyKey, (), (key))
 
 template <class T>
 Result<T, Problem> read_id(std::string_view what, std::string_view text) {
     const auto id = id_from_text(id_prefix<T>, text);
-    if (!id) return fail(not_found(what, text));
+    if (!id || id->empty()) return fail(not_found(what, text));
     return T(*id);
 }
 
@@ -119,12 +124,17 @@ auto read(Call& call, Work work)
 
 net::Response respond(int status, std::string body);
 net::Response respond(const Call& call, const Problem& problem);
-net::Response no_content();
+net::Response no_content(bool repeated);
 
 template <class T>
 net::Response respond(int status, const T& value, bool repeated) {
     net::Response response = respond(status, to_json(value));
-    if (repeated) response.headers.push_back({"idempotent-replayed", "true"});
+    if (!repeated) return response;
+    response.headers.push_back({"idempotent-replayed", "true"});
+    if constexpr (!requires { value.repeated; }) {  // Said in the body of every repeat.
+        response.body.pop_back();
+        response.body += ",\"repeated\":true}";
+    }
     return response;
 }
 

@@ -8,8 +8,9 @@ namespace {
 struct CapBody {
     static constexpr std::array required{"max_live"};
     std::int32_t max_live = 0;
+    std::optional<std::string> key;
 };
-BOOST_DESCRIBE_STRUCT(CapBody, (), (max_live))
+BOOST_DESCRIBE_STRUCT(CapBody, (), (max_live, key))
 
 struct CapView {
     core::CapKind kind = core::CapKind::org;
@@ -52,7 +53,7 @@ Answered list_caps(Call& call) {
 Answered put(Call& call, core::CapKind kind, std::string name) {
     const auto body = read_body<CapBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::CapReply>(call, core::SetCap{kind, name, body->max_live});
+    const auto done = co_await ask<core::CapReply>(call, core::SetCap{kind, name, body->max_live}, body->key);
     if (!done) co_return respond(call, done.error());
     const core::OrgId org = call.caller.org;
     const auto view = co_await read(call, [=, most = body->max_live](store::Snapshot& snapshot) {
@@ -64,7 +65,7 @@ Answered put(Call& call, core::CapKind kind, std::string name) {
 
 Answered lift(Call& call, core::CapKind kind, std::string name) {
     const auto done = co_await ask<core::CapReply>(call, core::SetCap{kind, std::move(name), std::nullopt});
-    co_return done ? no_content() : respond(call, done.error());
+    co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
 Answered put_org(Call& call) { return put(call, core::CapKind::org, {}); }

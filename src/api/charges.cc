@@ -6,6 +6,7 @@
 #include "api/attribution.h"
 #include "api/route.h"
 #include "base/calendar.h"
+#include "core/feed.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
@@ -95,8 +96,7 @@ Result<ChargeView, Problem> view_of(const Key& key, const engine::Answer& answer
 Answered charge_one(Call& call, const json::value& parsed) {
     auto body = from_json<ChargeBody>(parsed);
     if (!body) co_return respond(call, invalid(body.error()));
-    if (auto problem = check_binding(call.caller, *body)) co_return respond(call, *problem);
-    if (auto problem = co_await check_budget(call, attribution_of(call.caller, *body)))
+    if (auto problem = co_await check_account(call, attribution_of(call.caller, *body)))
         co_return respond(call, *problem);
     const auto key = read_key(call, body->key);
     if (!key) co_return respond(call, key.error());
@@ -157,8 +157,7 @@ Answered charge_many(Call& call, const json::array& bodies) {
             gathered->keys.push_back(fail(invalid(body.error())));
             continue;
         }
-        auto problem = check_binding(call.caller, *body);
-        if (!problem) problem = co_await check_budget(call, attribution_of(call.caller, *body));
+        auto problem = co_await check_account(call, attribution_of(call.caller, *body));
         if (problem) {
             gathered->keys.push_back(fail(std::move(*problem)));
             continue;
@@ -221,52 +220,97 @@ CostEventView view_of(const core::CostEvent& event) {
             .unpriced = event.unpriced};
 }
 
-Answered list_charges(Call& call) {
-    const auto limit = read_limit(call);
-    if (!limit) co_return respond(call, limit.error());
-    std::string rest;
-    std::vector<store::Parameter> parameters;
-    const auto where = [&](std::string_view condition, store::Parameter parameter) {
-        parameters.push_back(std::move(parameter));
-        rest += fmt::format("and {} ${} ", condition, parameters.size() + 1);
-    };
-    const std::string agent(call.caller.agent.empty() ? call.parameter("agent") : std::string_view(call.caller.agent));
-    if (!agent.empty()) where("agent =", agent);
+// Which of the org's charges are wanted.
+struct Filter {
+    std::string agent;
+    core::RunId run;
+    core::SessionId session;
+    Instant from = far_past;
+    Instant to = far_future;
+
+    bool wants(const core::Charged& event, Instant at) const {
+        return (agent.empty() || agent == event.agent) && (run.value.empty() || run == event.run) &&
+               (session.value.empty() || session == event.session) && at >= from && at < to;
+    }
+};
+
+Result<Filter, Problem> read_filter(const Call& call) {
+    Filter filter;
+    filter.agent = call.caller.agent.empty() ? call.parameter("agent") : std::string_view(call.caller.agent);
     if (const auto text = call.parameter("run"); !text.empty()) {
         const auto run = read_id<core::RunId>("run", text);
-        if (!run) co_return respond(call, run.error());
-        where("run =", run->value);
+        if (!run) return fail(run.error());
+        filter.run = *run;
     }
     if (const auto text = call.parameter("session"); !text.empty()) {
         const auto session = read_id<core::SessionId>("session", text);
-        if (!session) co_return respond(call, session.error());
-        where("session =", session->value);
+        if (!session) return fail(session.error());
+        filter.session = *session;
     }
-    for (const auto& [name, condition] : {std::pair("from", "at >="), std::pair("to", "at <")}) {
+    for (const auto& [name, member] : {std::pair("from", &Filter::from), std::pair("to", &Filter::to)}) {
         const auto text = call.parameter(name);
         if (text.empty()) continue;
         const auto at = from_iso8601(text);
-        if (!at)
-            co_return respond(call, invalid(fmt::format(
-                                        "{} is '{}'; it must be an instant such as 2026-11-15T09:00:00Z", name, text)));
-        where(condition, micros(*at));
+        if (!at) {
+            return fail(
+                invalid(fmt::format("{} is '{}'; it must be an instant such as 2026-11-15T09:00:00Z", name, text)));
+        }
+        filter.*member = *at;
     }
-    if (const auto text = call.parameter("after"); !text.empty()) {
-        const auto key = id_from_text("key", text);
-        if (!key) co_return respond(call, invalid("after is not a cursor of this list"));
-        where("key >", *key);
+    return filter;
+}
+
+// The ledger has no index but its key, and keys are in no order. The feed tells the charges in theirs, so it is walked,
+// and each that is wanted is looked up. A page ends early rather than walk too far.
+Result<Page<CostEventView>, store::ReadError> read_charges(store::Snapshot& snapshot, core::OrgId org,
+                                                           const Filter& filter, core::Seq after, std::int64_t limit) {
+    constexpr std::int64_t pages_at_a_time = 16;
+    constexpr std::int64_t events_walked_max = 200'000;
+    Page<CostEventView> page;
+    core::Seq seq = after;
+    while (seq.value - after.value < events_walked_max) {
+        const auto pages = store::read_rows<core::FeedPage>(
+            snapshot, org, "and last_seq > $2 order by last_seq limit $3", {seq.value, pages_at_a_time});
+        if (!pages) return fail(pages.error());
+        if (pages->empty()) return page;
+        for (const core::FeedPage& feed_page : *pages) {
+            const auto events = core::events_of(feed_page);
+            if (!events) return fail(store::ReadError{"a page of the feed makes no sense"});
+            const auto skip = std::max<std::int64_t>(0, seq.value + 1 - feed_page.first_seq.value);
+            seq = core::Seq(feed_page.first_seq.value + skip - 1);
+            for (auto event = events->begin() + skip; event != events->end(); ++event) {
+                const auto* charged = std::get_if<core::Charged>(&*event);
+                if (charged != nullptr && filter.wants(*charged, feed_page.at)) {
+                    if (static_cast<std::int64_t>(page.items.size()) == limit) {
+                        page.next = std::to_string(seq.value);
+                        return page;
+                    }
+                    const auto row = store::read_row<core::CostEvent>(snapshot, org, charged->key.value);
+                    if (!row) return fail(row.error());
+                    if (*row) page.items.push_back(view_of(**row));
+                }
+                seq = core::Seq(seq.value + 1);
+            }
+        }
     }
+    page.next = std::to_string(seq.value);
+    return page;
+}
+
+Answered list_charges(Call& call) {
+    const auto limit = read_limit(call);
+    if (!limit) co_return respond(call, limit.error());
+    const auto filter = read_filter(call);
+    if (!filter) co_return respond(call, filter.error());
+    const auto after = read_count(call, "after", 0, 0, INT64_MAX);
+    if (!after) co_return respond(call, after.error());
     const core::OrgId org = call.caller.org;
-    const std::int64_t count = *limit;
-    parameters.push_back(count + 1);
-    rest += fmt::format("order by key limit ${}", parameters.size() + 1);
-    const auto events = co_await read(call, [org, rest, parameters](store::Snapshot& snapshot) {
-        return store::read_rows<core::CostEvent>(snapshot, org, rest, parameters);
-    });
-    if (!events) co_return respond(call, events.error());
-    std::vector<CostEventView> views;
-    for (const core::CostEvent& event : *events) views.push_back(view_of(event));
-    co_return respond(page_of(std::move(views), count, [](const CostEventView& view) { return view.id; }));
+    const auto page = co_await read(
+        call, [org, filter = *filter, after = core::Seq(*after), limit = *limit](store::Snapshot& snapshot) {
+            return read_charges(snapshot, org, filter, after, limit);
+        });
+    if (!page) co_return respond(call, page.error());
+    co_return respond(*page);
 }
 
 json::value charge_or_charges() {
@@ -295,7 +339,7 @@ std::vector<Route> charge_routes() {
         {.method = Method::get,
          .path = "/v1/charges",
          .needs = read,
-         .summary = "List cost events in the order of their keys",
+         .summary = "List cost events, the newest last",
          .handler = list_charges,
          .narrowest = Bound::agent,
          .query = {"agent", "run", "session", "from", "to", "after", "limit"},

@@ -38,9 +38,13 @@ Result<Types, Problem> read_types(const Call& call) {
     return types;
 }
 
-net::Task<void> follow(FeedTail& tail, store::ReadPool& reads, net::WorkerPool& workers, core::OrgId org, Types types,
-                       std::optional<std::int64_t> after, net::StreamWriter& writer) {
+net::Task<void> follow(Parts& parts, Caller caller, Types types, std::optional<std::int64_t> after,
+                       net::StreamWriter& writer) {
     constexpr std::size_t items_at_a_time = 512;
+    FeedTail& tail = parts.feed;
+    store::ReadPool& reads = parts.reads;
+    net::WorkerPool& workers = parts.workers;
+    const core::OrgId org = caller.org;
     const FeedTail::Follower follower(tail);
     core::Seq seen(after.value_or(0));
     if (!after) {
@@ -72,7 +76,7 @@ net::Task<void> follow(FeedTail& tail, store::ReadPool& reads, net::WorkerPool& 
             }
         }
         if (!text.empty() && !co_await writer.write(text)) co_return;
-        if (last == seen && !co_await wait_for_news(writer, tail.bell(), generation)) co_return;
+        if (last == seen && !co_await wait_for_news(writer, parts, caller, generation)) co_return;
         seen = last;
     }
 }
@@ -85,9 +89,8 @@ Answered get_events(Call& call) {
     const core::OrgId org = call.caller.org;
     if (call.request.header("accept").find("text/event-stream") != std::string_view::npos) {
         Parts& parts = call.parts;
-        co_return event_stream([&parts, org, types = *types, after = *cursor](net::StreamWriter& writer) {
-            return follow(parts.feed, parts.reads, parts.workers, org, types, after, writer);
-        });
+        co_return event_stream([&parts, caller = call.caller, types = *types, after = *cursor](
+                                   net::StreamWriter& writer) { return follow(parts, caller, types, after, writer); });
     }
 
     const auto limit = read_limit(call);

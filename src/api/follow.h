@@ -15,7 +15,8 @@ Result<std::optional<std::int64_t>, Problem> read_cursor(const Call& call);
 // A text/event-stream that `follow` writes until it returns.
 net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> follow);
 
-// Waits for the bell, for as long as the client is there, and keeps the connection alive meanwhile. False: it has gone.
-net::Task<bool> wait_for_news(net::StreamWriter& writer, net::Bell& bell, std::uint64_t seen);
+// Waits for the bell, for as long as the client is there and its key is in force, and keeps the connection alive
+// meanwhile. False: it has gone, or has to.
+net::Task<bool> wait_for_news(net::StreamWriter& writer, Parts& parts, const Caller& caller, std::uint64_t seen);
 
 }  // namespace interlock::api

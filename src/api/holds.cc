@@ -48,11 +48,6 @@ struct ExtendBody {
 };
 BOOST_DESCRIBE_STRUCT(ExtendBody, (), (ttl_s, dispatched, key))
 
-struct ReleaseBody {
-    std::optional<std::string> key;
-};
-BOOST_DESCRIBE_STRUCT(ReleaseBody, (), (key))
-
 struct HeldAnswer {
     core::HoldId id;
     std::string status = "held";
@@ -156,9 +151,11 @@ HoldView view_of(const core::Hold& hold, const Metrics& metrics) {
 Answered reserve(Call& call) {
     const auto body = read_body<HoldBody>(call);
     if (!body) co_return respond(call, body.error());
-    if (auto problem = check_binding(call.caller, *body)) co_return respond(call, *problem);
-    if (auto problem = co_await check_budget(call, attribution_of(call.caller, *body)))
+    if (auto problem = co_await check_account(call, attribution_of(call.caller, *body)))
         co_return respond(call, *problem);
+    if (body->amount == Money() && body->tokens == 0 && body->calls == 0) {
+        co_return respond(call, invalid("amount is missing; a hold sets aside dollars, tokens or calls", "/amount"));
+    }
     const auto done = co_await ask<core::ReserveReply>(
         call,
         core::Reserve{.hold = core::HoldId(call.parts.fresh_id()),
@@ -220,7 +217,7 @@ Answered settle(Call& call) {
 Answered release(Call& call) {
     const auto id = co_await reachable(call);
     if (!id) co_return respond(call, id.error());
-    const auto body = read_body<ReleaseBody>(call);
+    const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
     const auto done = co_await ask<core::HoldReply>(call, core::ReleaseHold{*id}, body->key);
     if (!done) co_return respond(call, done.error());
@@ -336,7 +333,7 @@ std::vector<Route> hold_routes() {
          .summary = "Free all of it",
          .handler = release,
          .narrowest = Bound::budget,
-         .body = schema_of<ReleaseBody>,
+         .body = schema_of<OnlyKey>,
          .answer = schema_of<ReleasedAnswer>},
         {.method = Method::post,
          .path = "/v1/holds/{id}/extend",

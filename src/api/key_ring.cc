@@ -69,6 +69,11 @@ void KeyRing::revoke(std::string_view id) {
     keys_.erase(std::string(id));
 }
 
+bool KeyRing::in_force(std::string_view id) const {
+    const std::shared_lock lock(mutex_);
+    return keys_.contains(std::string(id));
+}
+
 std::optional<Caller> KeyRing::find(std::string_view text) const {
     const auto key = parse_key(text);
     if (!key) return std::nullopt;

@@ -31,6 +31,7 @@ struct Caller {
     std::string agent;           // Bound to this agent, run or budget; empty: to none.
     core::RunId run;
     std::string budget;
+    bool by_cookie = false;  // A browser that has logged in; there is no key.
 
     bool may(Access access) const { return access <= most; }
     Bound bound() const {
@@ -57,6 +58,7 @@ class KeyRing {
  public:
     void put(core::OrgId org, const core::ApiKey& key);  // In force unless it says revoked.
     void revoke(std::string_view id);
+    bool in_force(std::string_view id) const;
     // Empty unless the text is a key in force.
     std::optional<Caller> find(std::string_view text) const;
 

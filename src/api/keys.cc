@@ -1,4 +1,5 @@
 // API keys: made, listed, revoked. The secret is shown once and never kept.
+#include "api/feed_tail.h"
 #include "api/key_ring.h"
 #include "api/route.h"
 #include "store/read_rows.h"
@@ -13,8 +14,9 @@ struct KeyBody {
     core::RunId run;
     std::string budget;
     std::string note;
+    std::optional<std::string> key;
 };
-BOOST_DESCRIBE_STRUCT(KeyBody, (), (scopes, agent, run, budget, note))
+BOOST_DESCRIBE_STRUCT(KeyBody, (), (scopes, agent, run, budget, note, key))
 
 struct KeyView {
     std::string id;
@@ -80,13 +82,23 @@ Answered list_keys(Call& call) {
 Answered create_key(Call& call) {
     const auto body = read_body<KeyBody>(call);
     if (!body) co_return respond(call, body.error());
+    if (!body->run.value.empty()) {
+        const core::OrgId org = call.caller.org;
+        const Id run = body->run.value;
+        const auto there = co_await read(
+            call, [=](store::Snapshot& snapshot) { return store::read_row<core::Run>(snapshot, org, run); });
+        if (!there) co_return respond(call, there.error());
+        if (!*there) co_return respond(call, not_found("run", id_text(body->run)));
+    }
     const NewKey made = make_key();
     const auto done = co_await ask<core::KeyReply>(
-        call, core::CreateKey{made.id, made.hash, body->scopes, body->agent, body->run, body->budget, body->note});
+        call, core::CreateKey{made.id, made.hash, body->scopes, body->agent, body->run, body->budget, body->note},
+        body->key);
     if (!done) co_return respond(call, done.error());
     const auto key = co_await find_key(call, done->reply.id);
     if (!key) co_return respond(call, key.error());
     call.parts.keys.put(call.caller.org, *key);
+    call.parts.log.info("key_made", {{"key", key->id}, {"by", call.caller.key_id}});
     NewKeyView view;
     static_cast<KeyView&>(view) = view_of(*key);
     if (!done->repeated) view.key = made.text;
@@ -97,8 +109,11 @@ Answered create_key(Call& call) {
 Answered revoke_key(Call& call) {
     const auto done = co_await ask<core::KeyReply>(call, core::RevokeKey{call.names[0]});
     if (!done) co_return respond(call, done.error());
-    call.parts.keys.revoke(call.names[0]);  // Before the answer: from then on nobody comes in with it.
-    co_return no_content();
+    // Before the answer: from then on nobody comes in with it, and those who follow something by it are woken to leave.
+    call.parts.keys.revoke(call.names[0]);
+    call.parts.feed.bell().ring();
+    call.parts.log.info("key_revoked", {{"key", call.names[0]}, {"by", call.caller.key_id}});
+    co_return no_content(done->repeated);
 }
 
 }  // namespace

@@ -19,11 +19,16 @@ net::Task<Result<std::vector<core::Place>, Problem>> find_places(Call& call, std
         if (!place) co_return fail(invalid("workspace: " + place.error(), "/workspace"));
         places.push_back(std::move(*place));
     }
-    for (std::string& name : resources) {
-        places.push_back(
-            {.kind = core::ClaimKind::resource, .host = {}, .path = std::move(name), .chain = {}, .mode = mode});
-    }
+    for (core::Place& resource : named_resources(resources, mode)) places.push_back(std::move(resource));
     co_return places;
+}
+
+std::vector<core::Place> named_resources(const std::vector<std::string>& names, core::ClaimMode mode) {
+    std::vector<core::Place> places;
+    for (const std::string& name : names) {
+        places.push_back({.kind = core::ClaimKind::resource, .host = {}, .path = name, .chain = {}, .mode = mode});
+    }
+    return places;
 }
 
 std::vector<PlaceView> views_of(const std::vector<core::Place>& places) {

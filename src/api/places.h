@@ -21,6 +21,8 @@ net::Task<Result<std::vector<core::Place>, Problem>> find_places(Call& call, std
                                                                  std::vector<std::string> resources,
                                                                  core::ClaimMode mode);
 
+std::vector<core::Place> named_resources(const std::vector<std::string>& names, core::ClaimMode mode);
+
 std::vector<PlaceView> views_of(const std::vector<core::Place>& places);
 
 }  // namespace interlock::api

@@ -65,7 +65,7 @@ Problem invalid(const BadMember& bad) {
 
 Problem not_found(std::string_view what, std::string_view name) {
     Problem problem{.status = 404, .code = "not_found", .detail = fmt::format("there is no {} '{}'", what, name)};
-    problem.facts = ",\"what\":" + to_json(what);
+    problem.facts = ",\"what\":" + to_json(what) + ",\"name\":" + to_json(name);
     return problem;
 }
 

@@ -47,7 +47,7 @@ Routes::Match Routes::find(net::Method method, std::vector<std::string> segments
     Match match;
     for (std::size_t i = 0; i < routes_.size(); ++i) {
         if (!fits(segments_[i], segments)) continue;
-        match.path_known = true;
+        match.allowed += (match.allowed.empty() ? "" : ", ") + std::string(net::name_of(routes_[i].method));
         const bool head_of_get = method == net::Method::head && routes_[i].method == net::Method::get;
         if (routes_[i].method != method && !head_of_get) continue;
         match.route = &routes_[i];

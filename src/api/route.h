@@ -48,7 +48,7 @@ class Routes {
     struct Match {
         const Route* route = nullptr;
         std::vector<std::string> names;
-        bool path_known = false;  // With another method.
+        std::string allowed = {};  // The methods that the path takes, where this one it does not: "GET, PUT".
     };
     Match find(net::Method method, std::vector<std::string> segments) const;
 

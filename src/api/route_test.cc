@@ -37,9 +37,9 @@ TEST(RouteTest, every_path_leads_to_its_own_route_and_the_names_come_along) {
 TEST(RouteTest, an_unknown_path_and_an_unknown_method_are_told_apart) {
     const Routes routes;
 
-    EXPECT_FALSE(routes.find(net::Method::get, {"v1", "nothing"}).path_known);
+    EXPECT_EQ(routes.find(net::Method::get, {"v1", "nothing"}).allowed, "");
     EXPECT_EQ(routes.find(net::Method::patch, {"v1", "agents", "a"}).route, nullptr);
-    EXPECT_TRUE(routes.find(net::Method::patch, {"v1", "agents", "a"}).path_known);
+    EXPECT_EQ(routes.find(net::Method::patch, {"v1", "agents", "a"}).allowed, "GET, PUT, DELETE");
     EXPECT_NE(routes.find(net::Method::head, {"v1", "agents", "a"}).route, nullptr) << "HEAD goes where GET goes";
 }
 

@@ -1,6 +1,9 @@
 // Runs: one agent at work, in a place of its own, under a lease that its owner keeps alive.
+#include <filesystem>
+
 #include <fmt/format.h>
 
+#include "api/attribution.h"
 #include "api/places.h"
 #include "api/route.h"
 #include "store/read_rows.h"
@@ -262,12 +265,43 @@ net::Task<Result<std::optional<core::Place>, Problem>> find_isolation(Call& call
     co_return std::optional(std::move(places->front()));
 }
 
+// A client that lost the answer asks again, and its directory may be gone by then. Where the key is known already, the
+// place is taken as it was written: the rules give the first answer, and admit nothing.
+net::Task<std::optional<std::vector<core::Place>>> places_of_repeat(Call& call, const RunBody& body) {
+    const auto key = read_key(call, body.key);
+    if (!key) co_return std::nullopt;
+    const core::OrgId org = call.caller.org;
+    const Id id = key->key.value;
+    const auto known = co_await read(
+        call, [=](store::Snapshot& snapshot) { return store::read_row<core::Answer>(snapshot, org, id); });
+    if (!known || !*known) co_return std::nullopt;
+    std::string path = std::filesystem::path(body.workspace).lexically_normal().string();
+    if (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    std::vector<core::Place> places = named_resources(body.resources, body.mode);
+    places.insert(
+        places.begin(),
+        {.kind = core::ClaimKind::workspace, .host = call.parts.host, .path = path, .chain = {}, .mode = body.mode});
+    co_return places;
+}
+
 Answered admit(Call& call) {
     const auto body = read_body<RunBody>(call);
     if (!body) co_return respond(call, body.error());
-    if (!call.caller.may_see_agent(body->agent)) co_return respond(call, not_found("agent", body->agent));
-    const auto places = co_await find_places(call, body->workspace, body->resources, body->mode);
-    if (!places) co_return respond(call, places.error());
+    const core::Attribution who{.agent = body->agent,
+                                .workflow = body->workflow,
+                                .provider = body->provider,
+                                .model = body->model,
+                                .api_key = call.caller.key_id,
+                                .run = {},
+                                .session = body->session,
+                                .tags = body->tags};
+    if (auto problem = co_await check_account(call, who)) co_return respond(call, *problem);
+    auto places = co_await find_places(call, body->workspace, body->resources, body->mode);
+    if (!places) {
+        auto as_written = co_await places_of_repeat(call, *body);
+        if (!as_written) co_return respond(call, places.error());
+        places = std::move(*as_written);
+    }
     const auto isolation = co_await find_isolation(call, *body);
     if (!isolation) co_return respond(call, isolation.error());
 
@@ -275,14 +309,7 @@ Answered admit(Call& call) {
         call,
         core::AdmitRun{
             .run = core::RunId(call.parts.fresh_id()),
-            .who = {.agent = body->agent,
-                    .workflow = body->workflow,
-                    .provider = body->provider,
-                    .model = body->model,
-                    .api_key = call.caller.key_id,
-                    .run = {},
-                    .session = body->session,
-                    .tags = body->tags},
+            .who = who,
             .node = body->node,
             .places = *places,
             .on_conflict = body->on_conflict,

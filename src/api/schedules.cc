@@ -26,15 +26,11 @@ struct ScheduleBody {
     std::int32_t priority = 0;
     Money hold;
     bool enabled = true;
+    std::optional<std::string> key;
 };
 BOOST_DESCRIBE_STRUCT(ScheduleBody, (),
                       (agent, every, every_s, cron, timezone, jitter_s, overlap, missed, missed_max, workspace,
-                       resources, mode, lease_s, priority, hold, enabled))
-
-struct WakeBody {
-    std::optional<std::string> key;
-};
-BOOST_DESCRIBE_STRUCT(WakeBody, (), (key))
+                       resources, mode, lease_s, priority, hold, enabled, key))
 
 struct ScheduleView {
     std::string name;
@@ -171,31 +167,33 @@ Answered put_schedule(Call& call) {
     const auto places = co_await find_places(call, body->workspace, body->resources, body->mode);
     if (!places) co_return respond(call, places.error());
     const auto done = co_await ask<core::ScheduleReply>(
-        call, core::PutSchedule{.name = call.names[0],
-                                .agent = body->agent,
-                                .every_s = body->every_s,
-                                .cron = body->cron,
-                                .zone = body->timezone,
-                                .jitter_s = body->jitter_s,
-                                .overlap = body->overlap,
-                                .missed = body->missed,
-                                .missed_max = body->missed_max,
-                                .places = *places,
-                                .lease_s = body->lease_s,
-                                .priority = body->priority,
-                                .hold = {.usd = body->hold.nanos(), .tokens = 0, .calls = 0, .runs = 0},
-                                .enabled = body->enabled});
+        call,
+        core::PutSchedule{.name = call.names[0],
+                          .agent = body->agent,
+                          .every_s = body->every_s,
+                          .cron = body->cron,
+                          .zone = body->timezone,
+                          .jitter_s = body->jitter_s,
+                          .overlap = body->overlap,
+                          .missed = body->missed,
+                          .missed_max = body->missed_max,
+                          .places = *places,
+                          .lease_s = body->lease_s,
+                          .priority = body->priority,
+                          .hold = {.usd = body->hold.nanos(), .tokens = 0, .calls = 0, .runs = 0},
+                          .enabled = body->enabled},
+        body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show(call, call.names[0], done->repeated);
 }
 
 Answered delete_schedule(Call& call) {
     const auto done = co_await ask<core::ScheduleReply>(call, core::DeleteSchedule{call.names[0]});
-    co_return done ? no_content() : respond(call, done.error());
+    co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
 Answered wake(Call& call) {
-    const auto body = read_body<WakeBody>(call);
+    const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
     if (!call.caller.agent.empty()) {  // The schedule must be the caller's agent's.
         net::Response shown = co_await show(call, call.names[0], false);
@@ -261,7 +259,7 @@ std::vector<Route> schedule_routes() {
          .summary = "Start a run of it now, or join the one that is waiting",
          .handler = wake,
          .narrowest = Bound::agent,
-         .body = schema_of<WakeBody>,
+         .body = schema_of<OnlyKey>,
          .answer = schema_of<WakeAnswer>,
          .status = 201},
     };

@@ -1,6 +1,7 @@
 // Sessions: conversations whose messages are numbered 0, 1, 2, … without gap or duplicate.
 #include <fmt/format.h>
 
+#include "api/attribution.h"
 #include "api/route.h"
 #include "api/session_view.h"
 #include "api/sessions.h"
@@ -126,8 +127,9 @@ Answered fork_session(Call& call) {
 Answered close_session(Call& call) {
     const auto session = co_await find_session(call);
     if (!session) co_return respond(call, session.error());
-    if (const auto body = read_body<Nothing>(call); !body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::SessionReply>(call, core::CloseSession{session->id});
+    const auto body = read_body<OnlyKey>(call);
+    if (!body) co_return respond(call, body.error());
+    const auto done = co_await ask<core::SessionReply>(call, core::CloseSession{session->id}, body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show_session(call, session->id, 200, done->repeated);
 }
@@ -149,9 +151,22 @@ net::Task<Result<core::SessionId, Problem>> reachable(Call& call) {
     co_return session->id;
 }
 
+// Whose run the messages are said to come from.
+net::Task<std::optional<Problem>> check_run(Call& call, core::RunId run) {
+    co_return co_await check_account(call, {.agent = call.caller.agent,
+                                            .workflow = {},
+                                            .provider = {},
+                                            .model = {},
+                                            .api_key = {},
+                                            .run = run,
+                                            .session = {},
+                                            .tags = {}});
+}
+
 Answered append_turn(Call& call, core::SessionId session, const json::value& parsed) {
     const auto body = from_json<TurnBody>(parsed);
     if (!body) co_return respond(call, invalid(body.error()));
+    if (auto problem = co_await check_run(call, body->run)) co_return respond(call, *problem);
     core::Append append{.session = session,
                         .messages = {},
                         .expected_seq = body->expected_seq,
@@ -166,6 +181,7 @@ Answered append_turn(Call& call, core::SessionId session, const json::value& par
 Answered append_one(Call& call, core::SessionId session, const json::value& parsed) {
     const auto body = from_json<OneBody>(parsed);
     if (!body) co_return respond(call, invalid(body.error()));
+    if (auto problem = co_await check_run(call, body->run)) co_return respond(call, *problem);
     core::NewMessage message = new_message(call, *body);
     core::MessageId id = message.id;
     core::Append append{.session = session,
@@ -281,6 +297,7 @@ std::vector<Route> session_routes() {
          .summary = "Take no more messages",
          .handler = close_session,
          .narrowest = Bound::agent,
+         .body = schema_of<OnlyKey>,
          .answer = schema_of<SessionView>},
     };
 }

@@ -120,7 +120,7 @@ Answered post_backup(Call& call) {
 }
 
 Answered post_login(Call& call) {
-    if (const auto body = read_body<Nothing>(call); !body) co_return respond(call, body.error());
+    if (const auto body = read_body<OnlyKey>(call); !body) co_return respond(call, body.error());
     co_return respond(201, "{\"link\":" + to_json(call.parts.login_link()) + "}");
 }
 

@@ -57,8 +57,8 @@ net::Task<Result<Now, store::ReadError>> read_now(Parts& parts, core::OrgId org,
     });
 }
 
-net::Task<void> follow(Parts& parts, core::OrgId org, core::SessionId id, std::int64_t after,
-                       net::StreamWriter& writer) {
+net::Task<void> follow(Parts& parts, Caller caller, core::SessionId id, std::int64_t after, net::StreamWriter& writer) {
+    const core::OrgId org = caller.org;
     FeedTail& tail = parts.feed;
     const FeedTail::Follower follower(tail);
     const auto head = co_await net::run_on(parts.workers, [&parts, org] {
@@ -98,7 +98,7 @@ net::Task<void> follow(Parts& parts, core::OrgId org, core::SessionId id, std::i
                     feed_seen = item->seq;
                 }
             }
-            if (!news && !co_await wait_for_news(writer, tail.bell(), generation)) co_return;
+            if (!news && !co_await wait_for_news(writer, parts, caller, generation)) co_return;
         }
     }
 }
@@ -109,10 +109,9 @@ Answered tail_session(Call& call) {
     const auto cursor = read_cursor(call);
     if (!cursor) co_return respond(call, cursor.error());
     Parts& parts = call.parts;
-    const core::OrgId org = call.caller.org;
     const std::int64_t after = cursor->value_or(session->next_seq - 1);
-    co_return event_stream([&parts, org, id = session->id, after](net::StreamWriter& writer) {
-        return follow(parts, org, id, after, writer);
+    co_return event_stream([&parts, caller = call.caller, id = session->id, after](net::StreamWriter& writer) {
+        return follow(parts, caller, id, after, writer);
     });
 }
 
@@ -207,6 +206,8 @@ Result<Imported, Problem> parse_export(Call& call) {
                     invalid("the count or the SHA-256 of the last line does not fit the lines before it: the file was "
                             "changed"));
             }
+            if (rest.size() > end + 1)
+                return fail(invalid("there is something behind the last line: the file was changed"));
             return imported;
         } else {
             imported.messages.push_back({.id = core::MessageId(call.parts.fresh_id()),
@@ -224,7 +225,7 @@ Result<Imported, Problem> parse_export(Call& call) {
 // A session of any length comes in as several turns; the keys of all of them follow from the request's own, so a
 // repeat after a cut goes on where the first try ended.
 Answered import_session(Call& call) {
-    if (!call.request.header("content-type").starts_with(ndjson)) {
+    if (!has_media_type(call, ndjson)) {
         co_return respond(call, Problem{.status = 415,
                                         .code = "unsupported_media_type",
                                         .detail = fmt::format("an export is sent with Content-Type: {}", ndjson)});

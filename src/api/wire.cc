@@ -1,8 +1,24 @@
 #include "api/wire.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/format.h>
 
 namespace interlock::api {
+namespace {
+
+// What is beyond a double has been read as infinity, for which JSON has no word.
+bool is_finite(const json::value& value) {
+    if (const double* number = value.if_double()) return std::isfinite(*number);
+    if (const json::array* array = value.if_array()) return std::ranges::all_of(*array, is_finite);
+    if (const json::object* object = value.if_object()) {
+        return std::ranges::all_of(*object, [](const auto& member) { return is_finite(member.value()); });
+    }
+    return true;
+}
+
+}  // namespace
 
 bool WireReader::get_text(const json::value& from, std::string& into) {
     if (!from.is_string()) return refuse("must be a string");
@@ -32,6 +48,7 @@ bool WireReader::get_amount(const json::value& from, AmountText& into) {
 
 bool WireReader::get_object_text(const json::value& from, JsonText& into) {
     if (!from.is_object()) return refuse("must be an object");
+    if (!is_finite(from)) return refuse("has a number that is too large to be kept");
     into.text = json::serialize(from);
     return true;
 }

@@ -174,7 +174,7 @@ bool WireReader::get(const json::value& from, T& into) {
     } else if constexpr (is_wire_id<T>) {
         if (!from.is_string()) return refuse("must be an id, which is a string");
         const auto id = id_from_text(id_prefix<T>, from.get_string());
-        if (!id) return refuse("must be an id such as " + to_text(id_prefix<T>, Id{1, 1}));
+        if (!id || id->empty()) return refuse("must be an id such as " + to_text(id_prefix<T>, Id{1, 1}));
         into = T(*id);
         return true;
     } else if constexpr (std::is_same_v<T, core::Fence>) {

@@ -74,7 +74,7 @@ std::vector<Command> agent_commands() {
          .view = view,
          .notes = "The agent becomes exactly what is given here: what is left out gets its default."},
         {.words = {"agents", "pause"},
-         .summary = "Let an agent start and spend nothing until it is resumed",
+         .summary = "Let an agent begin nothing new; what runs goes on until it is resumed",
          .arguments = {name_argument()},
          .flags = {{.name = "reason", .value = "TEXT", .help = "Shown to whoever is refused"}},
          .examples = {{"interlock agents pause coder --reason 'looking at the last run'", ""}},

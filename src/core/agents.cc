@@ -254,4 +254,10 @@ bool lift_ended_pauses(OrgState& state, Stamp stamp, const std::string& name) {
     return !ended.empty();
 }
 
+std::string paused_because(const Agent& agent) {
+    const Pause& first = agent.pauses.front();
+    return fmt::format("agent '{}' is paused by {}{}{}", agent.name, first.by, first.reason.empty() ? "" : ": ",
+                       first.reason);
+}
+
 }  // namespace interlock::core

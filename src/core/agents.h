@@ -31,4 +31,7 @@ void lift_pause(OrgState& state, const std::string& agent, const std::string& by
 // Lifts what has run out. True when a pause was lifted.
 bool lift_ended_pauses(OrgState& state, Stamp stamp, const std::string& agent);
 
+// Why an agent that stands still does, as a sentence.
+std::string paused_because(const Agent& agent);
+
 }  // namespace interlock::core

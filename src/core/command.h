@@ -311,9 +311,9 @@ struct Command {
     std::uint64_t fingerprint = 0;  // fingerprint_of(body); filled in before the command is queued.
 };
 
-// The same content gives the same number; it tells a repeat from a reuse of the key. The ids of what a command makes do
-// not count as content. Not a defence against an attacker:
-// whoever can choose both contents owns both.
+// The same content gives the same number; it tells a repeat from a reuse of the key. The ids of what a command makes
+// and what the system found at a path do not count as content. Not a defence against an attacker: whoever can choose
+// both contents owns both.
 std::uint64_t fingerprint_of(const CommandBody& body);
 
 // Whether the command sums the committed ledger, and so must be the first of its batch.

@@ -383,8 +383,7 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
     }
     // A pause keeps the agent from starting anything; what is going goes on, and needs its model for that.
     if (!agent->pauses.empty() && who.run.value.empty()) {
-        return refuse(ReserveStatus::agent_paused,
-                      fmt::format("agent '{}' is paused: {}", who.agent, agent->pauses.front().reason));
+        return refuse(ReserveStatus::agent_paused, paused_because(*agent));
     }
     if (!command.who.session.value.empty() && state.sessions.find(command.who.session) == nullptr) {
         return refuse(ReserveStatus::session_not_found, "there is no such session");

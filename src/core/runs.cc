@@ -371,8 +371,7 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
                                  fmt::format("there is no agent '{}'", command.who.agent));
     }
     if (!agent->pauses.empty()) {
-        return refused_admission(AdmitStatus::agent_paused, fmt::format("agent '{}' is paused: {}", command.who.agent,
-                                                                        agent->pauses.front().reason));
+        return refused_admission(AdmitStatus::agent_paused, paused_because(*agent));
     }
     if (!command.who.session.value.empty() && state.sessions.find(command.who.session) == nullptr) {
         return refused_admission(AdmitStatus::session_not_found, "there is no such session");

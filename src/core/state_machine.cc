@@ -163,7 +163,12 @@ namespace {
 struct Meaning {
     Encoder encoder;
 
-    void put(AdmitRun command) { put_without(command, command.run); }
+    void put(AdmitRun command) {
+        // Nor is what the system found at a path: the client wrote the path.
+        for (Place& place : command.places) place.chain.clear();
+        if (command.isolate_into) command.isolate_into->chain.clear();
+        put_without(command, command.run);
+    }
     void put(CreateKey command) {
         command.hash.clear();
         put_without(command, command.id);

@@ -107,6 +107,7 @@ std::size_t Engine::step(Instant now) {
     // The core ran ahead of a store that did not follow: what memory believes is void. What the store holds once it is
     // open again is the truth, and each command's own key finds its part of it.
     stats_.failed_commits += 1;
+    stats_.last_failure = committed.error().detail;
     ready_ = false;
     const bool known = committed.error().kind == store::CommitError::Kind::rolled_back;
     const bool recovered = recover(now);

@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -60,6 +61,7 @@ struct EngineStats {
     std::uint64_t batch_max = 0;
     std::uint64_t failed_commits = 0;
     std::uint64_t reloads = 0;
+    std::string last_failure;  // Why the latest of the failed commits failed.
 };
 
 class Engine {

@@ -113,12 +113,12 @@ std::optional<api::Caller> Page::caller(std::string_view cookies) const {
     cookies.remove_prefix(at + cookie_name.size());
     const std::lock_guard lock(mutex_);
     if (!cookies_.contains(hash_of(cookies.substr(0, cookies.find(';'))))) return std::nullopt;
-    return api::Caller{.org = engine::Embedded::default_org,
-                       .key_id = "page",
-                       .most = api::Access::administer,
-                       .agent = {},
-                       .run = {},
-                       .budget = {}};
+    api::Caller browser;
+    browser.org = engine::Embedded::default_org;
+    browser.key_id = "page";
+    browser.most = api::Access::administer;
+    browser.by_cookie = true;
+    return browser;
 }
 
 }  // namespace interlock::server

@@ -159,6 +159,10 @@ Result<void, std::string> Server::Parts::open_engine() {
     engine::Embedded::Options how;
     how.directory = options.data_dir;
     how.on_step = [this](const engine::Step& step) {
+        if (step.stats.failed_commits > watch.stats().failed_commits) {
+            log.error("commit_failed",
+                      {{"why", step.stats.last_failure}, {"commands", static_cast<std::int64_t>(step.commands)}});
+        }
         watch.on_step(step);
         if (api::FeedTail* told = tail_to_tell.load(std::memory_order_acquire)) told->committed();
     };
@@ -223,11 +227,10 @@ Result<void, std::string> Server::Parts::listen() {
     how.threads = options.threads;
     if (!options.tls_cert.empty()) how.tls = net::TlsFiles{options.tls_cert, options.tls_key};
     // A page elsewhere that has its name point here must not be able to speak to us through somebody's browser.
+    // Beyond this machine it is told its names, or takes any.
     how.allowed_hosts = options.allowed_hosts;
-    if (is_loopback(options.host)) {
-        for (const char* name : {"localhost", "127.0.0.1", "::1"}) how.allowed_hosts.push_back(name);
-        how.allowed_hosts.push_back(options.host);
-    } else if (options.host != "0.0.0.0" && options.host != "::" && !options.allowed_hosts.empty()) {
+    if (is_loopback(options.host) || !options.allowed_hosts.empty()) {
+        for (const char* name : {"localhost", "127.0.0.1", "::1", "[::1]"}) how.allowed_hosts.push_back(name);
         how.allowed_hosts.push_back(options.host);
     }
     url = url_of(options, options.port);
@@ -274,6 +277,7 @@ api::Parts Server::Parts::api_parts() {
                   .data_dir = options.data_dir,
                   .address = url,
                   .started_at = embedded.now()},
+        .host = supervisor::this_host(),
         .workspace = [](const std::string& path, core::ClaimMode mode) -> Result<core::Place, std::string> {
             auto place = supervisor::resolve_workspace(path, mode, supervisor::this_host());
             if (!place) return fail(place.error().detail);
