@@ -39,7 +39,7 @@ TEST(ProblemTest, a_full_budget_says_everything_a_client_needs_to_decide) {
                                        .requested = 750'000'000,
                                        .free = 500'000'000,
                                        .open_holds = 2,
-                                       .window_end = from_micros(0),
+                                       .window_end = from_micros(1'000'000),
                                        .frozen = {}};
 
     const json::value body = json::parse(to_text(*refusal_of(reply), "req_1"));
@@ -52,7 +52,7 @@ TEST(ProblemTest, a_full_budget_says_everything_a_client_needs_to_decide) {
     EXPECT_EQ(body.at("requested"), "0.75");
     EXPECT_EQ(body.at("free"), "0.50");
     EXPECT_EQ(body.at("open_holds"), 2);
-    EXPECT_EQ(body.at("window_end"), "1970-01-01T00:00:00Z");
+    EXPECT_EQ(body.at("window_end"), "1970-01-01T00:00:01Z");
     EXPECT_EQ(body.at("request_id"), "req_1");
 }
 

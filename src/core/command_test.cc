@@ -98,7 +98,7 @@ TEST(CommandTest, any_member_that_differs_gives_another_fingerprint_but_for_the_
     });
 
     EXPECT_GT(seen.size(), 250u) << "all members of all commands were there";
-    EXPECT_EQ(made_ids, 10u) << "a key has an id and a secret, a run two lists of inodes";
+    EXPECT_EQ(made_ids, 12u) << "a key has an id and a secret, a place has two inodes here";
 }
 
 TEST(CommandTest, only_a_command_that_sums_the_ledger_must_be_the_first_of_its_batch) {

@@ -15,7 +15,7 @@ struct UpOptions {
     std::string log_format = "text";
     std::string log_level = "info";
     std::string program = "interlock";  // As it was called, for the commands it suggests.
-    int ready_fd = -1;  // Where the detached server says that it is up.
+    int ready_fd = -1;                  // Where the detached server says that it is up.
 };
 
 // Runs until it is told to end (SIGTERM, SIGINT). 0: ended in order; 1: could not start.

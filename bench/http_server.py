@@ -129,7 +129,7 @@ def wrk(server, url, body, key, seconds):
                       "wrk.headers['Content-Type'] = 'application/json'\n"
                       + (f"wrk.headers['Authorization'] = 'Bearer {key}'\n" if key else ""))
     before = server.cpu_s()
-    out = subprocess.run(["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", script, url],
+    out = subprocess.run(["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{max(1, round(seconds))}s", "--latency", "-s", script, url],
                          capture_output=True, text=True, check=True).stdout
     cpu = server.cpu_s() - before
     script.unlink()
@@ -137,7 +137,7 @@ def wrk(server, url, body, key, seconds):
         sys.exit(f"bench: {url} refused requests:\n{out}")
     requests = int(re.search(r"(\d+) requests in", out)[1])
     return {"rate": float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]), "cpu_us": cpu * 1e6 / requests,
-            "p50": milliseconds(re.search(r"50%\s+(\S+)", out)[1]), "p99": milliseconds(re.search(r"99%\s+(\S+)", out)[1])}
+            "p50": milliseconds(re.search(r"\n\s+50%\s+(\S+)", out)[1]), "p99": milliseconds(re.search(r"\n\s+99%\s+(\S+)", out)[1])}
 
 
 def milliseconds(text):
