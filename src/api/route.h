@@ -43,7 +43,8 @@ class Routes {
  public:
     Routes();  // All of them.
 
-    const std::vector<Route>& all() const { return routes_; }
+    const std::vector<Route>& all() const& { return routes_; }
+    void all() && = delete;  // Nobody walks over a table that is gone.
 
     struct Match {
         const Route* route = nullptr;

@@ -33,6 +33,9 @@ class Embedded {
                                                                        Options options);
     ~Embedded();
 
+    // Carries out what is queued and ends the thread; the store can be read on. Nothing is asked of it afterwards.
+    void stop() { lane_.reset(); }
+
     static constexpr core::OrgId default_org{1};
 
     // Carries out one command and waits for it. An empty org means the default one, an empty key a fresh one. When the

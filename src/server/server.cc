@@ -140,9 +140,9 @@ Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options
 
 Server::~Server() {
     if (parts_->note_written) remove_server_note(parts_->options.data_dir);
+    // Nobody asks any more, then nobody commits any more; only now can the feed's tail go.
     parts_->http.reset();
-    // The lane goes on until the engine is gone, behind the feed's tail.
-    parts_->tail_to_tell = nullptr;
+    parts_->engine->stop();
 }
 
 const std::string& Server::url() const { return parts_->url; }
