@@ -42,7 +42,7 @@ FENCE = re.compile(r"^```(.*)$")
 STANDS_FOR = {
     "…": r"[0-9A-Za-z]+",
     "<time>": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z",
-    "<ago>": r"(now|in \d+ \w+|\d+ \w+ ago)",
+    "<ago>": r"(now|in \d+ \w+( \d+ \w+)?|\d+ \w+( \d+ \w+)? ago)",
     "<n>": r"\d[\d.,]*",
     "<size>": r"\d[\d.,]* k?[MGT]?B",
     "<home>": r"/\S*?",
