@@ -35,9 +35,9 @@ class SqliteStore final : public Store {
         std::string vfs = "";        // Empty: the system's. With another one there is no lock file.
         Synchronous synchronous = Synchronous::full;
         std::size_t page_cache_kib = 32 * 1024;
-        // 4 MB, which are written back within a few milliseconds: somebody waits for it. More at once would save next
+        // 2 MB, which are written back within a few milliseconds: somebody waits for it. More at once would save next
         // to nothing, since most pages in the log are new ones.
-        std::size_t checkpoint_pages = 500;
+        std::size_t checkpoint_pages = 250;
         bool exclusive_lock = true;
     };
 
