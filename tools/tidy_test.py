@@ -108,7 +108,7 @@ GOOD = {
     "sim/main.cc": '#include "sim/world.h"\n#include "core/rows.h"\nauto v = std::getenv("V");\n',
     "crash/vfs.cc": "sqlite3_vfs vfs;\n",
     "bench/naive.cc": "sqlite3* db;\n",
-    "docs/a.md": "See src/work/a, ~/work/b and the XXXXXX of mkstemp.\n",
+    "docs/a.md": "See src/wo" "rk/a, ~/wo" "rk/b and the XXXXXX of mkstemp.\n",
     "build/release/generated.h": "int x;\n",
     "picture.bin": "\0/ro" "ot/x",
 }
