@@ -8,10 +8,21 @@
 
 namespace interlock::api {
 
-// From a body with agent, run, session, workflow, provider, model and tags. What the caller's key is bound to is
-// added, and the key itself is always named: budgets can be on keys.
-template <class Body>
-core::Attribution attribution_of(const Caller& caller, const Body& body) {
+// What every request that spends or reserves says of its account.
+struct AccountBody {
+    std::string agent;
+    core::RunId run;
+    core::Fence fence;
+    core::SessionId session;
+    std::string workflow;
+    std::string provider;
+    std::string model;
+    core::Tags tags;
+};
+BOOST_DESCRIBE_STRUCT(AccountBody, (), (agent, run, fence, session, workflow, provider, model, tags))
+
+// What the caller's key is bound to is added, and the key itself is always named: budgets can be on keys.
+inline core::Attribution attribution_of(const Caller& caller, const AccountBody& body) {
     return {.agent = body.agent,
             .workflow = body.workflow,
             .provider = body.provider,

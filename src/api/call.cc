@@ -47,6 +47,15 @@ Result<std::int64_t, Problem> read_count(const Call& call, std::string_view name
     return number;
 }
 
+std::vector<std::string> comma_separated(std::string_view text) {
+    std::vector<std::string> parts;
+    while (!text.empty()) {
+        parts.emplace_back(text.substr(0, text.find(',')));
+        text.remove_prefix(std::min(text.size(), parts.back().size() + 1));
+    }
+    return parts;
+}
+
 bool has_media_type(const Call& call, std::string_view type) {
     const std::string_view header = call.request.header("content-type");
     const std::string_view given = header.substr(0, header.find_first_of("; "));

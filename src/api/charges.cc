@@ -14,27 +14,17 @@ namespace {
 
 constexpr std::size_t charges_per_request_max = 10'000;
 
-struct ChargeBody {
+struct ChargeBody : AccountBody {
     static constexpr std::array required{"agent", "cost"};
-    std::string agent;
-    core::RunId run;
-    core::Fence fence;
-    core::SessionId session;
-    std::string workflow;
-    std::string provider;
-    std::string model;
     Usage usage;
     Money cost;
     std::int64_t calls = 1;
     std::string price;
     bool incurred = false;
     bool unpriced = false;
-    core::Tags tags;
     std::optional<std::string> key;
 };
-BOOST_DESCRIBE_STRUCT(ChargeBody, (),
-                      (agent, run, fence, session, workflow, provider, model, usage, cost, calls, price, incurred,
-                       unpriced, tags, key))
+BOOST_DESCRIBE_STRUCT(ChargeBody, (AccountBody), (usage, cost, calls, price, incurred, unpriced, key))
 
 struct ChargeView {
     std::string status = "charged";

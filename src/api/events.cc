@@ -24,16 +24,10 @@ bool wanted(const Types& types, std::string_view type) {
 }
 
 Result<Types, Problem> read_types(const Call& call) {
-    Types types;
-    std::string_view rest = call.parameter("type");
-    while (!rest.empty()) {
-        const std::string type(rest.substr(0, rest.find(',')));
-        rest.remove_prefix(std::min(rest.size(), type.size() + 1));
-        if (std::ranges::find(event_types(), type) == event_types().end()) {
-            return fail(
-                invalid(fmt::format("type has '{}'; it is a list of: {}", type, fmt::join(event_types(), ", "))));
-        }
-        types.push_back(type);
+    Types types = comma_separated(call.parameter("type"));
+    for (const std::string& type : types) {
+        if (std::ranges::find(event_types(), type) != event_types().end()) continue;
+        return fail(invalid(fmt::format("type has '{}'; it is a list of: {}", type, fmt::join(event_types(), ", "))));
     }
     return types;
 }
@@ -48,9 +42,7 @@ net::Task<void> follow(Parts& parts, Caller caller, Types types, std::optional<s
     const FeedTail::Follower follower(tail);
     core::Seq seen(after.value_or(0));
     if (!after) {
-        const auto head = co_await net::run_on(workers, [&reads, org] {
-            return reads.with([org](store::Snapshot& snapshot) { return feed_head(snapshot, org); });
-        });
+        const auto head = co_await current_head(parts, org);
         if (!head) co_return;
         seen = *head;
     }

@@ -17,6 +17,12 @@ Result<std::optional<std::int64_t>, Problem> read_cursor(const Call& call) {
     return std::optional(seq);
 }
 
+net::Task<Result<core::Seq, store::ReadError>> current_head(Parts& parts, core::OrgId org) {
+    co_return co_await net::run_on(parts.workers, [&parts, org] {
+        return parts.reads.with([org](store::Snapshot& snapshot) { return feed_head(snapshot, org); });
+    });
+}
+
 net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> follow) {
     net::Response response;
     response.content_type = "text/event-stream";

@@ -12,6 +12,9 @@ namespace interlock::api {
 // What the client has seen last: Last-Event-ID, or ?after=. Empty: it begins now.
 Result<std::optional<std::int64_t>, Problem> read_cursor(const Call& call);
 
+// The number of the feed's last event, now.
+net::Task<Result<core::Seq, store::ReadError>> current_head(Parts& parts, core::OrgId org);
+
 // A text/event-stream that `follow` writes until it returns.
 net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> follow);
 

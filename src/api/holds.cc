@@ -8,16 +8,8 @@
 namespace interlock::api {
 namespace {
 
-struct HoldBody {
+struct HoldBody : AccountBody {
     static constexpr std::array required{"agent"};
-    std::string agent;
-    core::RunId run;
-    core::Fence fence;
-    core::SessionId session;
-    std::string workflow;
-    std::string provider;
-    std::string model;
-    core::Tags tags;
     Money amount;
     std::int64_t tokens = 0;
     std::int64_t calls = 0;
@@ -25,9 +17,7 @@ struct HoldBody {
     bool dispatched = false;
     std::optional<std::string> key;
 };
-BOOST_DESCRIBE_STRUCT(HoldBody, (),
-                      (agent, run, fence, session, workflow, provider, model, tags, amount, tokens, calls, ttl_s,
-                       dispatched, key))
+BOOST_DESCRIBE_STRUCT(HoldBody, (AccountBody), (amount, tokens, calls, ttl_s, dispatched, key))
 
 struct SettleBody {
     static constexpr std::array required{"cost"};

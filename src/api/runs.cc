@@ -200,10 +200,7 @@ Answered get_run(Call& call) {
 // "'running', 'paused'" from "running,paused".
 Result<std::string, Problem> read_states(const Call& call) {
     std::string list;
-    std::string_view rest = call.parameter("status");
-    while (!rest.empty()) {
-        const std::string name(rest.substr(0, rest.find(',')));
-        rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    for (const std::string& name : comma_separated(call.parameter("status"))) {
         core::RunState state;
         if (!boost::describe::enum_from_string(name.c_str(), state)) {
             return fail(invalid(fmt::format("status has '{}'; it is a list of: {}", name,

@@ -28,10 +28,7 @@ constexpr std::array dimensions{"agent", "provider", "model", "day"};
 
 Result<std::vector<std::string>, Problem> read_dimensions(const Call& call) {
     std::vector<std::string> by;
-    std::string_view rest = call.parameter("by");
-    while (!rest.empty()) {
-        const std::string name(rest.substr(0, rest.find(',')));
-        rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    for (const std::string& name : comma_separated(call.parameter("by"))) {
         if (std::ranges::find(dimensions, name) == dimensions.end()) {
             return fail(invalid(fmt::format("by has '{}'; it is a list of: {}", name, fmt::join(dimensions, ", "))));
         }

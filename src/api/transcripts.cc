@@ -61,9 +61,7 @@ net::Task<void> follow(Parts& parts, Caller caller, core::SessionId id, std::int
     const core::OrgId org = caller.org;
     FeedTail& tail = parts.feed;
     const FeedTail::Follower follower(tail);
-    const auto head = co_await net::run_on(parts.workers, [&parts, org] {
-        return parts.reads.with([org](store::Snapshot& snapshot) { return feed_head(snapshot, org); });
-    });
+    const auto head = co_await current_head(parts, org);
     if (!head) co_return;
     core::Seq feed_seen = *head;
     if (!co_await writer.write(": following\n\n")) co_return;
@@ -86,9 +84,7 @@ net::Task<void> follow(Parts& parts, Caller caller, core::SessionId id, std::int
             const std::uint64_t generation = tail.bell().generation();
             const auto items = tail.after(feed_seen, FeedTail::items_max);
             if (!items) {
-                const auto now_head = co_await net::run_on(parts.workers, [&parts, org] {
-                    return parts.reads.with([org](store::Snapshot& snapshot) { return feed_head(snapshot, org); });
-                });
+                const auto now_head = co_await current_head(parts, org);
                 if (!now_head) co_return;
                 news = *now_head != feed_seen;
                 feed_seen = *now_head;
