@@ -56,6 +56,26 @@ TEST(ProblemTest, a_full_budget_says_everything_a_client_needs_to_decide) {
     EXPECT_EQ(body.at("request_id"), "req_1");
 }
 
+TEST(ProblemTest, whoever_may_simply_try_again_is_told_when_and_whoever_must_ask_by_key_is_not) {
+    struct Expected {
+        engine::SubmitError error;
+        int status;
+        const char* code;
+        const char* retry_after;
+    };
+    using enum engine::SubmitError;
+    for (const Expected& expected :
+         {Expected{busy, 503, "busy", "1"}, Expected{too_late, 503, "busy", "1"},
+          Expected{key_reused, 422, "key_reused", ""}, Expected{not_committed, 503, "not_committed", "1"},
+          Expected{outcome_unknown, 503, "outcome_unknown", ""}, Expected{unavailable, 503, "unavailable", "1"}}) {
+        const net::Response response = to_response(problem_of(expected.error), "req_1");
+
+        EXPECT_EQ(response.status, expected.status) << expected.code;
+        EXPECT_EQ(json::parse(response.body).at("code"), expected.code);
+        EXPECT_EQ(net::find_header(response.headers, "retry-after"), expected.retry_after) << expected.code;
+    }
+}
+
 TEST(ProblemTest, amounts_of_a_budget_are_dollars_or_counts_and_nothing_else) {
     using core::Metric;
     EXPECT_EQ(amount_from_text(Metric::usd, "1.5"), 1'500'000'000);
