@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <variant>
+#include <vector>
 
 #include "core/rows.h"
 
@@ -23,6 +24,10 @@ class RowSource {
 
     // Completes a row whose key is filled in. False when there is none.
     virtual bool load(OrgId org, ColdRow& row) = 0;
+
+    // These rows, whose keys are filled in, are going to be asked for. A source to which every question is a journey asks
+    // them all at once; any answer is good until the next commit.
+    virtual void expect(OrgId, std::vector<ColdRow>) {}
 
     // What the committed ledger holds for a scope in a span of time, by counted_at (runs: by admitted_at).
     virtual Amounts sum(OrgId org, const Scope& scope, WindowSpan span) = 0;
