@@ -7,6 +7,7 @@
 #include "base/ensure.h"
 #include "core/agents.h"
 #include "core/check.h"
+#include "core/expected.h"
 #include "core/limits.h"
 
 namespace interlock::core {
@@ -241,9 +242,8 @@ Seq settle(OrgState& state, Stamp stamp, Spending spending, HoldId id, Run* run)
 // An id made of what it is for. Clients choose ids as well, and one may have chosen this: then the next.
 template <class Taken>
 Id derived_id(std::string_view what, Id of, Taken taken) {
-    const std::string text = to_text(what, of);
-    Id id = id_from_hash(text);
-    for (int n = 2; taken(id); ++n) id = id_from_hash(fmt::format("{}#{}", text, n));
+    Id id = first_derived_id(what, of);
+    for (int n = 2; taken(id); ++n) id = id_from_hash(fmt::format("{}#{}", to_text(what, of), n));
     return id;
 }
 

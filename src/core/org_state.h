@@ -103,6 +103,7 @@ class OrgState {
     std::vector<LiveBudget*> budgets_covering(const Attribution& who);
     LiveBudget* live_budget(const std::string& name);
 
+    bool knows_hold(HoldId hold_id) const { return holds_.knows(hold_id); }  // Without asking the source.
     const Hold* hold(HoldId hold_id) { return holds_.find(hold_id); }
     void put_hold(Hold hold);
     std::vector<HoldId> open_holds() const;
@@ -115,6 +116,7 @@ class OrgState {
     bool fits(const Amounts& more, const Amounts& less = {}) const;
     void count_spent(const Amounts& amounts) { expose(amounts, 1); }
 
+    bool knows_run(RunId run_id) const { return runs_.knows(run_id); }
     const Run* run(RunId run_id) { return runs_.find(run_id); }
     void put_run(Run run);
     // For what no index looks at: settled, tokens, events, unknown.

@@ -25,8 +25,10 @@ class RowSource {
     // Completes a row whose key is filled in. False when there is none.
     virtual bool load(OrgId org, ColdRow& row) = 0;
 
-    // These rows, whose keys are filled in, are going to be asked for. A source to which every question is a journey asks
-    // them all at once; any answer is good until the next commit.
+    // Whether a question is a journey, so that it pays to announce many at once.
+    virtual bool far() const { return false; }
+    // These rows, whose keys are filled in, are going to be asked for. Fetched together, if the source is far; what it
+    // finds is good until the next commit.
     virtual void expect(OrgId, std::vector<ColdRow>) {}
 
     // What the committed ledger holds for a scope in a span of time, by counted_at (runs: by admitted_at).

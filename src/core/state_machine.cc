@@ -10,6 +10,7 @@
 #include "core/agents.h"
 #include "core/budgets.h"
 #include "core/check.h"
+#include "core/expected.h"
 #include "core/ledger.h"
 #include "core/limits.h"
 #include "core/runs.h"
@@ -262,6 +263,23 @@ Applied StateMachine::apply(Stamp stamp, const Command& command) {
         Encoder(answer.reply).put(applied.reply);
     }
     return applied;
+}
+
+void StateMachine::expect(Stamp stamp, const std::vector<const Command*>& commands) {
+    std::map<OrgId, std::vector<ColdRow>> rows;
+    for (const Command* command : commands) {
+        const auto found = orgs_.find(command->org);
+        if (found == orgs_.end()) continue;
+        std::vector<ColdRow>& wanted = rows[command->org];
+        if (!command->key.value.empty() && recent_keys_.seen(command->org, command->key) != RecentKeys::Seen::no) {
+            wanted.emplace_back(with_key<CostEvent>(command->key));
+            wanted.emplace_back(with_key<Answer>(command->key));
+        }
+        add_expected(*found->second, stamp, command->body, wanted);
+    }
+    for (auto& [org, wanted] : rows) {
+        if (!wanted.empty()) source_.expect(org, std::move(wanted));
+    }
 }
 
 std::optional<Applied> StateMachine::find_answer(const Command& command) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "core/command.h"
 #include "core/org_state.h"
@@ -31,6 +32,9 @@ class StateMachine {
     explicit StateMachine(RowSource& source) : source_(source) {}
 
     Applied apply(Stamp stamp, const Command& command);
+
+    // Tells the source of the rows that these are going to ask it for.
+    void expect(Stamp stamp, const std::vector<const Command*>& commands);
 
     // The first answer to this key, from rows alone. Empty when it was not carried out.
     std::optional<Applied> find_answer(const Command& command);

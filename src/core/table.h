@@ -112,6 +112,8 @@ class Table {
         }
     }
 
+    // Whether find() needs no source.
+    bool knows(const Key& key) const { return entries_.contains(key); }
     bool has_changes() const { return !dirty_.empty(); }
     std::size_t size() const { return entries_.size(); }
 

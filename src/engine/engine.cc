@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/ensure.h"
 
@@ -86,10 +87,7 @@ std::size_t Engine::step(Instant now) {
 
     // 1. Take. The queue is locked for the length of a move, never across a write.
     std::vector<Submission>& batch = take_batch();
-    if (!ready_ && !recover(now)) {
-        for (Submission& submission : batch) submission.on_answer(fail(SubmitError::unavailable));
-        return batch.size();
-    }
+    if (!ready_ && !recover(now)) return turn_away(batch);
 
     // 2. Apply. Here, and nowhere else, order and time enter the core. 3. Write. One transaction for the whole batch;
     // this is where the time goes.
@@ -111,8 +109,29 @@ std::size_t Engine::step(Instant now) {
     ready_ = false;
     const bool known = committed.error().kind == store::CommitError::Kind::rolled_back;
     const bool recovered = recover(now);
+    if (moved_) {
+        // Without a key nobody can find out what became of it, not even the one who writes now.
+        if (!known) {
+            std::erase_if(batch, [](const Submission& submission) {
+                const bool keyless = submission.command.key.value.empty();
+                if (keyless) submission.on_answer(fail(SubmitError::outcome_unknown));
+                return keyless;
+            });
+        }
+        return turn_away(batch);
+    }
     for (Submission& submission : batch) submission.on_answer(answer_by_key(submission, known, recovered));
     return batch.size();
+}
+
+std::size_t Engine::turn_away(std::vector<Submission>& batch) {
+    const std::size_t count = batch.size();
+    if (moved_ && options_.on_moved) {
+        if (count > 0) options_.on_moved(std::exchange(batch, {}));
+        return count;
+    }
+    for (Submission& submission : batch) submission.on_answer(fail(SubmitError::unavailable));
+    return count;
 }
 
 bool Engine::has_work(Instant now) const {
@@ -158,6 +177,7 @@ std::vector<Submission>& Engine::take_batch() {
 
 Result<void, store::CommitError> Engine::apply_and_commit(const std::vector<Submission>& batch, Instant now) try {
     answers_.clear();
+    if (store_.far()) expect(batch, now);
     apply_ticks(now);
     // A command that sums the ledger is the first of its batch, and what time alone has done is written before it.
     if (!batch.empty() && core::reads_ledger(batch.front().command.body)) {
@@ -167,6 +187,12 @@ Result<void, store::CommitError> Engine::apply_and_commit(const std::vector<Subm
     return commit(now);
 } catch (const core::SourceFailed&) {
     return fail(store::CommitError{store::CommitError::Kind::rolled_back, "a row could not be read"});
+}
+
+void Engine::expect(const std::vector<Submission>& batch, Instant now) {
+    std::vector<const core::Command*> commands;
+    for (const Submission& submission : batch) commands.push_back(&submission.command);
+    machine_.expect({now}, commands);
 }
 
 void Engine::apply_ticks(Instant now) {
@@ -195,8 +221,11 @@ Result<void, store::CommitError> Engine::commit(Instant now) {
 }
 
 bool Engine::recover(Instant now) {
+    if (moved_) return false;
     stats_.reloads += 1;
-    return open(now).has_value();
+    const auto opened = open(now);
+    moved_ = !opened && opened.error().kind == store::OpenError::Kind::in_use;
+    return opened.has_value();
 }
 
 Answer Engine::answer_by_key(const Submission& submission, bool known, bool recovered) try {

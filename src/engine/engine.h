@@ -10,6 +10,8 @@
 //   (4) When a commit fails or its outcome is lost, memory is dropped and read back from the store; what happened to
 //       each command is then looked up by its key. A command without a key is answered outcome_unknown.
 //   (5) The queue is bounded: a full one answers busy at once.
+//   (6) When another node writes the store now, the engine has moved: what it was asked and could not answer is handed
+//       back with its key, to be asked there.
 //
 // The engine owns no thread and no clock. submit() may be called from any thread; step() and open() from one at a time:
 // a lane's thread in the server (lane.h), a loop in the simulator.
@@ -70,6 +72,8 @@ class Engine {
         std::size_t queue_max = 65'536;
         std::size_t batch_max = 4'096;
         std::size_t batch_bytes_max = 64u << 20;  // Of message contents: a batch is held in memory and in the log.
+        // From step(), for what is left of a batch when the engine has moved. Empty: answered as unavailable.
+        std::function<void(std::vector<Submission>)> on_moved = {};
     };
 
     Engine(store::Store& store, Options options);
@@ -89,22 +93,27 @@ class Engine {
     bool has_work(Instant now) const;
     std::optional<Instant> next_deadline() const;
 
+    bool moved() const { return moved_; }  // For good: make another engine to come back. From step()'s thread.
+
     std::size_t queue_depth() const;  // From any thread.
     const EngineStats& stats() const { return stats_; }
 
  private:
     std::vector<Submission>& take_batch();
     Result<void, store::CommitError> apply_and_commit(const std::vector<Submission>& batch, Instant now);
+    void expect(const std::vector<Submission>& batch, Instant now);
     void apply_ticks(Instant now);
     Answer apply(const Submission& submission, Instant now);
     Result<void, store::CommitError> commit(Instant now);
     bool recover(Instant now);
+    std::size_t turn_away(std::vector<Submission>& batch);
     Answer answer_by_key(const Submission& submission, bool known, bool recovered);
 
     store::Store& store_;
     const Options options_;
     core::StateMachine machine_;
     bool ready_ = false;
+    bool moved_ = false;
     Instant last_now_ = far_past;
 
     mutable std::mutex queue_mutex_;
