@@ -102,6 +102,9 @@ constexpr bool is_id = false;
 template <class Tag>
 constexpr bool is_id<Strong<Tag, Id>> = true;
 
+// How a name is written in SQL. "window" is a word of SQL's own; not every database minds.
+inline std::string quoted(const std::string& name) { return name == "window" ? "\"window\"" : name; }
+
 // "a, b, c"
 inline std::string joined(const std::vector<std::string>& words, std::string_view between) {
     std::string all;
@@ -115,7 +118,9 @@ inline std::string joined(const std::vector<std::string>& words, std::string_vie
 // "org, key, …"
 template <class Row>
 std::string column_list() {
-    return "org, " + joined(column_names<Row>(), ", ");
+    std::string list = "org";
+    for (const std::string& name : column_names<Row>()) list += ", " + quoted(name);
+    return list;
 }
 
 template <class Row>

@@ -9,11 +9,11 @@
 #include <boost/mp11/algorithm.hpp>
 
 #include "store/ledger_sum.h"
+#include "store/ledger_tables.h"
 #include "store/sqlite_batch.h"
 #include "store/sqlite_columns.h"
 #include "store/sqlite_db.h"
 #include "store/sqlite_file.h"
-#include "store/sqlite_ledger.h"
 #include "store/sqlite_log_buffer.h"
 #include "store/sqlite_repair.h"
 
@@ -30,6 +30,16 @@ struct Kind {
     std::vector<std::pair<core::KeyOf<Row>, const Row*>> sorted;
     std::vector<const Row*> rows;
 };
+
+// Takes the table's columns of each event of the batch.
+std::string put_into_ledger(LedgerTable table) {
+    std::string columns = "org";
+    for (const std::string& name : column_names<core::CostEvent>()) {
+        if (is_in(table, name)) columns += ", " + name;
+    }
+    return fmt::format("insert or rollback into {}({}) select {} from put_cost_events", ledger_table(table), columns,
+                       columns);
+}
 
 }  // namespace
 
@@ -519,7 +529,7 @@ int SqliteStore::Connection::ready_to_put() {
     } else {
         std::vector<std::string> settings;
         for (std::size_t i = Row::key_columns; i < column_count<Row>; ++i) {
-            settings.push_back(fmt::format("{0} = excluded.{0}", column_names<Row>()[i]));
+            settings.push_back(fmt::format("{0} = excluded.{0}", quoted(column_names<Row>()[i])));
         }
         // "where true" tells SQLite's parser that "on conflict" does not belong to a join.
         return prepare_into(

@@ -1,19 +1,16 @@
-// How a cost event is divided between its two tables (schema/sqlite, docs/adr/0008).
+// How a cost event is divided between its two tables (schema/, docs/adr/0008).
 //
 // An event whose details are all at their defaults has no row of them, and the view cost_events fills the defaults in.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include <fmt/format.h>
 #include <boost/mp11/algorithm.hpp>
 
 #include "core/rows.h"
-#include "store/sqlite_columns.h"
+#include "store/columns.h"
 
 namespace interlock::store {
 
@@ -46,16 +43,13 @@ inline bool has_details(const core::CostEvent& event) {
 
 enum class LedgerTable { plain, details };
 
-// Takes the table's columns of each event of the batch.
-inline std::string put_into_ledger(LedgerTable table) {
-    const bool details = table == LedgerTable::details;
-    std::vector<std::string> names{"org", "key"};
-    for (const std::string& name : column_names<core::CostEvent>()) {
-        if (name != "key" && is_detail(name) == details) names.push_back(name);
-    }
-    const std::string columns = joined(names, ", ");
-    return fmt::format("insert or rollback into {}({}) select {} from put_cost_events",
-                       details ? "ledger_details" : "ledger", columns, columns);
+constexpr std::string_view ledger_table(LedgerTable table) {
+    return table == LedgerTable::details ? "ledger_details" : "ledger";
+}
+
+// The org, which is in both, is not asked about.
+constexpr bool is_in(LedgerTable table, std::string_view column) {
+    return column == "key" || is_detail(column) == (table == LedgerTable::details);
 }
 
 }  // namespace interlock::store
