@@ -19,6 +19,7 @@ ALLOWED = {
     "supervisor": ("engine", "core", "base"),
     "net": ("base",),
     "api": ("engine", "core", "store", "net", "base"),
+    "nodes": ("engine", "core", "store", "net", "base"),
     "gateway": ("engine", "core", "net", "base"),
     "cli": ("net", "base"),
 }

@@ -108,8 +108,13 @@ net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
 
     // 2. Who sends it. Before saying whether there is such a path: that is nobody's business without a key.
     if (route == nullptr || route->needs != Access::open) {
+        if (auto why = parts_.objection()) co_return respond(call, unavailable(std::move(*why)));
         const std::string_view key = bearer(call.request);
         auto caller = key.empty() ? parts_.page_caller(call.request.header("cookie")) : parts_.keys.find(key);
+        if (!caller && !key.empty() && parts_.refresh_keys) {
+            co_await net::run_on(parts_.workers, parts_.refresh_keys);
+            caller = parts_.keys.find(key);
+        }
         if (!caller) co_return respond(call, unauthorized(!key.empty()));
         call.caller = std::move(*caller);
     }

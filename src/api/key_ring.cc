@@ -19,13 +19,7 @@ template <std::size_t Bytes>
 std::string random_hex() {
     std::array<unsigned char, Bytes> bytes;
     ensure(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "the machine has randomness");
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string text;
-    for (const unsigned char byte : bytes) {
-        text += digits[byte >> 4];
-        text += digits[byte & 15];
-    }
-    return text;
+    return to_hex(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
 Access most_of(const core::ApiKey& key) {
@@ -61,12 +55,13 @@ void KeyRing::put(core::OrgId org, const core::ApiKey& key) {
     Caller caller{
         .org = org, .key_id = key.id, .most = most_of(key), .agent = key.agent, .run = key.run, .budget = key.budget};
     const std::unique_lock lock(mutex_);
-    keys_[key.id] = {std::move(caller), key.hash};
+    if (!revoked_.contains(key.id)) keys_[key.id] = {std::move(caller), key.hash};
 }
 
 void KeyRing::revoke(std::string_view id) {
     const std::unique_lock lock(mutex_);
     keys_.erase(std::string(id));
+    revoked_.emplace(id);
 }
 
 bool KeyRing::in_force(std::string_view id) const {

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/rows.h"
 
@@ -69,6 +70,7 @@ class KeyRing {
     };
     mutable std::shared_mutex mutex_;
     std::unordered_map<std::string, Entry> keys_;
+    std::unordered_set<std::string> revoked_;  // For good: an older reading of the store must not bring one back.
 };
 
 }  // namespace interlock::api

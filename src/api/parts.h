@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "core/rows.h"
 #include "engine/engine.h"
+#include "store/cluster.h"
 #include "store/read_pool.h"
 
 namespace interlock::net {
@@ -65,7 +66,12 @@ struct Parts {
     std::function<engine::EngineStats()> engine_stats;
     std::function<std::size_t()> queue_depth;
     std::function<void(std::string& out)> engine_histograms;  // Batch sizes and commit times, in Prometheus' text.
-    std::function<bool()> ready;
+    // Why no request can be answered at present, or nothing: what was read before may not hold any more.
+    std::function<std::optional<std::string>()> objection;
+    // Reads keys that another node may have made; empty where there is no other. Blocks.
+    std::function<void()> refresh_keys;
+    std::function<Result<std::vector<store::Node>, std::string>()> nodes;  // Blocks.
+    std::function<std::optional<std::string>()> ready;                     // Why not, or nothing. Blocks.
 };
 
 }  // namespace interlock::api

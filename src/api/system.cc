@@ -61,7 +61,6 @@ constexpr std::array counts{
     Count{"select count(*) from runs where org = $1 and state = 'queued'", &StatusView::queued_runs},
     Count{"select count(*) from holds where org = $1 and state = 'open'", &StatusView::open_holds},
     Count{"select count(*) from sessions where org = $1", &StatusView::sessions},
-    Count{"select page_count * page_size from pragma_page_count(), pragma_page_size()", &StatusView::store_bytes},
 };
 
 Result<StatusView, store::ReadError> read_status(store::Snapshot& snapshot, core::OrgId org) {
@@ -71,6 +70,9 @@ Result<StatusView, store::ReadError> read_status(store::Snapshot& snapshot, core
         if (!number) return fail(number.error());
         view.*count.member = *number;
     }
+    const auto bytes = snapshot.store_bytes();
+    if (!bytes) return fail(bytes.error());
+    view.store_bytes = *bytes;
     const auto head = feed_head(snapshot, org);
     if (!head) return fail(head.error());
     view.head_seq = *head;
@@ -119,6 +121,37 @@ Answered post_backup(Call& call) {
     co_return respond(201, *done);
 }
 
+struct NodeView {
+    std::string id;
+    std::string boot;
+    std::string name;
+    std::string url;
+    std::string version;
+    std::string state;
+    Instant started_at;
+    Instant seen_at;
+    Instant lease_until;
+};
+BOOST_DESCRIBE_STRUCT(NodeView, (), (id, boot, name, url, version, state, started_at, seen_at, lease_until))
+
+Answered list_nodes(Call& call) {
+    const auto nodes = co_await net::run_on(call.parts.workers, call.parts.nodes);
+    if (!nodes) co_return respond(call, unavailable("the nodes cannot be read: " + nodes.error()));
+    Page<NodeView> page;
+    for (const store::Node& node : *nodes) {
+        page.items.push_back({.id = to_text("node", node.id),
+                              .boot = to_text("boot", node.boot),
+                              .name = node.name,
+                              .url = node.url,
+                              .version = node.version,
+                              .state = node.alive ? "alive" : "gone",
+                              .started_at = node.started_at,
+                              .seen_at = node.seen_at,
+                              .lease_until = node.lease_until});
+    }
+    co_return respond(page);
+}
+
 Answered post_login(Call& call) {
     if (const auto body = read_body<OnlyKey>(call); !body) co_return respond(call, body.error());
     co_return respond(201, "{\"link\":" + to_json(call.parts.login_link()) + "}");
@@ -164,8 +197,9 @@ Answered get_openapi(Call& call) {
 Answered get_health(Call&) { co_return respond(200, std::string("{\"status\":\"ok\"}")); }
 
 Answered get_ready(Call& call) {
-    if (call.parts.ready()) co_return respond(200, std::string("{\"status\":\"ready\"}"));
-    co_return respond(call, unavailable("the store is not open"));
+    const auto why = co_await net::run_on(call.parts.workers, call.parts.ready);
+    if (!why) co_return respond(200, std::string("{\"status\":\"ready\"}"));
+    co_return respond(call, unavailable(*why));
 }
 
 json::value any_object() { return {{"type", "object"}}; }
@@ -216,6 +250,12 @@ std::vector<Route> system_routes() {
          .summary = "Re-derive every promise from the rows",
          .handler = get_verify,
          .answer = any_object},
+        {.method = Method::get,
+         .path = "/v1/nodes",
+         .needs = read,
+         .summary = "The servers on this store",
+         .handler = list_nodes,
+         .answer = page_schema<NodeView>},
         {.method = Method::post,
          .path = "/v1/login",
          .needs = administer,

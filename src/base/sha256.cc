@@ -34,11 +34,15 @@ Sha256 Sha256Hasher::finish() {
 Sha256 sha256(std::string_view bytes) { return Sha256Hasher().add(bytes).finish(); }
 
 std::string to_hex(const Sha256& hash) {
+    return to_hex(std::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
+}
+
+std::string to_hex(std::string_view bytes) {
     constexpr std::string_view digits = "0123456789abcdef";
     std::string text;
-    for (const std::uint8_t byte : hash) {
-        text += digits[byte >> 4];
-        text += digits[byte & 15];
+    for (const char byte : bytes) {
+        text += digits[static_cast<std::uint8_t>(byte) >> 4];
+        text += digits[static_cast<std::uint8_t>(byte) & 15];
     }
     return text;
 }

@@ -13,6 +13,7 @@ using Sha256 = std::array<std::uint8_t, 32>;
 
 Sha256 sha256(std::string_view bytes);
 std::string to_hex(const Sha256& hash);  // Lower case.
+std::string to_hex(std::string_view bytes);
 
 // For input that comes in pieces. finish() ends it; a hasher is used once.
 class Sha256Hasher {

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/ensure.h"
@@ -20,6 +21,9 @@ std::size_t bytes_of(const core::CommandBody& body) {
 bool needs_key(const core::CommandBody& body) {
     return std::holds_alternative<core::Charge>(body) || std::holds_alternative<core::SettleHold>(body);
 }
+
+// How long a store that could not be opened is left alone when nobody asks for it.
+constexpr std::chrono::seconds retry_interval{1};
 
 store::OrgWrites writes_of(core::OrgState& state, Instant now) {
     store::OrgWrites writes{.org = state.id, .rows = {}};
@@ -141,7 +145,10 @@ bool Engine::has_work(Instant now) const {
     return queue_head_ < queue_.size();
 }
 
-std::optional<Instant> Engine::next_deadline() const { return ready_ ? machine_.next_deadline() : std::nullopt; }
+std::optional<Instant> Engine::next_deadline() const {
+    if (ready_) return machine_.next_deadline();
+    return moved_ ? std::nullopt : std::optional(retry_at_);
+}
 
 std::size_t Engine::queue_depth() const {
     const std::lock_guard lock(queue_mutex_);
@@ -214,7 +221,8 @@ Result<void, store::CommitError> Engine::commit(Instant now) {
     for (auto& [org, state] : machine_.orgs()) {
         if (state->has_changes()) writes.orgs.push_back(writes_of(*state, now));
     }
-    if (writes.orgs.empty()) return {};
+    // A refusal writes nothing and is a decision all the same. Where others may write, they must be known not to have.
+    if (writes.orgs.empty() && !store_.far()) return {};
     if (auto committed = store_.commit(writes); !committed) return committed;
     for (const store::OrgWrites& org : writes.orgs) machine_.org(org.org).committed();
     return {};
@@ -224,6 +232,7 @@ bool Engine::recover(Instant now) {
     if (moved_) return false;
     stats_.reloads += 1;
     const auto opened = open(now);
+    retry_at_ = now + retry_interval;
     moved_ = !opened && opened.error().kind == store::OpenError::Kind::in_use;
     return opened.has_value();
 }

@@ -55,6 +55,7 @@ struct Submission {
     core::Command command;
     OnAnswer on_answer;             // Called once, from step(), or at once from submit() when refused.
     Instant deadline = far_future;  // Past it the command is not begun.
+    std::uint32_t hops = 0;         // How many nodes it came through to get here.
 };
 
 struct EngineStats {
@@ -114,6 +115,8 @@ class Engine {
     core::StateMachine machine_;
     bool ready_ = false;
     bool moved_ = false;
+    Instant retry_at_ =
+        far_past;  // While it is not ready: time must pass for what is stored, whether anybody asks or not.
     Instant last_now_ = far_past;
 
     mutable std::mutex queue_mutex_;

@@ -66,6 +66,17 @@ Result<void, std::string> make_data_dir(const std::string& path) {
     return {};
 }
 
+Result<Id, std::string> node_id(const std::string& data_dir, Id fresh) {
+    const std::string path = data_dir + "/node.id";
+    if (const auto text = read_file(path)) {
+        const auto id = id_from_text("node", text->substr(0, text->find('\n')));
+        if (!id) return fail(fmt::format("{} does not hold the id of a node; move it away to have one made", path));
+        return *id;
+    }
+    if (auto written = write_file(path, to_text("node", fresh) + "\n"); !written) return fail(written.error());
+    return fresh;
+}
+
 Result<std::optional<std::string>, std::string> read_admin_key(const std::string& data_dir) {
     auto text = read_file(key_path(data_dir));
     if (!text) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/id.h"
 #include "base/result.h"
 
 namespace interlock::server {
@@ -19,6 +20,9 @@ Result<void, std::string> make_data_dir(const std::string& path);
 // The text of the admin key; empty when there is no such file.
 Result<std::optional<std::string>, std::string> read_admin_key(const std::string& data_dir);
 Result<void, std::string> write_admin_key(const std::string& data_dir, const std::string& key);
+
+// The id of the node that runs on this directory: the one that was written there, or else `fresh`, which is.
+Result<Id, std::string> node_id(const std::string& data_dir, Id fresh);
 
 // What `interlock` on the same machine finds the server by. `started` tells a process from a later one of the same id.
 struct ServerNote {

@@ -57,6 +57,8 @@ constexpr const char* up_footer =
       on this machine alone, until Ctrl-C; data in $INTERLOCK_DATA, $XDG_DATA_HOME/interlock or ~/.local/share/interlock
   interlock up --detach
       in the background; 'interlock status' asks it, 'interlock down' ends it
+  INTERLOCK_STORE=postgres://… interlock up --node alpha --advertise https://alpha.internal:4100
+      one of several nodes on a PostgreSQL database; see docs/several-nodes.md
   interlock up --listen 0.0.0.0:4100 --tls-cert cert.pem --tls-key key.pem
       for other machines, over TLS
 
@@ -96,6 +98,17 @@ int main(int argc, char** argv) {
     up_command->add_flag("--insecure", up.server.insecure, "Listen beyond this machine without TLS");
     up_command->add_option("--host", up.server.allowed_hosts,
                            "A name by which clients may call the server; may be repeated");
+    up_command->add_option("--store", up.server.store,
+                           "postgres://… for several nodes on one database; without it, the embedded store");
+    up_command->add_option("--node", up.server.node_name, "With --store: how people call this node; its host's name");
+    up_command->add_option("--advertise", up.server.advertise,
+                           "With --store: the URL by which other nodes reach this one");
+    up_command->add_option("--peer-ca", up.server.peer_ca,
+                           "With --store: a file of authorities (PEM) for the other nodes' certificates");
+    up_command
+        ->add_option("--node-lease", up.server.node_lease_s, "With --store: seconds of silence before others take over")
+        ->capture_default_str()
+        ->check(CLI::Range(0.5, 60.0));
     up_command->add_option("--threads", up.server.threads, "Threads for connections; 0: one per core")
         ->capture_default_str();
     up_command->add_option("--log-format", up.log_format, "text or json")
@@ -141,6 +154,7 @@ int main(int argc, char** argv) {
     const interlock::cli::Settings& settings = commands.settings();
     if (up_command->parsed()) {
         up.program = argv[0];
+        if (up.server.store.empty()) up.server.store = variable("INTERLOCK_STORE");
         up.server.data_dir = interlock::cli::find_data_dir(settings, around);
         return interlock::server::up_command(std::move(up), argc, argv, terminal);
     }

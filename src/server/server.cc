@@ -16,7 +16,9 @@
 #include "engine/embedded.h"
 #include "net/http_server.h"
 #include "net/worker_pool.h"
+#include "server/backend.h"
 #include "server/data_dir.h"
+#include "server/key_watch.h"
 #include "server/page.h"
 #include "server/verify_command.h"
 #include "server/version.h"
@@ -98,11 +100,12 @@ struct Server::Parts {
     Log& log;
     EngineWatch watch;
     std::atomic<api::FeedTail*> tail_to_tell = nullptr;
-    std::unique_ptr<engine::Embedded> engine;
+    std::unique_ptr<Backend> engine;
     std::unique_ptr<store::ReadPool> reads;
     std::unique_ptr<net::WorkerPool> workers;
     std::unique_ptr<api::FeedTail> feed;
     api::KeyRing keys;
+    std::unique_ptr<KeyWatch> key_watch;
     api::Metrics metrics;
     Page page;
     std::unique_ptr<api::Api> api;
@@ -142,6 +145,7 @@ Server::~Server() {
     if (parts_->note_written) remove_server_note(parts_->options.data_dir);
     // Nobody asks any more, then nobody commits any more; only now can the feed's tail go.
     parts_->http.reset();
+    parts_->key_watch.reset();
     parts_->engine->stop();
 }
 
@@ -156,18 +160,25 @@ void Server::drain(std::chrono::milliseconds timeout) {
 }
 
 Result<void, std::string> Server::Parts::open_engine() {
-    engine::Embedded::Options how;
-    how.directory = options.data_dir;
+    BackendOptions how;
+    how.data_dir = options.data_dir;
+    how.store = options.store;
+    how.node_name = options.node_name;
+    how.peer_ca = options.peer_ca;
+    how.lease = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.node_lease_s));
     how.on_step = [this](const engine::Step& step) {
         if (step.stats.failed_commits > watch.stats().failed_commits) {
             log.error("commit_failed",
                       {{"why", step.stats.last_failure}, {"commands", static_cast<std::int64_t>(step.commands)}});
         }
         watch.on_step(step);
-        if (api::FeedTail* told = tail_to_tell.load(std::memory_order_acquire)) told->committed();
     };
-    auto opened = engine::Embedded::open(std::move(how));
-    if (!opened) return fail(opened.error().detail);
+    how.on_news = [this](core::OrgId org) {
+        api::FeedTail* told = tail_to_tell.load(std::memory_order_acquire);
+        if (told != nullptr && org == engine::Embedded::default_org) told->committed();
+    };
+    auto opened = open_backend(std::move(how), log);
+    if (!opened) return fail(opened.error());
     engine = std::move(*opened);
     reads = std::make_unique<store::ReadPool>(engine->store());
     workers = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{});
@@ -179,10 +190,9 @@ Result<void, std::string> Server::Parts::open_engine() {
 // The file comes before the row: a key that is in the file and not in the store is put there at the next start.
 Result<void, std::string> Server::Parts::load_keys() {
     constexpr core::OrgId org = engine::Embedded::default_org;
-    const auto rows =
-        reads->with([&](store::Snapshot& snapshot) { return store::read_rows<core::ApiKey>(snapshot, org); });
-    if (!rows) return fail("the keys cannot be read: " + rows.error().detail);
-    for (const core::ApiKey& row : *rows) keys.put(org, row);
+    key_watch = std::make_unique<KeyWatch>(org, *reads, keys);
+    if (auto read = key_watch->read_on(); !read) return fail("the keys cannot be read: " + read.error().detail);
+    if (engine->shared()) key_watch->start();
 
     const auto there = read_admin_key(options.data_dir);
     if (!there) return fail(there.error());
@@ -199,9 +209,7 @@ Result<void, std::string> Server::Parts::load_keys() {
                                 options.data_dir));
     }
     const auto answer =
-        engine->ask({.org = org,
-                     .key = {},
-                     .body = core::CreateKey{row->id, row->hash, {"admin"}, {}, {}, {}, "made at the first start"}});
+        engine->ask(core::CreateKey{row->id, row->hash, {"admin"}, {}, {}, {}, "made at the first start"});
     const auto* reply = answer ? std::get_if<core::KeyReply>(&answer->reply) : nullptr;
     if (reply == nullptr || reply->status != core::KeyStatus::done) {
         return fail(fmt::format(
@@ -238,6 +246,7 @@ Result<void, std::string> Server::Parts::listen() {
     http = std::make_unique<net::HttpServer>(
         std::move(how),
         [this](net::Request request) -> net::Task<net::Response> {
+            if (auto answer = engine->answer(request)) return std::move(*answer);
             if (auto answer = page.answer(request, engine->now())) return ready(std::move(*answer));
             return api->handle(std::move(request));
         },
@@ -251,6 +260,7 @@ Result<void, std::string> Server::Parts::listen() {
     }
     url = url_of(options, *port);
     api->set_address(url);
+    engine->set_url(options.advertise.empty() ? url : options.advertise);
     if (auto written = write_server_note(options.data_dir, {url, ::getpid(), process_start(::getpid())}); !written) {
         return fail(written.error());
     }
@@ -259,11 +269,11 @@ Result<void, std::string> Server::Parts::listen() {
 }
 
 api::Parts Server::Parts::api_parts() {
-    engine::Embedded& embedded = *engine;
+    Backend& backend = *engine;
     return {
-        .submit = [&embedded](std::vector<engine::Submission> commands) { embedded.submit(std::move(commands)); },
-        .now = [&embedded] { return embedded.now(); },
-        .fresh_id = [&embedded] { return embedded.fresh_id(); },
+        .submit = [&backend](std::vector<engine::Submission> commands) { backend.submit(std::move(commands)); },
+        .now = [&backend] { return backend.now(); },
+        .fresh_id = [&backend] { return backend.fresh_id(); },
         .reads = *reads,
         .workers = *workers,
         .feed = *feed,
@@ -273,10 +283,10 @@ api::Parts Server::Parts::api_parts() {
         .metrics = metrics,
         .log = log,
         .facts = {.version = version,
-                  .store = "sqlite",
+                  .store = options.store.empty() ? "sqlite" : "postgres",
                   .data_dir = options.data_dir,
                   .address = url,
-                  .started_at = embedded.now()},
+                  .started_at = backend.now()},
         .host = supervisor::this_host(),
         .workspace = [](const std::string& path, core::ClaimMode mode) -> Result<core::Place, std::string> {
             auto place = supervisor::resolve_workspace(path, mode, supervisor::this_host());
@@ -296,6 +306,11 @@ api::Parts Server::Parts::api_parts() {
             return verify_as_json(**snapshot);
         },
         .backup = [this](const std::string& to) -> Result<std::string, std::string> {
+            if (!options.store.empty()) {
+                return fail(
+                    std::string("the store is a PostgreSQL database, which is backed up with PostgreSQL's own "
+                                "means: pg_dump or pg_basebackup"));
+            }
             const auto begun = std::chrono::steady_clock::now();
             const auto facts = store::back_up(options.data_dir, to);
             if (!facts) return fail(facts.error().detail);
@@ -305,14 +320,17 @@ api::Parts Server::Parts::api_parts() {
                                facts->bytes, facts->sha256, took.count());
         },
         .engine_stats = [this] { return watch.stats(); },
-        .queue_depth = [&embedded] { return embedded.queue_depth(); },
+        .queue_depth = [&backend] { return backend.queue_depth(); },
         .engine_histograms = [this](std::string& out) { watch.write(out); },
-        .ready =
-            [this] {
-                return reads
-                    ->with([](store::Snapshot& snapshot) { return snapshot.query("select 1", [](const auto&) {}); })
-                    .has_value();
-            },
+        .objection = [&backend] { return backend.objection(); },
+        .refresh_keys = backend.shared() ? [this] { (void)key_watch->read_on(); } : std::function<void()>(),
+        .nodes = [&backend] { return backend.nodes(); },
+        .ready = [this]() -> std::optional<std::string> {
+            if (auto why = engine->objection()) return why;
+            const auto read =
+                reads->with([](store::Snapshot& snapshot) { return snapshot.query("select 1", [](const auto&) {}); });
+            return read ? std::nullopt : std::optional("the store cannot be read: " + read.error().detail);
+        },
     };
 }
 

@@ -24,14 +24,14 @@
 namespace interlock::store {
 
 struct Node {
-    Id id;    // Of the data directory it runs on.
-    Id boot;  // Of this one start of it.
-    std::string name;
-    std::string url;  // Where the other nodes reach it.
-    std::string version;
-    Instant started_at;
-    Instant seen_at;
-    Instant lease_until;
+    Id id = {};    // Of the data directory it runs on.
+    Id boot = {};  // Of this one start of it.
+    std::string name = {};
+    std::string url = {};  // Where the other nodes reach it.
+    std::string version = {};
+    Instant started_at = far_past;
+    Instant seen_at = far_past;
+    Instant lease_until = far_past;
     bool alive = false;  // By the store's clock, when the row was read.
 };
 

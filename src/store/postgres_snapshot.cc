@@ -17,8 +17,10 @@ class PostgresSnapshot final : public Snapshot {
     explicit PostgresSnapshot(PostgresOptions options) : options_(std::move(options)) {}
 
     using Snapshot::query;
-    Result<void, ReadError> query(std::string_view sql, const std::vector<Parameter>& parameters,
+    Result<void, ReadError> query(std::string_view sql, const std::vector<Parameter>& given,
                                   const OnValues& on_row) override {
+        // PostgreSQL takes no parameter that the question does not mention.
+        const std::vector<Parameter> parameters(given.begin(), given.begin() + mentioned_in(sql, given.size()));
         // Between two moments the connection may have died unseen. Nothing has been read of the new one yet, so a new
         // connection is as good.
         const bool may_retry = moment_ == Moment::none && connection_ && connection_->usable();
@@ -30,6 +32,14 @@ class PostgresSnapshot final : public Snapshot {
         if (!done && (any || moment_ == Moment::held)) moment_ = Moment::lost;
         if (!done) return fail(ReadError{done.error().detail});
         return {};
+    }
+
+    Result<std::int64_t, ReadError> store_bytes() override {
+        std::int64_t bytes = 0;
+        auto read = query("select pg_database_size(current_database())",
+                          [&](const std::vector<Value>& row) { bytes = std::get<std::int64_t>(row.front()); });
+        if (!read) return fail(read.error());
+        return bytes;
     }
 
     Result<void, ReadError> renew() override {
@@ -91,6 +101,11 @@ class PostgresSnapshot final : public Snapshot {
         auto statement = std::make_unique<PostgresStatement>(std::string(sql));
         for (const Parameter& parameter : parameters) statement->types.push_back(types[parameter.index()]);
         return *statements_.emplace(std::move(name), std::move(statement)).first->second;
+    }
+
+    static std::ptrdiff_t mentioned_in(std::string_view sql, std::size_t count) {
+        while (count > 0 && sql.find(fmt::format("${}", count)) == std::string_view::npos) --count;
+        return static_cast<std::ptrdiff_t>(count);
     }
 
     static PostgresParameters values_of(const std::vector<Parameter>& parameters) {

@@ -35,6 +35,14 @@ class SqliteSnapshot final : public Snapshot {
         return {};
     }
 
+    Result<std::int64_t, ReadError> store_bytes() override {
+        std::int64_t bytes = 0;
+        auto read = query("select page_count * page_size from pragma_page_count(), pragma_page_size()",
+                          [&](const std::vector<Value>& row) { bytes = std::get<std::int64_t>(row.front()); });
+        if (!read) return fail(read.error());
+        return bytes;
+    }
+
     Result<void, ReadError> renew() override {
         if (execute(db_.get(), "commit; begin") != SQLITE_OK) return fail(ReadError{error_text(db_.get())});
         return {};

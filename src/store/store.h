@@ -96,6 +96,8 @@ class Snapshot {
     virtual Result<void, ReadError> query(std::string_view sql, const std::vector<Parameter>& parameters,
                                           const OnValues& on_row) = 0;
     Result<void, ReadError> query(std::string_view sql, const OnValues& on_row) { return query(sql, {}, on_row); }
+    // What the whole store takes on its disk.
+    virtual Result<std::int64_t, ReadError> store_bytes() = 0;
     // Lets go of the moment: the next query sees the state of its own time, and those after it the same.
     virtual Result<void, ReadError> renew() = 0;
 };

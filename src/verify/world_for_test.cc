@@ -29,6 +29,7 @@ class MemorySnapshot final : public store::Snapshot {
     explicit MemorySnapshot(sqlite3* db) : db_(db) {}
 
     Result<void, store::ReadError> renew() override { return {}; }
+    Result<std::int64_t, store::ReadError> store_bytes() override { return 0; }
     Result<void, store::ReadError> query(std::string_view sql, const std::vector<store::Parameter>&,
                                          const store::OnValues& on_row) override {
         sqlite3_stmt* statement = nullptr;

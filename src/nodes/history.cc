@@ -1,0 +1,172 @@
+#include "nodes/history.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "base/sha256.h"
+
+namespace interlock::nodes {
+namespace {
+
+// The file is lines of one length, so that each can be written over: the store first, then an org each.
+constexpr std::size_t line_bytes = 128;
+
+std::string padded(std::string line) {
+    line.resize(line_bytes - 1, ' ');
+    return line + '\n';
+}
+
+std::string to_line(const store::StoreIdentity& store) {
+    return padded(fmt::format("store {} {}", store.system, store.timeline));
+}
+std::string to_line(core::OrgId org, const History::Page& page) {
+    return padded(fmt::format("org {} {} {}", org.value, page.last_seq.value, page.hash));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<History>, std::string> History::open(std::string path) {
+    std::unique_ptr<History> history(new History(std::move(path)));
+    if (auto loaded = history->load(); !loaded) return fail(loaded.error());
+    return history;
+}
+
+History::~History() {
+    if (file_ >= 0) ::close(file_);
+}
+
+Result<void, std::string> History::load() {
+    file_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+    if (file_ < 0 && errno == ENOENT) return create();
+    if (file_ < 0) return fail(fmt::format("cannot open {}: {}", path_, std::strerror(errno)));
+    std::string bytes;
+    std::array<char, 64 * line_bytes> buffer;
+    for (ssize_t got = 0; (got = ::read(file_, buffer.data(), buffer.size())) > 0;) {
+        bytes.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+    for (std::size_t slot = 0; slot * line_bytes < bytes.size(); ++slot) {
+        std::istringstream line(bytes.substr(slot * line_bytes, line_bytes));
+        std::string word;
+        line >> word;
+        if (word == "store") {
+            memory_.store.emplace();
+            line >> memory_.store->system >> memory_.store->timeline;
+        } else if (word == "org") {
+            core::OrgId org;
+            Page page;
+            line >> org.value >> page.last_seq.value >> page.hash;
+            memory_.pages[org] = page;
+            slots_[org] = slot;
+        }
+        if (!line || (word != "store" && word != "org")) {
+            return fail(
+                fmt::format("line {} of {} makes no sense; what this node remembers of the store's history is lost. "
+                            "If the store is the right one: interlock accept-history",
+                            slot + 1, path_));
+        }
+    }
+    return {};
+}
+
+Result<void, std::string> History::create() {
+    if (file_ >= 0) ::close(file_);
+    memory_ = {};
+    slots_.clear();
+    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file_ < 0) return fail(fmt::format("cannot make {}: {}", path_, std::strerror(errno)));
+    return {};
+}
+
+void History::write_slot(std::size_t slot, const std::string& line) {
+    // A node that cannot write its memory has less of it, which is no reason to stop.
+    (void)!::pwrite(file_, line.data(), line.size(), static_cast<off_t>(slot * line_bytes));
+}
+
+void History::write_page(core::OrgId org) {
+    const std::size_t slot = slots_.try_emplace(org, slots_.size() + 1).first->second;
+    write_slot(slot, to_line(org, memory_.pages[org]));
+}
+
+void History::remember(core::OrgId org, const Page& page) {
+    const std::lock_guard lock(mutex_);
+    Page& known = memory_.pages[org];
+    if (page.last_seq <= known.last_seq || !memory_.store) return;
+    known = page;
+    write_page(org);
+}
+
+History::Memory History::memory() const {
+    const std::lock_guard lock(mutex_);
+    return memory_;
+}
+
+void History::check(const store::StoreIdentity& store) {
+    const std::lock_guard lock(mutex_);
+    if (memory_.store && memory_.store->system != store.system) {
+        return object(fmt::format("this is another database: its system identifier is {}, and it was {}", store.system,
+                                  memory_.store->system));
+    }
+    if (memory_.store && store.timeline < memory_.store->timeline) {
+        return object(
+            fmt::format("the database is on timeline {}, and it was on {}", store.timeline, memory_.store->timeline));
+    }
+    if (memory_.store == store) return;
+    memory_.store = store;
+    write_slot(0, to_line(store));
+    for (const auto& [org, page] : memory_.pages) write_page(org);
+}
+
+Result<void, store::ReadError> History::check(core::OrgId org, const Page& known, const Page& last,
+                                              const HashOf& hash_of) {
+    if (known.last_seq.value > 0) {
+        std::optional<std::string> hash;
+        if (last.last_seq == known.last_seq) {
+            hash = last.hash;
+        } else if (last.last_seq > known.last_seq) {
+            auto found = hash_of(known.last_seq);
+            if (!found) return fail(found.error());
+            hash = std::move(*found);
+        }
+        if (hash != known.hash) {
+            const std::lock_guard lock(mutex_);
+            object(
+                fmt::format("org {}: event {} was committed with hash {:.12}…, and the database has {}; its feed ends "
+                            "at event {}",
+                            org.value, known.last_seq.value, known.hash,
+                            hash ? fmt::format("hash {:.12}… there", *hash) : "no such page", last.last_seq.value));
+            return fail(store::ReadError{objection_});
+        }
+    }
+    if (last.last_seq.value > 0) remember(org, last);
+    return {};
+}
+
+void History::object(std::string what) {
+    if (!objection_.empty()) return;
+    objection_ =
+        "history went backwards: " + what +
+        ". Nothing is served, so that nothing more is lost. If this database is the right one, accept it with: "
+        "interlock accept-history";
+}
+
+std::optional<std::string> History::objection() {
+    const std::lock_guard lock(mutex_);
+    if (objection_.empty()) return std::nullopt;
+    struct stat there;
+    if (::stat(path_.c_str(), &there) != 0 && errno == ENOENT && create()) {
+        objection_.clear();
+        return std::nullopt;
+    }
+    return objection_;
+}
+
+}  // namespace interlock::nodes

@@ -1,0 +1,73 @@
+// What this node remembers of the store's history, to notice when the store has forgotten some of it: after a failover
+// that lost commits, or when an old backup took its place.
+//
+//   (1) For each org the last page of the feed that this node has seen committed: its number and its hash. It is
+//   written
+//       down before the commit is answered; a killed process leaves it behind.
+//   (2) A store in which that page is missing, or has another hash, is not served. Nor is another store, or one that
+//   went
+//       back to an earlier timeline.
+//   (3) Only a person can accept such a history, by taking the memory away (interlock accept-history).
+//
+// For any number of threads.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "core/rows.h"
+#include "store/cluster.h"
+
+namespace interlock::nodes {
+
+class History {
+ public:
+    struct Page {
+        core::Seq last_seq;
+        std::string hash;
+        friend bool operator==(const Page&, const Page&) = default;
+    };
+    struct Memory {
+        std::optional<store::StoreIdentity> store;
+        std::map<core::OrgId, Page> pages;
+    };
+
+    // The error is a sentence: a file that cannot be read or written, or is none of ours.
+    static Result<std::unique_ptr<History>, std::string> open(std::string path);
+    ~History();
+
+    void remember(core::OrgId org, const Page& page);
+    Memory memory() const;
+
+    // Each remembers what it finds in order, and objects to what it does not.
+    void check(const store::StoreIdentity& store);
+    // `known` was remembered before `last`, the org's last page, was read. `hash_of` gives the hash of the org's page
+    // that ends with a number, or nothing where there is no such page.
+    using HashOf = std::function<Result<std::optional<std::string>, store::ReadError>(core::Seq)>;
+    Result<void, store::ReadError> check(core::OrgId org, const Page& known, const Page& last, const HashOf& hash_of);
+
+    // Why the store must not be served, or nothing. Goes away when the memory is taken away.
+    std::optional<std::string> objection();
+
+ private:
+    explicit History(std::string path) : path_(std::move(path)) {}
+
+    Result<void, std::string> load();
+    Result<void, std::string> create();
+    void write_slot(std::size_t slot, const std::string& line);
+    void write_page(core::OrgId org);
+    void object(std::string what);
+
+    const std::string path_;
+    mutable std::mutex mutex_;
+    int file_ = -1;
+    Memory memory_;
+    std::map<core::OrgId, std::size_t> slots_;
+    std::string objection_;
+};
+
+}  // namespace interlock::nodes

@@ -1,0 +1,121 @@
+#include "nodes/wire.h"
+
+#include <algorithm>
+
+#include "base/codec.h"
+
+namespace interlock::nodes {
+namespace {
+
+// What goes over the wire of a submission and of an answer. Bodies are bytes of their own, because a struct that is
+// followed by another cannot grow.
+struct CommandFrame {
+    core::OrgId org;
+    core::CommandKey key;
+    std::int64_t patience_us = 0;
+    std::uint32_t hops = 0;
+    std::string body;
+};
+BOOST_DESCRIBE_STRUCT(CommandFrame, (), (org, key, patience_us, hops, body))
+
+struct AnswerFrame {
+    bool good = false;
+    engine::SubmitError error = engine::SubmitError::unavailable;
+    bool repeated = false;
+    std::string reply;
+};
+BOOST_DESCRIBE_STRUCT(AnswerFrame, (), (good, error, repeated, reply))
+
+struct Header {
+    std::uint64_t format = 0;
+    bool written_here = false;
+    std::uint64_t count = 0;
+};
+BOOST_DESCRIBE_STRUCT(Header, (), (format, written_here, count))
+
+constexpr std::uint64_t count_max = 1u << 20;
+
+// Empty unless it is a whole header of our format with as many frames behind it as it says.
+template <class Frame, class OnFrame>
+std::optional<Header> read_frames(std::string_view bytes, OnFrame on_frame) {
+    Decoder decoder(bytes);
+    Header header;
+    if (bytes.empty() || !decoder.get(header) || header.format != format || header.count > count_max) {
+        return std::nullopt;
+    }
+    for (std::uint64_t i = 0; i < header.count; ++i) {
+        Frame frame;
+        if (decoder.at_end() || !decoder.get(frame) || !on_frame(std::move(frame))) return std::nullopt;
+    }
+    return decoder.at_end() ? std::optional(header) : std::nullopt;
+}
+
+}  // namespace
+
+std::string encode_commands(const std::vector<engine::Submission>& submissions, Instant now) {
+    std::string bytes;
+    Encoder encoder(bytes);
+    encoder.put(Header{.format = format, .written_here = false, .count = submissions.size()});
+    for (const engine::Submission& submission : submissions) {
+        const Duration patience = submission.deadline == far_future ? Duration::max() : submission.deadline - now;
+        encoder.put(CommandFrame{.org = submission.command.org,
+                                 .key = submission.command.key,
+                                 .patience_us = patience.count(),
+                                 .hops = submission.hops + 1,
+                                 .body = encode(submission.command.body)});
+    }
+    return bytes;
+}
+
+std::optional<std::vector<Forwarded>> decode_commands(std::string_view bytes) {
+    std::vector<Forwarded> commands;
+    const auto header = read_frames<CommandFrame>(bytes, [&](CommandFrame frame) {
+        auto body = decode<core::CommandBody>(frame.body);
+        if (!body) return false;
+        Forwarded& each = commands.emplace_back();
+        each.command.org = frame.org;
+        each.command.key = frame.key;
+        each.command.body = std::move(*body);
+        each.patience = Duration(frame.patience_us);
+        each.hops = frame.hops;
+        return true;
+    });
+    if (!header) return std::nullopt;
+    return commands;
+}
+
+std::string encode_answers(const Answers& answers) {
+    std::string bytes;
+    Encoder encoder(bytes);
+    encoder.put(Header{.format = format, .written_here = answers.written_here, .count = answers.answers.size()});
+    for (const engine::Answer& answer : answers.answers) {
+        AnswerFrame frame{.good = answer.has_value(), .error = {}, .repeated = false, .reply = {}};
+        if (answer) {
+            frame.repeated = answer->repeated;
+            frame.reply = encode(answer->reply);
+        } else {
+            frame.error = answer.error();
+        }
+        encoder.put(frame);
+    }
+    return bytes;
+}
+
+std::optional<Answers> decode_answers(std::string_view bytes) {
+    Answers answers;
+    const auto header = read_frames<AnswerFrame>(bytes, [&](AnswerFrame frame) {
+        if (!frame.good) {
+            answers.answers.push_back(fail(frame.error));
+            return true;
+        }
+        auto reply = decode<core::Reply>(frame.reply);
+        if (!reply) return false;
+        answers.answers.push_back(engine::Answered{std::move(*reply), frame.repeated});
+        return true;
+    });
+    if (!header) return std::nullopt;
+    answers.written_here = header->written_here;
+    return answers;
+}
+
+}  // namespace interlock::nodes

@@ -1,0 +1,63 @@
+// What carries commands out: the embedded store in this process, or this node among several on a PostgreSQL database.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "engine/engine.h"
+#include "engine/id_source.h"
+#include "engine/lane.h"
+#include "net/http.h"
+#include "store/cluster.h"
+#include "store/store.h"
+
+namespace interlock::server {
+
+struct BackendOptions {
+    std::string data_dir;
+    std::string store;      // "postgres://…"; empty: the embedded one, in the data directory.
+    std::string node_name;  // How people call this node.
+    std::string peer_ca;    // Believed for the certificates of other nodes.
+    Duration lease{};       // Of a node.
+    std::function<void(const engine::Step&)> on_step;  // On a lane's thread.
+    std::function<void(core::OrgId)> on_news;          // The org's feed may have grown.
+};
+
+class Backend {
+ public:
+    virtual ~Backend() = default;
+
+    virtual void submit(std::vector<engine::Submission> submissions) = 0;
+    virtual Instant now() = 0;
+    virtual store::Store& store() = 0;  // For its snapshots.
+    virtual std::size_t queue_depth() const = 0;
+    // Carries out what is queued and lets go of what others could do; the store can be read on.
+    virtual void stop() = 0;
+
+    // Why nothing may be served at present, or nothing.
+    virtual std::optional<std::string> objection() { return std::nullopt; }
+    // Whether others may change the store, so that what was read is old after a while.
+    virtual bool shared() const { return false; }
+    virtual Result<std::vector<store::Node>, std::string> nodes() = 0;
+    // Where this node is reached, once it is known.
+    virtual void set_url(const std::string& url) = 0;
+    // The answer to a request that another node sends; empty for everybody else's.
+    virtual std::optional<net::Task<net::Response>> answer(const net::Request&) { return std::nullopt; }
+
+    Id fresh_id() { return ids_.next(now()); }
+    // Carries out one command of the default org under a fresh key, and waits for it.
+    engine::Answer ask(core::CommandBody body);
+
+ private:
+    engine::IdSource ids_;
+};
+
+// The error is a sentence: what, why and what to do.
+Result<std::unique_ptr<Backend>, std::string> open_backend(BackendOptions options, Log& log);
+
+}  // namespace interlock::server
