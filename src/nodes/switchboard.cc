@@ -180,6 +180,8 @@ Result<void, std::string> Switchboard::start() {
 void Switchboard::set_url(std::string url) {
     const Lock lock(mutex_);
     options_.me.url = std::move(url);
+    renew_now_ = true;
+    pulse_work_.notify_one();
 }
 
 void Switchboard::stop() {
@@ -226,7 +228,7 @@ void Switchboard::run_pulse() {
     Lock lock(mutex_);
     while (!stopping_) {
         const auto now = steady_clock::now();
-        if (now >= next_renewal) {
+        if (now >= next_renewal || std::exchange(renew_now_, false)) {
             lock.unlock();
             if (renew(*cluster)) {
                 if (options_.on_renewed) options_.on_renewed(*cluster);
@@ -246,6 +248,7 @@ void Switchboard::run_pulse() {
             lock.lock();
             continue;
         }
+        if (renew_now_) continue;
         pulse_work_.wait_until(lock, grown_.empty() ? next_renewal : std::min(next_renewal, next_tell));
     }
 }
@@ -353,7 +356,9 @@ bool Switchboard::resolve(store::Cluster& cluster, core::OrgId org) {
         {
             const Lock lock(mutex_);
             Way& way = ways_[org];
-            if (!way.home && way.suspect_epoch == holder->epoch) return false;  // Robbed too lately; it may answer yet.
+            // It was robbed too lately, or does not listen yet: it may answer in a moment.
+            if (!way.home && (way.suspect_epoch == holder->epoch || node == nodes->end() || node->url.empty()))
+                return false;
             if (!way.home) {
                 way.peer = link;
                 way.peer_epoch = holder->epoch;

@@ -119,6 +119,7 @@ class Switchboard {
     std::map<Id, std::shared_ptr<PeerLink>> peers_;  // By boot.
     std::set<core::OrgId> grown_;                    // To be told.
     std::size_t nodes_alive_ = 1;
+    bool renew_now_ = false;
     bool stopping_ = false;
     std::atomic<std::chrono::steady_clock::time_point> renewed_at_{};
     std::vector<std::thread> threads_;

@@ -50,6 +50,7 @@ class PostgresStore final : public Store {
     // Gives the lane back, as far as the server can be reached.
     void close() override;
 
+    bool far() const override { return true; }
     bool load(core::OrgId org, core::ColdRow& row) override;
     void expect(core::OrgId org, std::vector<core::ColdRow> rows) override;
     core::Amounts sum(core::OrgId org, const core::Scope& scope, WindowSpan span) override;
@@ -71,6 +72,7 @@ class PostgresStore final : public Store {
 
     Result<void, OpenError> take_lane(PostgresConnection& connection);
     Result<void, OpenError> take_every_lane(PostgresConnection& connection);
+    Result<void, CommitError> prove_lane();
     void add_proof(core::OrgId org, std::vector<PostgresRequest>& requests) const;
     bool fetch(core::OrgId org, const std::vector<core::ColdRow>& rows);
     CommitError fail_commit(CommitError::Kind kind, std::string detail);
