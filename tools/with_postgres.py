@@ -1,16 +1,18 @@
 #!/usr/bin/python3
 """A PostgreSQL server of one's own, for as long as a command runs.
 
-    tools/with_postgres.py [--major N] -- command…
+    tools/with_postgres.py [--major N] [--standby] -- command…
 
 The server lives in a temporary directory and listens on a free port of the loopback address. The command finds the
-address of an empty database in INTERLOCK_TEST_POSTGRES; its exit code is ours. Everything is stopped and removed at the
+address of an empty database in INTERLOCK_TEST_POSTGRES, and that of the same on a standby, if one is wanted, in
+INTERLOCK_TEST_POSTGRES_STANDBY; its exit code is ours. Everything is stopped and removed at the
 end. Root may run this too: the server itself then runs as the user postgres, since it refuses to run as root.
 
 As a module: Postgres, for tests that stop, kill, restart or replicate a server.
 """
 
 import argparse
+import contextlib
 import getpass
 import os
 import pathlib
@@ -86,13 +88,14 @@ class Postgres:
     def sql(self, text, database="postgres"):
         return self.run("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", self.uri(database), "-c", text)
 
-    def standby(self, name="standby"):
-        """A synchronous standby of this server, running. Commits wait for it from now on."""
+    def standby(self, name="standby", synchronous=True):
+        """A standby of this server, running. If it is synchronous, commits wait for it from now on."""
         other = Postgres(self.bin.parent.name, self.settings)
         self.run("pg_basebackup", "-d", self.uri(), "-D", other.data, "-R", "-X", "stream", "-c", "fast", "--no-sync")
         other.start(primary_conninfo=f"host=127.0.0.1 port={self.port} user={self.user} application_name={name}")
-        self.sql(f"alter system set synchronous_standby_names = '{name}'")
-        self.sql("select pg_reload_conf()")
+        if synchronous:
+            self.sql(f"alter system set synchronous_standby_names = '{name}'")
+            self.sql("select pg_reload_conf()")
         return other
 
     def promote(self):
@@ -112,9 +115,10 @@ class Postgres:
         return done.stdout.strip()
 
     def as_owner(self, program, *words):
-        # Not runuser: its process would stand between us and the server, and a kill would hit only that.
-        become = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"] if os.geteuid() == 0 else []
-        return [*become, str(self.bin / program), *map(str, words)]
+        # Not runuser: its process would stand between us and the server, and a kill would hit only that. If we are
+        # killed ourselves, the server gets the signal that ends it at once.
+        become = ["--reuid=postgres", "--regid=postgres", "--init-groups"] if os.geteuid() == 0 else []
+        return ["setpriv", *become, "--pdeathsig", "QUIT", str(self.bin / program), *map(str, words)]
 
     def __enter__(self):
         return self.create().start()
@@ -142,13 +146,19 @@ def free_port():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--major", type=int)
+    parser.add_argument("--standby", action="store_true")
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     # Ended from outside, we still take the server along.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with Postgres(arguments.major) as server:
-        uri = server.create_database("interlock_test")
-        code = subprocess.run(arguments.command, env={**os.environ, "INTERLOCK_TEST_POSTGRES": uri}).returncode
+    with contextlib.ExitStack() as servers:
+        primary = servers.enter_context(Postgres(arguments.major))
+        environment = {**os.environ, "INTERLOCK_TEST_POSTGRES": primary.create_database("interlock_test")}
+        if arguments.standby:
+            standby = primary.standby(synchronous=False)
+            servers.callback(standby.remove)
+            environment["INTERLOCK_TEST_POSTGRES_STANDBY"] = standby.uri("interlock_test")
+        code = subprocess.run(arguments.command, env=environment).returncode
     sys.exit(code if code >= 0 else 128 - code)
 
 

@@ -369,6 +369,10 @@ create table feed_pages (
     foreign key (org) references orgs deferrable initially deferred
 );
 
+-- What is packed tightly already is not worth the time to compress it.
+alter table feed_pages alter body set storage external;
+alter table answers alter reply set storage external;
+
 -- ---- several nodes -------------------------------------------------------------------------------------------------
 
 -- Who writes an org. Every commit locks its org's row and looks whether the epoch is still its own. A row may be there

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "store/key_order.h"
 #include "store/ledger_sum.h"
 #include "store/postgres_statements.h"
 
@@ -37,6 +38,8 @@ void add_writes(core::OrgId org, const RowWrites<Row>& writes, std::vector<Postg
         add_keys<Row>(request.parameters, pointers);
     }
     if (writes.put.empty()) return;
+    KeyOrder<Row> order;
+    const std::span<const Row* const> ordered = order.of(writes.put);
     const auto add_put = [&](const PostgresStatement& statement, std::span<const Row* const> rows, auto wanted) {
         PostgresRequest& request = requests.emplace_back(&statement);
         request.parameters.integer(org.value);
@@ -44,14 +47,14 @@ void add_writes(core::OrgId org, const RowWrites<Row>& writes, std::vector<Postg
     };
     if constexpr (std::is_same_v<Row, core::CostEvent>) {
         using enum LedgerTable;
-        add_put(put_into_ledger<plain>(), writes.put, [](std::string_view name) { return is_in(plain, name); });
+        add_put(put_into_ledger<plain>(), ordered, [](std::string_view name) { return is_in(plain, name); });
         std::vector<const Row*> with_details;
-        std::ranges::copy_if(writes.put, std::back_inserter(with_details),
+        std::ranges::copy_if(ordered, std::back_inserter(with_details),
                              [](const Row* event) { return has_details(*event); });
         if (with_details.empty()) return;
         add_put(put_into_ledger<details>(), with_details, [](std::string_view name) { return is_in(details, name); });
     } else {
-        add_put(put_rows<Row>(), writes.put, any_column);
+        add_put(put_rows<Row>(), ordered, any_column);
     }
 }
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 #include <boost/mp11/algorithm.hpp>
 
+#include "store/key_order.h"
 #include "store/ledger_sum.h"
 #include "store/ledger_tables.h"
 #include "store/sqlite_batch.h"
@@ -27,8 +29,7 @@ struct Kind {
     Statement put;
     Statement erase;
     Statement load;  // Only of kinds that are asked for by key.
-    std::vector<std::pair<core::KeyOf<Row>, const Row*>> sorted;
-    std::vector<const Row*> rows;
+    KeyOrder<Row> order;
 };
 
 // Takes the table's columns of each event of the batch.
@@ -162,22 +163,11 @@ int SqliteStore::Connection::write_details() {
     return run(put_details.get());
 }
 
-// Rows in the order of their keys go to neighbouring places in the tree.
 template <class Row>
 void SqliteStore::Connection::show(core::OrgId org, const std::vector<const Row*>& rows) {
     Kind<Row>& kind = of<Row>();
-    kind.batch = {org, rows.data(), rows.data() + rows.size()};
-    if constexpr (std::is_trivially_destructible_v<core::KeyOf<Row>>) {  // Other keys are not worth copying.
-        if (rows.size() < 2) return;
-        kind.sorted.clear();
-        for (const Row* row : rows) kind.sorted.emplace_back(core::key_of(*row), row);
-        const auto by_key = [](const auto& a, const auto& b) { return a.first < b.first; };
-        if (std::is_sorted(kind.sorted.begin(), kind.sorted.end(), by_key)) return;
-        std::sort(kind.sorted.begin(), kind.sorted.end(), by_key);
-        kind.rows.clear();
-        for (const auto& [_, row] : kind.sorted) kind.rows.push_back(row);
-        kind.batch = {org, kind.rows.data(), kind.rows.data() + kind.rows.size()};
-    }
+    const std::span<const Row* const> ordered = kind.order.of(rows);
+    kind.batch = {org, ordered.data(), ordered.data() + ordered.size()};
 }
 
 void SqliteStore::Connection::undo() {
