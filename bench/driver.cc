@@ -47,9 +47,9 @@ class Inbox {
     bool driver_sleeps_ = false;
 };
 
-engine::Submission submission(core::CommandBody body, Ids& ids, engine::OnAnswer on_answer) {
+engine::Submission submission(core::OrgId org, core::CommandBody body, Ids& ids, engine::OnAnswer on_answer) {
     engine::Submission made;
-    made.command.org = core::OrgId(1);
+    made.command.org = org;
     made.command.key = core::CommandKey(ids.next());
     made.command.body = std::move(body);
     made.on_answer = std::move(on_answer);
@@ -115,7 +115,7 @@ class Loop {
         submissions.reserve(done.size());
         for (const Done& answer : done) {
             const std::uint32_t client = answer.client;
-            submissions.push_back(submission(workload_.next(client, ids_), ids_,
+            submissions.push_back(submission(options_.org, workload_.next(client, ids_), ids_,
                                              [this, client](const engine::Answer& got) { on_answer(client, got); }));
             submitted_at_[client] = now;
         }
@@ -145,13 +145,13 @@ class Loop {
 
 }  // namespace
 
-std::uint64_t run_once(Target& target, std::vector<core::CommandBody> commands, Ids& ids) {
+std::uint64_t run_once(Target& target, std::vector<core::CommandBody> commands, Ids& ids, core::OrgId org) {
     Inbox inbox;
     std::vector<engine::Submission> submissions;
     ids.set_time();
     for (core::CommandBody& body : commands) {
         submissions.push_back(
-            submission(std::move(body), ids, [&](const engine::Answer& answer) { inbox.push({0, !answer}); }));
+            submission(org, std::move(body), ids, [&](const engine::Answer& answer) { inbox.push({0, !answer}); }));
     }
     std::size_t on_their_way = submissions.size();
     target.submit(std::move(submissions));

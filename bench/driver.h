@@ -31,6 +31,7 @@ struct LoopOptions {
     double warm_up_seconds = 0.1;
     double seconds = 1;
     std::uint64_t commands_max = UINT64_MAX;  // Ends earlier, when this many were answered.
+    core::OrgId org{1};
 };
 
 struct LoopResult {
@@ -47,7 +48,8 @@ struct LoopResult {
 };
 
 // Carries out commands that no client waits for. Returns how many were refused.
-std::uint64_t run_once(Target& target, std::vector<core::CommandBody> commands, Ids& ids);
+std::uint64_t run_once(Target& target, std::vector<core::CommandBody> commands, Ids& ids,
+                       core::OrgId org = core::OrgId(1));
 
 LoopResult run_loop(Target& target, Workload& workload, Ids& ids, LoopOptions options);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <random>
 #include <utility>
 
 namespace interlock::bench {
@@ -302,7 +303,7 @@ class Runs : public Workload {
 
 }  // namespace
 
-Ids::Ids() { set_time(); }
+Ids::Ids() : count_((std::uint64_t{std::random_device()()} << 32) & ~(1ull << 63)) { set_time(); }
 void Ids::set_time() { at_ = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()); }
 
 std::int64_t read_number(store::Snapshot& rows, std::string_view sql) {

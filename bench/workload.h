@@ -16,7 +16,7 @@
 
 namespace interlock::bench {
 
-// Time-ordered ids that rise from call to call.
+// Time-ordered ids that rise from call to call. Two processes do not get the same ones.
 class Ids {
  public:
     Ids();
