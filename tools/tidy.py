@@ -114,9 +114,11 @@ def check_code(path, code):
     if path.parts[:2] == ("src", "core") and not test:
         for rule, pattern in FORBIDDEN_IN_CORE.items():
             yield from found(path, code, rule, pattern)
-    in_sqlite_store = path.parts[:2] == ("src", "store") and path.name.startswith("sqlite_")
-    if not (test or in_sqlite_store or path.parts[0] in ("crash", "bench")):
+    in_store = path.parts[:2] == ("src", "store")
+    if not (test or in_store and path.name.startswith("sqlite_") or path.parts[0] in ("crash", "bench")):
         yield from found(path, code, "sqlite3 is named only in src/store/sqlite_*", r"\bsqlite3\w*")
+    if not (in_store and path.name.startswith("postgres_")):
+        yield from found(path, code, "libpq is named only in src/store/postgres_*", r"<libpq|\bPQ\w+|\bPG(?:conn|result)\b")
     if not (test or path.parts[:2] == ("src", "server") or path.parts[0] in ("sim", "crash", "bench")):
         yield from found(path, code, "only src/server reads the environment", r"\b(?:secure_)?getenv\b")
 

@@ -64,6 +64,8 @@ BAD = [
     ("src/store/memory_store.cc", "sqlite3* db;\n", 1, "sqlite3 is named only in src/store/sqlite_*"),
     ("src/verify/a.cc", "#include <sqlite3.h>\n", 1, "sqlite3 is named only in src/store/sqlite_*"),
     ("sim/a.cc", "sqlite3_open(p, &db);\n", 1, "sqlite3 is named only in src/store/sqlite_*"),
+    ("src/store/store.cc", "#include <libpq-fe.h>\n", 1, "libpq is named only in src/store/postgres_*"),
+    ("src/api/a_test.cc", "PQclear(r);\n", 1, "libpq is named only in src/store/postgres_*"),
     ("src/engine/a.cc", 'auto v = getenv("V");\n', 1, "only src/server reads the environment"),
     ("examples/a.cc", 'auto v = std::getenv("V");\n', 1, "only src/server reads the environment"),
     # Headers.
@@ -103,6 +105,7 @@ GOOD = {
     "src/core/rules_test.cc": "#include <random>\n#include <thread>\n",
     "src/store/sqlite_store.cc": "#include <sqlite3.h>\nsqlite3* db;\n",
     "src/store/sqlite_store_test.cc": "sqlite3* db;\n",
+    "src/store/postgres_store.cc": "#include <libpq-fe.h>\nPGconn* c;\n",
     "src/net/socket.cc": "#include <net/if.h>\n",
     "src/server/config.cc": '#include "engine/engine.h"\n#include "verify/verify.h"\nauto v = std::getenv("V");\n',
     "sim/main.cc": '#include "sim/world.h"\n#include "core/rows.h"\nauto v = std::getenv("V");\n',

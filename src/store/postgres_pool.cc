@@ -38,7 +38,12 @@ void PostgresPool::take_back(std::unique_ptr<PostgresConnection> connection) {
     {
         const std::lock_guard lock(mutex_);
         --lent_;
-        if (connection && connection->usable()) idle_.push_back(std::move(connection));
+        if (connection && connection->usable()) {
+            idle_.push_back(std::move(connection));
+        } else {
+            // Where one connection broke, the others may be just as dead: a server that was started anew.
+            idle_.clear();
+        }
     }
     returned_.notify_one();
 }

@@ -1,7 +1,7 @@
 // Connections to one database, shared by all lanes of a node.
 //
 //   (1) A connection is lent for one operation, to one at a time, and there are at most `max`.
-//   (2) A connection on which something went wrong is not lent again.
+//   (2) A connection on which something went wrong is not lent again, nor are those that lay idle then.
 //   (3) The first one that is lent finds the schema as this program needs it, or brings it there.
 //
 // For any thread.

@@ -34,7 +34,7 @@ class PostgresStore final : public Store {
         // The one org that is read and written. Without it, all of them: for tests and tools, and for a single writer.
         std::optional<core::OrgId> org = std::nullopt;
         Id node = {};
-        Id boot = {};
+        Id boot = {};  // Of this start of the program alone: whoever has the same takes the lane away.
         // The lane is taken only if its epoch is this one, or if this boot has it already.
         std::int64_t from_epoch = 0;
         // Shared with other stores on the same server; without one the store makes its own.
