@@ -5,16 +5,14 @@
 #include <type_traits>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "base/ensure.h"
 #include "store/ledger_sum.h"
+#include "store/row_kinds.h"
 
 namespace interlock::store {
 namespace {
-
-// Calls `visit` with a tag of each kind of row, in the order in which they are written.
-template <class List, class Visit>
-void for_each_kind(Visit visit) {
-    boost::mp11::mp_for_each<boost::mp11::mp_transform<boost::mp11::mp_identity, List>>(visit);
-}
 
 // The rows of one org, as a pair of iterators.
 template <class Map>
@@ -25,6 +23,10 @@ auto range_of(Map& rows, core::OrgId org) {
                           ? rows.end()
                           : rows.lower_bound(Key{core::OrgId(org.value + 1), {}});
     return std::pair(first, last);
+}
+template <class Map>
+auto range_of(Map& rows, const std::optional<LaneHolder>& lane) {
+    return lane ? range_of(rows, lane->org) : std::pair(rows.begin(), rows.end());
 }
 
 }  // namespace
@@ -40,31 +42,44 @@ Result<void, CommitError> MemoryStore::commit(const WriteSet& writes) {
         return fail(CommitError{kind, std::move(why)});
     };
 
-    if (inserts_twice(writes)) return close_with(rolled_back, "a key is there already");
+    for (const OrgWrites& of_org : writes.orgs) {
+        ensure(!lane_ || lane_->org == of_org.org, "whoever has a lane writes its org");
+    }
 
-    constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
+    const CommitFault fault = fault_of_this_commit();
+    if (fault == CommitFault::late_on_the_wire) {
+        database_->add_late(writes, proof().value(), MemoryDatabase::Late::on_the_wire);
+        return close_with(unknown, "asked to send it late");
+    }
+    if (auto why = database_->objection(writes, proof())) return close_with(rolled_back, std::move(*why));
+
     std::size_t puts = 0;
     for (const OrgWrites& of_org : writes.orgs) {
         std::apply([&](const auto&... kind) { ((puts += kind.put.size()), ...); }, of_org.rows);
     }
-    switch (fault_of_this_commit()) {
+    switch (fault) {
         case CommitFault::none:
-            write(writes, all);
+            write(writes, MemoryDatabase::all_rows);
             return {};
         case CommitFault::fail_before:
             return close_with(rolled_back, "asked to fail");
         case CommitFault::lose_answer:
-            write(writes, all);
+            write(writes, MemoryDatabase::all_rows);
             return close_with(unknown, "asked to lose the answer");
         case CommitFault::lose_write:
             return close_with(unknown, "asked to lose the write");
+        case CommitFault::late_on_the_wire:
+            break;  // Above.
+        case CommitFault::late_in_the_database:
+            database_->add_late(writes, proof().value(), MemoryDatabase::Late::begun);
+            return close_with(unknown, "asked to take long");
         case CommitFault::forget:
             return {};
         case CommitFault::tear:
             write(writes, puts / 2);
             return {};
         case CommitFault::tear_unsure:
-            write(writes, puts / 2);
+            database_->write(writes, puts / 2);
             return close_with(unknown, "asked to tear");
     }
     return {};
@@ -76,42 +91,13 @@ CommitFault MemoryStore::fault_of_this_commit() {
     return faults_.at_commit ? faults_.at_commit() : CommitFault::none;
 }
 
-// Invariant (3) of every store: whether a row of an appended kind would be written where there is one.
-bool MemoryStore::inserts_twice(const WriteSet& writes) const {
-    bool twice = false;
-    for (const OrgWrites& of_org : writes.orgs) {
-        for_each_kind<core::AllRows>([&]<class Tag>(Tag) {
-            using Row = typename Tag::type;
-            if constexpr (Row::life == core::Life::appended) {
-                const RowWrites<Row>& of_kind = of_org.of<Row>();
-                std::vector<core::KeyOf<Row>> keys;
-                keys.reserve(of_kind.put.size());
-                for (const Row* row : of_kind.put) keys.push_back(core::key_of(*row));
-                for (const auto& key : keys) {
-                    const bool erased = std::ranges::find(of_kind.erased, key) != of_kind.erased.end();
-                    twice = twice || (!erased && rows<Row>().contains({of_org.org, key}));
-                }
-                std::ranges::sort(keys);
-                twice = twice || std::ranges::adjacent_find(keys) != keys.end();
-            }
-        });
-    }
-    return twice;
+std::optional<LaneProof> MemoryStore::proof() const {
+    return lane_ ? std::optional(LaneProof{.org = lane_->org, .epoch = lane_->epoch}) : std::nullopt;
 }
 
 void MemoryStore::write(const WriteSet& writes, std::size_t rows_max) {
-    for (const OrgWrites& of_org : writes.orgs) {
-        for_each_kind<core::AllRows>([&]<class Tag>(Tag) {
-            using Row = typename Tag::type;
-            auto& stored = std::get<Rows<Row>>(rows_);
-            for (const auto& key : of_org.of<Row>().erased) stored.erase({of_org.org, key});
-            for (const Row* row : of_org.of<Row>().put) {
-                if (rows_max == 0) return;
-                --rows_max;
-                stored.insert_or_assign({of_org.org, core::key_of(*row)}, *row);
-            }
-        });
-    }
+    database_->write(writes, rows_max);
+    if (database_->on_written) database_->on_written(writes);
 }
 
 // ---- reading ------------------------------------------------------------------------------------------------------
@@ -175,8 +161,8 @@ Result<void, ReadError> MemoryStore::load_live(const OnLiveRow& on_row) {
     if (load_fails()) return fail(ReadError{"the store is closed: " + why_closed_});
     for_each_kind<LiveRow>([&]<class Tag>(Tag) {
         using Row = typename Tag::type;
-        const Rows<Row>& all = rows<Row>();
-        for (auto at = all.begin(); at != all.end(); ++at) {
+        const auto [first, last] = range_of(rows<Row>(), lane_);
+        for (auto at = first; at != last; ++at) {
             const auto& [key, row] = *at;
             if constexpr (std::is_same_v<Row, core::Run>) {
                 if (core::has_ended(row.state)) continue;
@@ -184,7 +170,7 @@ Result<void, ReadError> MemoryStore::load_live(const OnLiveRow& on_row) {
                 if (row.state != core::HoldState::open) continue;
             } else if constexpr (std::is_same_v<Row, core::FeedPage>) {
                 const auto next = std::next(at);
-                if (next != all.end() && next->first.first == key.first) continue;  // Not the last of its org.
+                if (next != last && next->first.first == key.first) continue;  // Not the last of its org.
             }
             on_row(key.first, Row(row));
         }
@@ -196,7 +182,8 @@ Result<Id, ReadError> MemoryStore::newest_key() {
     if (load_fails()) return fail(ReadError{"the store is closed: " + why_closed_});
     Id newest;
     const auto look = [&](const auto& all) {
-        for (auto end = all.end(); end != all.begin();) {
+        const auto [begin, beyond] = range_of(all, lane_);
+        for (auto end = beyond; end != begin;) {
             const auto [first, last] = range_of(all, std::prev(end)->first.first);
             for (auto at = last; at != first; --at) {
                 const Id key = std::prev(at)->first.second.value;
@@ -212,12 +199,37 @@ Result<Id, ReadError> MemoryStore::newest_key() {
     return newest;
 }
 
-// ---- opening and closing ------------------------------------------------------------------------------------------
+// ---- opening, closing, copying -----------------------------------------------------------------------------------
+
+MemoryStore& MemoryStore::operator=(const MemoryStore& other) {
+    if (this == &other) return *this;
+    database_ = std::make_shared<MemoryDatabase>(*other.database_);
+    lane_ = other.lane_;
+    faults_ = other.faults_;
+    next_commit_ = other.next_commit_;
+    next_load_fails_ = other.next_load_fails_;
+    open_ = other.open_;
+    failed_ = other.failed_;
+    why_closed_ = other.why_closed_;
+    return *this;
+}
 
 Result<void, OpenError> MemoryStore::open() {
     if (open_) return {};
-    if (faults_.at_open) {
-        if (auto error = faults_.at_open()) return fail(std::move(*error));
+    auto error = faults_.at_open ? faults_.at_open() : std::nullopt;
+    if (error) {
+        const bool takes = lane_ && faults_.takes_all_the_same && faults_.takes_all_the_same();
+        if (takes) database_->take(*lane_);
+        return fail(std::move(*error));
+    }
+    if (lane_) {
+        const auto taken = database_->take(*lane_);
+        if (!taken) {
+            const LaneHolder lane = database_->lane_of(lane_->org);
+            return fail(OpenError{OpenError::Kind::in_use, fmt::format("the lane of org {} is at epoch {} and not {}",
+                                                                       lane.org.value, lane.epoch, lane_->epoch)});
+        }
+        lane_->epoch = *taken;
     }
     open_ = true;
     failed_ = false;
@@ -225,6 +237,7 @@ Result<void, OpenError> MemoryStore::open() {
 }
 
 void MemoryStore::close() {
+    if (lane_) database_->give_back(*proof());
     open_ = false;
     why_closed_ = "it was closed";
 }

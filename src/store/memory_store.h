@@ -3,20 +3,19 @@
 // An honest fault is one that a real store has too: whoever uses the store must bear it. The lies break what a store
 // promises; they are there to show that a checker notices.
 //
-// A copy is a second store with the same rows and the same faults.
+// A store that is alone has a database of its own, and a copy of it is a second store with a copy of that. Several
+// stores on one database are nodes that share it: each has the lane of one org, which open() takes and close() gives
+// back, and sees the rows of that org only.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 
-#include <boost/mp11/algorithm.hpp>
-
+#include "store/memory_database.h"
 #include "store/store.h"
 
 namespace interlock::store {
@@ -26,6 +25,9 @@ enum class CommitFault {
     fail_before,  // Rolled back: nothing is written.
     lose_answer,  // Unknown, and it is written.
     lose_write,   // Unknown, and it is not.
+    // Unknown, and decided later (memory_database.h). For stores that have a lane.
+    late_on_the_wire,
+    late_in_the_database,
     // Lies.
     forget,       // Says done, writes nothing.
     tear,         // Says done, writes the first half of the rows.
@@ -34,14 +36,20 @@ enum class CommitFault {
 
 class MemoryStore final : public Store {
  public:
-    template <class Row>
-    using Rows = std::map<std::pair<core::OrgId, core::KeyOf<Row>>, Row>;
+    // Alone, with all orgs.
+    MemoryStore() : database_(std::make_shared<MemoryDatabase>()) {}
+    // One of several: `lane` is who takes it, and from which epoch.
+    MemoryStore(std::shared_ptr<MemoryDatabase> database, LaneHolder lane)
+        : database_(std::move(database)), lane_(lane) {}
+    MemoryStore(const MemoryStore& other) { *this = other; }
+    MemoryStore& operator=(const MemoryStore& other);
 
     // Asked each time; empty: nothing goes wrong.
     struct Faults {
         std::function<CommitFault()> at_commit;
         std::function<bool()> at_load;  // True: this load, sum or read fails.
         std::function<std::optional<OpenError>()> at_open;
+        std::function<bool()> takes_all_the_same = {};  // True: an open that fails has taken the lane.
     };
 
     void set_faults(Faults faults) { faults_ = std::move(faults); }
@@ -51,9 +59,10 @@ class MemoryStore final : public Store {
 
     // For checkers: what is stored, in the order of org and key.
     template <class Row>
-    const Rows<Row>& rows() const {
-        return std::get<Rows<Row>>(rows_);
+    const MemoryDatabase::Rows<Row>& rows() const {
+        return database_->rows<Row>();
     }
+    std::int64_t epoch() const { return lane_->epoch; }  // Of the lane, as last taken.
 
     Result<void, OpenError> open() override;
     void close() override;
@@ -70,10 +79,11 @@ class MemoryStore final : public Store {
  private:
     bool load_fails();
     CommitFault fault_of_this_commit();
-    bool inserts_twice(const WriteSet& writes) const;
+    std::optional<LaneProof> proof() const;
     void write(const WriteSet& writes, std::size_t rows_max);
 
-    boost::mp11::mp_transform<Rows, core::AllRows> rows_;
+    std::shared_ptr<MemoryDatabase> database_;
+    std::optional<LaneHolder> lane_;
     Faults faults_;
     CommitFault next_commit_ = CommitFault::none;
     bool next_load_fails_ = false;

@@ -163,6 +163,107 @@ TEST_F(MemoryStoreTest, a_copy_goes_its_own_way) {
     EXPECT_EQ(store_.rows<core::Session>().size(), 2u);
 }
 
+// ---- several on one database --------------------------------------------------------------------------------------
+
+class MemoryLanesTest : public testing::Test {
+ protected:
+    std::unique_ptr<MemoryStore> open_as(std::uint64_t node) {
+        const LaneHolder taker{
+            .org = org_, .epoch = database_->lane_of(org_).epoch, .node = {1, node}, .boot = {2, node}};
+        auto store = std::make_unique<MemoryStore>(database_, taker);
+        EXPECT_TRUE(store->open());
+        return store;
+    }
+    Result<void, CommitError> commit(MemoryStore& store, const core::Session& session) {
+        WriteSet writes;
+        OrgWrites& of_org = writes.orgs.emplace_back();
+        of_org.org = org_;
+        of_org.of<core::Session>().put.push_back(&session);
+        return store.commit(writes);
+    }
+    bool is_there(const core::Session& session) const {
+        return database_->rows<core::Session>().contains({org_, session.id});
+    }
+
+    const core::OrgId org_{1};
+    const core::Session session_ = sample::session(1);
+    const std::shared_ptr<MemoryDatabase> database_ = std::make_shared<MemoryDatabase>();
+};
+
+TEST_F(MemoryLanesTest, a_commit_on_the_wire_is_written_when_it_arrives_while_the_lane_is_its_own) {
+    int told = 0;
+    database_->on_written = [&](const WriteSet&) { ++told; };
+    const auto store = open_as(1);
+    store->fail_next_commit(CommitFault::late_on_the_wire);
+
+    const auto done = commit(*store, session_);
+
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().kind, CommitError::Kind::unknown);
+    EXPECT_FALSE(is_there(session_));
+    database_->deliver_late(0);
+    EXPECT_TRUE(is_there(session_));
+    EXPECT_EQ(told, 1);
+    EXPECT_EQ(database_->late_commits(), 0u);
+}
+
+TEST_F(MemoryLanesTest, a_commit_on_the_wire_comes_too_late_once_its_own_writer_has_opened) {
+    const auto store = open_as(1);
+    store->fail_next_commit(CommitFault::late_on_the_wire);
+    ASSERT_FALSE(commit(*store, session_));
+
+    ASSERT_TRUE(store->open());
+    database_->deliver_late(0);
+
+    EXPECT_FALSE(is_there(session_));
+}
+
+TEST_F(MemoryLanesTest, a_commit_that_was_begun_is_written_before_the_lane_is_taken) {
+    const auto store = open_as(1);
+    store->fail_next_commit(CommitFault::late_in_the_database);
+    ASSERT_FALSE(commit(*store, session_));
+    EXPECT_FALSE(is_there(session_));
+
+    const auto taker = open_as(2);
+
+    EXPECT_TRUE(is_there(session_));
+    EXPECT_EQ(database_->late_commits(), 0u);
+}
+
+TEST_F(MemoryLanesTest, each_lie_is_told) {
+    const auto first = open_as(1);
+    database_->lies = {.no_proof = true, .takes_do_not_wait = true, .opening_again_takes_nothing = true};
+    first->fail_next_commit(CommitFault::late_in_the_database);
+    ASSERT_FALSE(commit(*first, session_));
+    const std::int64_t epoch = database_->lane_of(org_).epoch;
+
+    EXPECT_TRUE(first->open());
+    EXPECT_EQ(database_->lane_of(org_).epoch, epoch);
+    const auto second = open_as(2);
+    EXPECT_FALSE(is_there(session_));
+    database_->deliver_late(0);
+    EXPECT_TRUE(is_there(session_));
+    EXPECT_TRUE(commit(*first, sample::session(2))) << "it was replaced";
+}
+
+TEST_F(MemoryLanesTest, an_open_that_fails_may_have_taken_the_lane) {
+    MemoryStore store(database_, {.org = org_, .epoch = 0, .node = {1, 1}, .boot = {2, 1}});
+    bool fails = true;
+    store.set_faults({.at_commit = nullptr,
+                      .at_load = nullptr,
+                      .at_open = [&]() -> std::optional<OpenError> {
+                          if (fails) return OpenError{OpenError::Kind::unavailable, "asked to"};
+                          return std::nullopt;
+                      },
+                      .takes_all_the_same = [] { return true; }});
+
+    EXPECT_FALSE(store.open());
+    EXPECT_EQ(database_->lane_of(org_).epoch, 1);
+    fails = false;
+    EXPECT_TRUE(store.open());
+    EXPECT_EQ(store.epoch(), 2);
+}
+
 TEST_F(MemoryStoreTest, there_is_no_sql) { EXPECT_FALSE(store_.snapshot()); }
 
 }  // namespace

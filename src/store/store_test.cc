@@ -2,9 +2,11 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "store/lane_conformance.h"
 #include "store/memory_store.h"
 #include "store/sqlite_store.h"
 #include "store/store_conformance.h"
@@ -42,6 +44,30 @@ class SqliteUnderTest final : public StoreUnderTest {
     std::unique_ptr<SqliteStore> store_ = make();
 };
 
+class MemoryLanes final : public LanesUnderTest {
+ public:
+    std::unique_ptr<Store> make_store(const LaneHolder& taker) override {
+        return std::make_unique<MemoryStore>(database_, taker);
+    }
+    LaneHolder lane_of(core::OrgId org) override { return database_->lane_of(org); }
+    std::vector<LoseNextCommit> ways_to_lose_a_commit() override {
+        std::vector<LoseNextCommit> ways;
+        for (const CommitFault fault : {CommitFault::lose_answer, CommitFault::lose_write,
+                                        CommitFault::late_on_the_wire, CommitFault::late_in_the_database}) {
+            ways.emplace_back([fault](Store& store) { dynamic_cast<MemoryStore&>(store).fail_next_commit(fault); });
+        }
+        return ways;
+    }
+    void let_everything_arrive() override {
+        while (database_->late_commits() > 0) database_->deliver_late(0);
+    }
+
+ private:
+    std::shared_ptr<MemoryDatabase> database_ = std::make_shared<MemoryDatabase>();
+};
+
+INSTANTIATE_TEST_SUITE_P(Memory, LaneConformance,
+                         testing::Values(LanesFactory{"memory", [] { return std::make_unique<MemoryLanes>(); }}));
 INSTANTIATE_TEST_SUITE_P(Memory, StoreConformance,
                          testing::Values(StoreFactory{"memory", [] { return std::make_unique<MemoryUnderTest>(); }}));
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreConformance,
