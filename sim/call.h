@@ -40,7 +40,6 @@ struct Call {
     Promise broken = Promise::honest_answers;  // By an answer that is not as expected.
 
     std::uint32_t on_the_way = 0;  // Copies that have not been answered: in the network or in the queue.
-    std::uint32_t in_the_queue = 0;
     std::uint32_t attempts = 0;
     // Answers are numbered as they leave the engine: one that was given before another was lost proves nothing about
     // it.

@@ -4,11 +4,11 @@
 #pragma once
 
 #include "sim/world.h"
-#include "store/memory_store.h"
+#include "store/memory_database.h"
 
 namespace interlock::sim {
 
-using Rows = store::MemoryStore;
+using Rows = store::MemoryDatabase;
 
 class Checker {
  public:

@@ -24,7 +24,7 @@ bool read_events(const std::string& body, std::vector<core::Event>& events) {
     return true;
 }
 
-void History::read(const store::MemoryStore& rows, Findings& findings) {
+void History::read(const store::MemoryDatabase& rows, Findings& findings) {
     const auto& pages = rows.rows<core::FeedPage>();
     for (const auto& [org_key, org] : rows.rows<core::Org>()) {
         const core::OrgId id = org_key.first;

@@ -8,7 +8,7 @@
 
 #include "core/event.h"
 #include "sim/findings.h"
-#include "store/memory_store.h"
+#include "store/memory_database.h"
 
 namespace interlock::sim {
 
@@ -18,7 +18,7 @@ bool read_events(const std::string& body, std::vector<core::Event>& events);
 class History {
  public:
     // Reads the pages that have come since the last time.
-    void read(const store::MemoryStore& rows, Findings& findings);
+    void read(const store::MemoryDatabase& rows, Findings& findings);
 
     // The event with number n is at n - 1.
     const std::vector<core::Event>& of(core::OrgId org) const;

@@ -45,19 +45,30 @@ Profile Profile::draw(Random& random) {
     profile.echo = weight(5);
     profile.nonsense = weight(4);
     if (profile.money + profile.runs + profile.sessions == 0) profile.money = 40;
+
+    // Drawn last, and for every story, so that one told with another number of nodes is otherwise the same.
+    profile.nodes = random.pick({1u, 1u, 1u, 2u, 3u});
+    profile.freezes = rate(20'000);
+    profile.false_suspicions = rate(20'000);
+    profile.lost_between_nodes = rate(60'000);
     return profile;
 }
 
 std::string Profile::to_text() const {
+    std::string several;
+    if (nodes > 1) {
+        several = fmt::format(" | {} nodes, per million: freezes {}, false suspicions {}, lost between nodes {}", nodes,
+                              freezes, false_suspicions, lost_between_nodes);
+    }
     return fmt::format(
         "orgs {} pace {} s burst {} batch_max {} queue_max {} | per million: commit faults {}, load faults {}, lost "
         "answers "
         "{}, late answers {}, twins {}, late requests {}, dying clients {}, crashes {}, long downtimes {}, clock jumps "
         "{}, "
-        "no key {}, deadlines {} | money {} runs {} sessions {} schedules {} admin {} echo {} nonsense {}",
+        "no key {}, deadlines {} | money {} runs {} sessions {} schedules {} admin {} echo {} nonsense {}{}",
         orgs, pace_s, burst, engine.batch_max, engine.queue_max, commit_faults, load_faults, lost_answers, late_answers,
         twin_requests, late_requests, dying_clients, crashes, long_downtimes, clock_jumps, calls_without_key,
-        tight_deadlines, money, runs, sessions, schedules, admin, echo, nonsense);
+        tight_deadlines, money, runs, sessions, schedules, admin, echo, nonsense, several);
 }
 
 }  // namespace interlock::sim

@@ -33,6 +33,11 @@ struct Profile {
     std::uint32_t tight_deadlines = 0;
     bool huge_amounts = false;  // Some ask for more than a counter can hold.
 
+    std::uint32_t nodes = 1;  // More than one: they share a database.
+    std::uint32_t freezes = 0;
+    std::uint32_t false_suspicions = 0;
+    std::uint32_t lost_between_nodes = 0;
+
     // How often each workload gets its turn, relative to the others.
     std::uint32_t money = 0;
     std::uint32_t runs = 0;

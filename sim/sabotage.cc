@@ -14,10 +14,10 @@ using namespace core;
 template <class Row>
 std::function<bool(World&)> change_row(std::function<bool(Row&)> spoil) {
     return [spoil](World& world) {
-        for (const auto& [key, row] : world.store.memory.rows<Row>()) {
+        for (const auto& [key, row] : world.database->rows<Row>()) {
             Row spoiled = row;
             if (!spoil(spoiled)) continue;
-            write_row(world.store.memory, key.first, spoiled);
+            write_row(world, key.first, spoiled);
             return true;
         }
         return false;
@@ -27,10 +27,10 @@ std::function<bool(World&)> change_row(std::function<bool(Row&)> spoil) {
 template <class Row>
 std::function<bool(World&)> drop_row(std::function<bool(World&, OrgId, const Row&)> fits) {
     return [fits](World& world) {
-        for (const auto& [key, row] : world.store.memory.rows<Row>()) {
+        for (const auto& [key, row] : world.database->rows<Row>()) {
             if (!fits(world, key.first, row)) continue;
             const auto [org, row_key] = key;
-            erase_row<Row>(world.store.memory, org, row_key);
+            erase_row<Row>(world, org, row_key);
             return true;
         }
         return false;
@@ -39,7 +39,7 @@ std::function<bool(World&)> drop_row(std::function<bool(World&, OrgId, const Row
 
 // One more page at the end of the feed, with a good hash: whoever can write to the store can do that.
 void add_page(World& world, OrgId org, const Event& event) {
-    const auto& pages = world.store.memory.rows<FeedPage>();
+    const auto& pages = world.database->rows<FeedPage>();
     auto last = pages.upper_bound({org, Seq(INT64_MAX)});
     const FeedPage& head = (--last)->second;
     FeedPage page;
@@ -55,7 +55,7 @@ void add_page(World& world, OrgId org, const Event& event) {
     }
     const Sha256 hash = sha256(bytes + page.body);
     page.hash.assign(hash.begin(), hash.end());
-    write_row(world.store.memory, org, page);
+    write_row(world, org, page);
 }
 
 bool is_done_charge(World& world, OrgId org, const CostEvent& event) {
@@ -66,44 +66,44 @@ bool is_done_charge(World& world, OrgId org, const CostEvent& event) {
 // ---- the rows -----------------------------------------------------------------------------------------------------
 
 bool double_a_charge(World& world) {
-    for (const auto& [key, event] : world.store.memory.rows<CostEvent>()) {
+    for (const auto& [key, event] : world.database->rows<CostEvent>()) {
         if (!is_done_charge(world, key.first, event)) continue;
         CostEvent twin = event;
         twin.key = CommandKey(world.new_id());
-        write_row(world.store.memory, key.first, twin);
+        write_row(world, key.first, twin);
         return true;
     }
     return false;
 }
 
 bool let_a_charge_past_a_limit(World& world) {
-    for (const auto& [key, row] : world.store.memory.rows<CostEvent>()) {
+    for (const auto& [key, row] : world.database->rows<CostEvent>()) {
         const Call* call = world.find_call(key.first, row.key);
         const auto* charge = call != nullptr ? std::get_if<Charge>(&call->command.body) : nullptr;
         if (charge == nullptr || charge->incurred) continue;
         CostEvent event = row;
         event.over_limit = true;
-        write_row(world.store.memory, key.first, event);
+        write_row(world, key.first, event);
         return true;
     }
     return false;
 }
 
 bool double_a_claim(World& world) {
-    for (const auto& [key, claim] : world.store.memory.rows<Claim>()) {
+    for (const auto& [key, claim] : world.database->rows<Claim>()) {
         if (claim.place.mode != ClaimMode::write) continue;
         Claim twin = claim;
         twin.run = RunId(world.new_id());
-        write_row(world.store.memory, key.first, twin);
+        write_row(world, key.first, twin);
         return true;
     }
     return false;
 }
 
 bool leave_a_claim_behind(World& world) {
-    for (const auto& [key, run] : world.store.memory.rows<Run>()) {
+    for (const auto& [key, run] : world.database->rows<Run>()) {
         if (!has_ended(run.state) || run.wanted.empty()) continue;
-        write_row(world.store.memory, key.first, Claim{run.id, 0, run.wanted.front(), run.fence});
+        write_row(world, key.first, Claim{run.id, 0, run.wanted.front(), run.fence});
         return true;
     }
     return false;
@@ -111,13 +111,13 @@ bool leave_a_claim_behind(World& world) {
 
 // Through the gate, as if the engine had admitted them all.
 bool admit_too_many(World& world) {
-    for (const auto& [key, row] : world.store.memory.rows<Run>()) {
+    for (const auto& [key, row] : world.database->rows<Run>()) {
         if (!is_live(row.state)) continue;
         const OrgId org = key.first;
         Run run = row;
         for (int i = 0; i < 6; ++i) {
             run.id = RunId(world.new_id());
-            write_row(world.store, org, run);
+            write_row(world, org, run, Told::followers);
         }
         return true;
     }
@@ -125,18 +125,18 @@ bool admit_too_many(World& world) {
 }
 
 bool overspend(World& world) {
-    for (const auto& [key, row] : world.store.memory.rows<Window>()) {
+    for (const auto& [key, row] : world.database->rows<Window>()) {
         if (!row.hard) continue;
         Window window = row;
         window.settled = window.limit_units + 1'000'000;
-        write_row(world.store, key.first, window);
+        write_row(world, key.first, window, Told::followers);
         return true;
     }
     return false;
 }
 
 bool charge_a_run_after_its_end(World& world) {
-    for (const auto& [key, run] : world.store.memory.rows<Run>()) {
+    for (const auto& [key, run] : world.database->rows<Run>()) {
         if (!has_ended(run.state)) continue;
         Charged event;
         event.run = run.id;
@@ -149,8 +149,8 @@ bool charge_a_run_after_its_end(World& world) {
 }
 
 bool fire_a_tick_again(World& world) {
-    for (const auto& [key, schedule] : world.store.memory.rows<Schedule>()) {
-        world.history.read(world.store.memory, world.findings);
+    for (const auto& [key, schedule] : world.database->rows<Schedule>()) {
+        world.history.read(*world.database, world.findings);
         for (const Event& event : world.history.of(key.first)) {
             if (!std::holds_alternative<ScheduleFired>(event)) continue;
             add_page(world, key.first, Event(event));
@@ -170,7 +170,7 @@ std::function<bool(World&)> lie_about_a_commit(store::CommitFault lie) {
     return [lie](World& world) {
         // One of these commits has something that somebody was told of.
         for (int i = 0; i < 8; ++i) {
-            world.store.memory.fail_next_commit(lie);
+            world.nodes().fail_next_commit(lie);
             world.step();
         }
         return true;
@@ -179,9 +179,9 @@ std::function<bool(World&)> lie_about_a_commit(store::CommitFault lie) {
 
 // A disk that forgets on power loss what it had promised to keep.
 bool lose_what_was_durable(World& world) {
-    const store::MemoryStore before = world.store.memory;
+    const store::MemoryDatabase before = *world.database;
     for (int i = 0; i < 5; ++i) world.step();
-    world.store.memory = before;
+    *world.database = before;
     return true;
 }
 

@@ -2,7 +2,6 @@
 // to notice. Each says whether it found something to spoil.
 #pragma once
 
-#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <ostream>
@@ -26,24 +25,26 @@ std::vector<Sabotage> all_sabotages();
 // Tells stories until one has something to spoil, and returns what was found in it. Empty when none had.
 std::optional<StoryResult> tell_spoiled_story(const Sabotage& sabotage);
 
-// Writes rows past the engine. Rows of an appended kind are replaced where they are.
+// Writes rows past every engine. Rows of an appended kind are replaced where they are.
+enum class Told { nobody, followers };  // Followers: of the commits, as if an engine had written it.
+
 template <class Row>
-void write_row(store::Store& store, core::OrgId org, const Row& row) {
+void write_row(World& world, core::OrgId org, const Row& row, Told told = Told::nobody) {
     store::WriteSet writes;
     store::OrgWrites& of_org = writes.orgs.emplace_back();
     of_org.org = org;
-    if (Row::life == core::Life::appended) of_org.of<Row>().erased.push_back(core::key_of(row));
     of_org.of<Row>().put.push_back(&row);
-    if (const auto written = store.commit(writes); !written) std::abort();
+    world.database->write(writes);
+    if (told == Told::followers) world.database->on_written(writes);
 }
 
 template <class Row>
-void erase_row(store::Store& store, core::OrgId org, const core::KeyOf<Row>& key) {
+void erase_row(World& world, core::OrgId org, const core::KeyOf<Row>& key) {
     store::WriteSet writes;
     store::OrgWrites& of_org = writes.orgs.emplace_back();
     of_org.org = org;
     of_org.of<Row>().erased.push_back(key);
-    if (const auto written = store.commit(writes); !written) std::abort();
+    world.database->write(writes);
 }
 
 }  // namespace interlock::sim

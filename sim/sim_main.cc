@@ -30,6 +30,7 @@ struct Options {
     std::uint64_t commands_total = 0;
     double seconds = 0;
     unsigned threads = 2;
+    std::uint32_t nodes = 0;
     bool trace = false;
 };
 
@@ -46,6 +47,7 @@ constexpr std::uint64_t broken_stories_max = 10;  // By then it is clear that so
 
 // A contradiction inside the engine ends the process. Then at least the seeds of the stories being told are known.
 constexpr std::size_t threads_max = 64;
+constexpr std::uint32_t nodes_max = 9;
 std::atomic<std::uint64_t> seed_of_thread[threads_max];
 
 void say_seeds(int) {
@@ -97,8 +99,11 @@ void print_summary(const Totals& totals, double wall_seconds) {
 
 int tell_one(const Options& options) {
     seed_of_thread[0] = options.seed;
-    const StoryResult result =
-        tell_story({.seed = options.seed, .commands = options.commands, .trace = options.trace, .halfway = {}});
+    const StoryResult result = tell_story({.seed = options.seed,
+                                           .commands = options.commands,
+                                           .trace = options.trace,
+                                           .nodes = options.nodes,
+                                           .halfway = {}});
     fmt::print("seed {}: {} commands in {} steps, answers hash to {:016x}\n  {}\n", result.seed, result.commands,
                result.steps, result.hash, result.profile);
     if (result.violation_count > 0) fmt::print("{}", describe_violations(result));
@@ -128,8 +133,8 @@ int tell_many(const Options& options) {
             lock.unlock();
             seed_of_thread[thread] = seed;
             const double cpu_before = thread_cpu_seconds();
-            const StoryResult result =
-                tell_story({.seed = seed, .commands = options.commands, .trace = false, .halfway = {}});
+            const StoryResult result = tell_story(
+                {.seed = seed, .commands = options.commands, .trace = false, .nodes = options.nodes, .halfway = {}});
             const double cpu = thread_cpu_seconds() - cpu_before;
             lock.lock();
             add(totals, result);
@@ -169,6 +174,8 @@ int main(int argc, char** argv) {
     app.add_option("--threads", options.threads, "stories told at once")
         ->check(CLI::Range(1u, unsigned{threads_max}))
         ->capture_default_str();
+    app.add_option("--nodes", options.nodes, "servers in a story (default: as its seed says)")
+        ->check(CLI::Range(1u, nodes_max));
     app.add_flag("--trace", options.trace, "with --seed: print everything that happens");
     CLI11_PARSE(app, argc, argv);
     if (options.seeds == 0 && options.commands_total == 0 && options.seconds == 0) options.seeds = 200;

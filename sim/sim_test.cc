@@ -1,8 +1,13 @@
 // The simulator itself: it replays, it reaches what it should reach, and its checkers notice.
 #include <algorithm>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
+
+#include <boost/describe/members.hpp>
+#include <boost/mp11/algorithm.hpp>
 
 #include "sim/sabotage.h"
 #include "sim/story.h"
@@ -14,6 +19,18 @@ TEST(Story, one_seed_always_tells_the_same_story) {
     for (std::uint64_t seed = 1; seed <= 8; ++seed) {
         const StoryResult first = tell_story({.seed = seed, .commands = 1'500, .trace = false, .halfway = {}});
         const StoryResult second = tell_story({.seed = seed, .commands = 1'500, .trace = false, .halfway = {}});
+
+        EXPECT_EQ(first.hash, second.hash) << "seed " << seed;
+        EXPECT_EQ(first.commands, second.commands) << "seed " << seed;
+        EXPECT_EQ(first.steps, second.steps) << "seed " << seed;
+    }
+}
+
+TEST(Story, one_seed_always_tells_the_same_story_of_several_nodes) {
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        const StoryOptions options{.seed = seed, .commands = 1'500, .nodes = 3, .halfway = {}};
+        const StoryResult first = tell_story(options);
+        const StoryResult second = tell_story(options);
 
         EXPECT_EQ(first.hash, second.hash) << "seed " << seed;
         EXPECT_EQ(first.commands, second.commands) << "seed " << seed;
@@ -50,7 +67,8 @@ const std::set<std::string> out_of_reach = {
 TEST(Story, stories_keep_every_promise_and_reach_every_outcome) {
     OutcomeCounts seen{};
     for (std::uint64_t seed = 1'000; seed < 1'150; ++seed) {
-        const StoryResult result = tell_story({.seed = seed, .commands = 3'000, .trace = false, .halfway = {}});
+        const StoryResult result =
+            tell_story({.seed = seed, .commands = 3'000, .trace = false, .nodes = 1, .halfway = {}});
 
         EXPECT_EQ(result.violation_count, 0u) << describe_violations(result);
         for (const Outcome outcome : all_outcomes()) {
@@ -65,6 +83,52 @@ TEST(Story, stories_keep_every_promise_and_reach_every_outcome) {
             << name << (was_seen ? " can be reached after all" : " was never seen");
     }
 }
+
+TEST(Story, several_nodes_keep_every_promise_and_have_every_trouble) {
+    Troubles seen;
+    const auto each_trouble = [](auto visit) {
+        boost::mp11::mp_for_each<boost::describe::describe_members<Troubles, boost::describe::mod_any_access>>(visit);
+    };
+    for (std::uint64_t seed = 2'000; seed < 2'100; ++seed) {
+        const StoryResult result =
+            tell_story({.seed = seed, .nodes = 2 + static_cast<std::uint32_t>(seed % 2), .halfway = {}});
+
+        EXPECT_EQ(result.violation_count, 0u) << describe_violations(result);
+        each_trouble([&](auto member) { seen.*member.pointer += result.troubles.*member.pointer; });
+    }
+
+    each_trouble([&](auto member) {
+        // Time stands still for nobody while one of several nodes is down.
+        const bool never = std::string_view(member.name) == "long_downtimes";
+        EXPECT_EQ(seen.*member.pointer == 0, never) << member.name;
+    });
+}
+
+// A database that does not keep what lanes promise. That something is wrong must be seen in a few stories.
+struct LieOfLanes {
+    std::string name;
+    store::MemoryDatabase::Lies lies;
+
+    friend void PrintTo(const LieOfLanes& lie, std::ostream* out) { *out << lie.name; }
+};
+
+class Lanes : public testing::TestWithParam<LieOfLanes> {};
+
+TEST_P(Lanes, notice) {
+    std::uint64_t violations = 0;
+    for (std::uint64_t seed = 1; seed <= 100 && violations == 0; ++seed) {
+        violations = tell_story({.seed = seed, .nodes = 3, .lies = GetParam().lies, .halfway = {}}).violation_count;
+    }
+
+    EXPECT_GT(violations, 0u) << "in none of the stories";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sim, Lanes,
+    testing::Values(LieOfLanes{"commits_of_a_writer_that_was_replaced", {.no_proof = true}},
+                    LieOfLanes{"a_lane_taken_without_waiting_for_a_commit", {.takes_do_not_wait = true}},
+                    LieOfLanes{"a_writer_that_opens_again_at_its_old_epoch", {.opening_again_takes_nothing = true}}),
+    [](const auto& info) { return info.param.name; });
 
 class Checkers : public testing::TestWithParam<Sabotage> {};
 

@@ -15,7 +15,7 @@ constexpr std::size_t violations_shown = 5;
 }  // namespace
 
 StoryResult tell_story(const StoryOptions& options) {
-    World world(options.seed, options.trace);
+    World world(options.seed, options.nodes, options.trace);
     const Profile& profile = world.profile;
     if (options.trace) world.trace(profile.to_text());
     world.add(make_admin(), profile.admin);
@@ -35,6 +35,7 @@ StoryResult tell_story(const StoryOptions& options) {
     world.add(make_feed_checker());
 
     world.setup();
+    world.database->lies = options.lies;
     const std::uint64_t between_checks = options.commands / full_checks + 1;
     std::uint64_t next_check = between_checks;
     bool halfway = false;
@@ -54,6 +55,7 @@ StoryResult tell_story(const StoryOptions& options) {
 
     return {.seed = options.seed,
             .commands_wanted = options.commands,
+            .nodes_wanted = options.nodes,
             .commands = world.commands(),
             .steps = world.steps(),
             .hash = world.hash(),
@@ -74,6 +76,7 @@ std::string describe_violations(const StoryResult& result) {
     text += fmt::format("  the world: {}\n  to see it again: ./dev sim --seed {}", result.profile, result.seed);
     if (result.commands_wanted != StoryOptions{}.commands)
         text += fmt::format(" --commands {}", result.commands_wanted);
+    if (result.nodes_wanted > 0) text += fmt::format(" --nodes {}", result.nodes_wanted);
     text += '\n';
     return text;
 }

@@ -14,6 +14,8 @@ struct StoryOptions {
     std::uint64_t seed = 1;
     std::uint64_t commands = 3'000;
     bool trace = false;
+    std::uint32_t nodes = 0;  // 0: as many as the seed says.
+    store::MemoryDatabase::Lies lies = {};
     // Called once the story is half told: where tests put in what the checkers must notice.
     std::function<void(World&)> halfway;
 };
@@ -21,6 +23,7 @@ struct StoryOptions {
 struct StoryResult {
     std::uint64_t seed = 0;
     std::uint64_t commands_wanted = 0;
+    std::uint32_t nodes_wanted = 0;
     std::uint64_t commands = 0;
     std::uint64_t steps = 0;
     std::uint64_t hash = 0;  // Over every answer: two tellings of one seed give the same.

@@ -16,9 +16,11 @@ namespace {
 constexpr std::uint64_t calm_steps_max = 5'000;
 constexpr std::uint64_t late_steps_max = 60;
 
-Profile draw_profile(std::uint64_t seed) {
+Profile draw_profile(std::uint64_t seed, std::uint32_t nodes) {
     Random random(seed ^ 0x5EED5EED5EED5EEDull);
-    return Profile::draw(random);
+    Profile profile = Profile::draw(random);
+    if (nodes > 0) profile.nodes = nodes;
+    return profile;
 }
 
 void mix(std::uint64_t& hash, std::string_view bytes) {
@@ -27,39 +29,18 @@ void mix(std::uint64_t& hash, std::string_view bytes) {
 
 }  // namespace
 
-World::World(std::uint64_t seed, bool trace) : profile(draw_profile(seed)), random(seed), trace_(trace) {
+World::World(std::uint64_t seed, std::uint32_t nodes, bool trace)
+    : profile(draw_profile(seed, nodes)), random(seed), trace_(trace) {
     now_ = profile.begins;
-    store.on_committed = [this](const store::WriteSet& writes) { follow(writes); };
-    store.set_faults({.at_commit = [this] { return draw_commit_fault(); },
-                      .at_load =
-                          [this] {
-                              const bool fails = !calm_ && random.chance(profile.load_faults);
-                              troubles.failed_loads += fails;
-                              return fails;
-                          },
-                      .at_open = [this]() -> std::optional<store::OpenError> {
-                          if (calm_ || !random.chance(profile.commit_faults * 2)) return std::nullopt;
-                          ++troubles.failed_opens;
-                          return store::OpenError{store::OpenError::Kind::unavailable, "asked to fail"};
-                      }});
-    start_engine();
+    database->on_written = [this](const store::WriteSet& writes) { follow(writes); };
+    nodes_ = std::make_unique<Nodes>(*this);
 }
 
 World::~World() = default;
 
-store::CommitFault World::draw_commit_fault() {
-    using store::CommitFault;
-    if (calm_ || !random.chance(profile.commit_faults)) return CommitFault::none;
-    const auto fault = random.pick({CommitFault::fail_before, CommitFault::lose_answer, CommitFault::lose_write});
-    if (fault == CommitFault::fail_before) ++troubles.failed_commits;
-    if (fault == CommitFault::lose_answer) ++troubles.lost_commit_answers;
-    if (fault == CommitFault::lose_write) ++troubles.lost_writes;
-    if (trace_) trace(fmt::format("commit fault {}", static_cast<int>(fault)));
-    return fault;
-}
-
 // What somebody sees who follows all commits.
 void World::follow(const store::WriteSet& writes) {
+    written_ += writes.orgs.empty() ? 0 : 1;
     for (const store::OrgWrites& of_org : writes.orgs) {
         if (of_org.org.value > known.orgs.size()) continue;
         KnownOrg& org = known.of(of_org.org);
@@ -114,18 +95,8 @@ void World::step() {
     }
     take_due();
 
-    // 2. The engine takes its turn; the process may die before, between the commit and the answers, or after.
-    if (calm_ || !random.chance(profile.crashes)) return turn_engine();
-    switch (random.below(3)) {
-        case 0:
-            break;
-        case 1:
-            engine_->step(now_);
-            break;
-        default:
-            turn_engine();
-    }
-    crash();
+    // 2. The servers take their turns, and some die.
+    nodes_->turn();
 }
 
 void World::pass_time() {
@@ -139,29 +110,9 @@ void World::pass_time() {
     if (trace_) trace(fmt::format("the clock jumps to {}", to_iso8601(now_)));
 }
 
-void World::start_engine() {
-    engine_ = std::make_unique<engine::Engine>(store, profile.engine);
-    // A store that cannot be opened now is opened by a later step.
-    if (!engine_->open(now_) && trace_) trace("the store could not be opened");
-}
-
-void World::crash() {
-    ++troubles.crashes;
-    if (trace_) trace("crash");
-    engine_.reset();
-    store.close();
-    arrived_.clear();
-    for (const std::uint32_t id : std::exchange(queued_, {})) {
-        Call& lost = calls_[id];
-        if (lost.in_the_queue == 0) continue;
-        --lost.in_the_queue;
-        lose(lost);
-    }
-    if (random.chance(profile.long_downtimes)) {
-        ++troubles.long_downtimes;
-        now_ += std::chrono::seconds(random.between(1, 40 * 86'400));
-    }
-    start_engine();
+void World::sleep_long() {
+    ++troubles.long_downtimes;
+    now_ += std::chrono::seconds(random.between(1, 40 * 86'400));
 }
 
 // ---- requests -----------------------------------------------------------------------------------------------------
@@ -226,16 +177,12 @@ void World::send(Call& call) {
 void World::submit(Call& call) {
     ++commands_;
     ++call.on_the_way;
-    ++call.in_the_queue;
-    queued_.push_back(call.id);
     if (trace_) trace(fmt::format("  → {} {} key {:x}", call.id, kind_of(call.command), call.command.key.value.low));
-    engine_->submit(
-        {.command = call.command,
-         .on_answer = [this, id = call.id](engine::Answer answer) { arrived_.push_back({id, std::move(answer)}); },
-         .deadline = call.deadline});
+    nodes_->receive(call);
 }
 
 void World::take_due() {
+    nodes_->take_due();
     while (!later_.empty() && later_.begin()->first <= step_) {
         const Later due = std::move(later_.extract(later_.begin()).mapped());
         Call& call = calls_[due.call];
@@ -259,35 +206,29 @@ void World::take_due() {
 
 // ---- answers ------------------------------------------------------------------------------------------------------
 
-void World::turn_engine() {
-    engine_->step(now_);
-    if (!engine_->has_work(now_)) queued_.clear();
-
-    for (Arrived& arrived : std::exchange(arrived_, {})) {
-        Call& call = calls_[arrived.call];
-        --call.in_the_queue;
-        arrived.number = ++answers_;
-        if (forge_answer) forge_answer(call, arrived.answer);
-        if (!calm_ && random.chance(profile.lost_answers)) {
-            ++troubles.lost_answers;
-            lose(call);
-        } else if (!calm_ && random.chance(profile.late_answers)) {
-            ++troubles.late_answers;
-            later_.emplace(step_ + 1 + random.below(late_steps_max),
-                           Later{Later::What::answer, call.id, std::make_shared<Arrived>(std::move(arrived))});
-            if (random.percent(50)) plan_retry(call);
-        } else {
-            hear(std::move(arrived));
-        }
+void World::answered(Call& call, engine::Answer answer) {
+    Arrived arrived{.call = call.id, .answer = std::move(answer), .number = ++answers_};
+    if (forge_answer) forge_answer(call, arrived.answer);
+    if (!calm_ && random.chance(profile.lost_answers)) {
+        ++troubles.lost_answers;
+        lose(call);
+    } else if (!calm_ && random.chance(profile.late_answers)) {
+        ++troubles.late_answers;
+        later_.emplace(step_ + 1 + random.below(late_steps_max),
+                       Later{Later::What::answer, call.id, std::make_shared<Arrived>(std::move(arrived))});
+        if (random.percent(50)) plan_retry(call);
+    } else {
+        hear(std::move(arrived));
     }
 }
 
-// The sender will never hear of this copy.
 void World::lose(Call& call) {
     --call.on_the_way;
     call.lost_at = ++answers_;
     plan_retry(call);
 }
+
+void World::lose_patience(Call& call) { plan_retry(call); }
 
 void World::plan_retry(Call& call) {
     if (call.done || call.gave_up || !call.has_key()) return;
@@ -385,38 +326,45 @@ void World::calm_down() {
 
 void World::settle() {
     const bool was_calm = std::exchange(calm_, true);
-    for (std::uint64_t steps = 0; engine_->has_work(now_) || !later_.empty(); ++steps) {
+    nodes_->calm_down();
+    for (std::uint64_t steps = 0; nodes_->has_work() || !later_.empty(); ++steps) {
         if (steps == calm_steps_max) {
-            violated(Promise::honest_answers, "the engine never runs out of work");
+            violated(Promise::honest_answers, "the servers never run out of work");
             break;
         }
         findings.at_step(++step_);
         now_ += std::chrono::milliseconds(10);
         take_due();
-        turn_engine();
+        nodes_->turn();
     }
     calm_ = was_calm;
 }
 
 bool World::writes_anything(const std::function<void()>& begin) {
+    // Where a server is not there, or somebody's commit is not done, nobody can say which trace is whose.
+    if (!nodes_->is_quiet()) {
+        begin();
+        return false;
+    }
     const bool was_calm = std::exchange(calm_, true);
+    nodes_->calm_down();
     const auto turn_until_idle = [&] {
-        do turn_engine();
-        while (engine_->has_work(now_));
+        do nodes_->turn();
+        while (nodes_->has_work());
     };
     // What is due by now is done twice over, so that it cannot be mistaken for a trace.
     turn_until_idle();
     turn_until_idle();
-    const std::uint64_t commits = store.commits();
+    const std::uint64_t written = written_;
     begin();
     turn_until_idle();
     calm_ = was_calm;
-    return store.commits() != commits;
+    return written_ != written;
 }
 
 void World::check() {
-    history.read(store.memory, findings);
-    for (const auto& checker : checkers_) checker->check(*this, store.memory);
+    history.read(*database, findings);
+    for (const auto& checker : checkers_) checker->check(*this, *database);
 }
 
 void World::trace(const std::string& line) const { fmt::print("{:6} {} {}\n", step_, to_iso8601(now_), line); }

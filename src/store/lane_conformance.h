@@ -169,6 +169,28 @@ TEST_P(LaneConformance, a_writer_that_was_replaced_cannot_even_commit_nothing) {
     EXPECT_TRUE(second->commit({}));
 }
 
+TEST_P(LaneConformance, a_writer_that_was_replaced_reads_nothing_any_more) {
+    // What it has in memory is old. Together with newer rows it would be a state that never was.
+    core::ColdRow row = sample::cost_event(1);
+    const std::vector<std::function<void(Store&)>> readings = {
+        [&](Store& store) { EXPECT_FALSE(store.load(org_a, row)); },
+        [&](Store& store) { EXPECT_EQ(store.sum(org_a, {}, {from_micros(1), far_future}), core::Amounts{}); },
+        [](Store& store) { EXPECT_FALSE(store.load_live([](core::OrgId, LiveRow&&) {})); },
+        [](Store& store) { EXPECT_FALSE(store.newest_key()); },
+    };
+    for (const auto& read : readings) {
+        start_anew();
+        const auto first = open_store(org_a, 1);
+        ASSERT_TRUE(put(*first, org_a, sample::cost_event(1)));
+        const auto second = open_store(org_a, 2);
+
+        read(*first);
+
+        EXPECT_TRUE(first->failed());
+        expect_in_use(*first);
+    }
+}
+
 TEST_P(LaneConformance, closing_does_not_free_the_lane_of_whoever_came_after) {
     const auto first = open_store(org_a, 1);
     const auto second = open_store(org_a, 2);

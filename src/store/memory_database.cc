@@ -11,12 +11,10 @@ namespace interlock::store {
 
 std::optional<std::string> MemoryDatabase::objection(const WriteSet& writes,
                                                      const std::optional<LaneProof>& proof) const {
-    if (proof && !lies.no_proof) {
+    if (proof && !is_current(*proof)) {
         const LaneHolder lane = lane_of(proof->org);
-        if (lane.epoch != proof->epoch) {
-            return fmt::format("the lane of org {} has epoch {} and not {}: node {} has taken it", proof->org.value,
-                               lane.epoch, proof->epoch, to_text("node", lane.node));
-        }
+        return fmt::format("the lane of org {} has epoch {} and not {}: it was taken by {}", proof->org.value,
+                           lane.epoch, proof->epoch, to_text("node_", lane.node));
     }
     if (inserts_twice(writes)) return "a key is there already";
     return std::nullopt;
@@ -65,6 +63,10 @@ void MemoryDatabase::write(const WriteSet& writes, std::size_t rows_max) {
 LaneHolder MemoryDatabase::lane_of(core::OrgId org) const {
     const auto found = lanes_.find(org);
     return found == lanes_.end() ? LaneHolder{.org = org, .epoch = 0, .node = {}, .boot = {}} : found->second;
+}
+
+bool MemoryDatabase::is_current(const LaneProof& proof) const {
+    return lies.no_proof || lane_of(proof.org).epoch == proof.epoch;
 }
 
 std::optional<std::int64_t> MemoryDatabase::take(const LaneHolder& taker) {

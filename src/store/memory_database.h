@@ -4,6 +4,7 @@
 //   (1) A lane's epoch only rises, by one with each take, and only from the value that the taker has seen.
 //   (2) Whoever commits for a lane is refused unless the epoch is its own at the moment of the write, however late that
 //       write comes.
+//       The same goes for reading: what a writer has in memory and what is here are one state, or it is told.
 //   (3) A commit that was begun when somebody takes the lane is written before the lane is taken. One that had not
 //       arrived by then comes too late.
 //
@@ -62,6 +63,7 @@ class MemoryDatabase {
     void write(const WriteSet& writes, std::size_t rows_max = all_rows);
 
     LaneHolder lane_of(core::OrgId org) const;
+    bool is_current(const LaneProof& proof) const;
     // Makes `taker` the holder, if the epoch is still the one it gives or its own boot has the lane. Empty: not taken.
     std::optional<std::int64_t> take(const LaneHolder& taker);
     void give_back(const LaneProof& proof);

@@ -104,9 +104,12 @@ void MemoryStore::write(const WriteSet& writes, std::size_t rows_max) {
 
 // A failed load closes the store, and so does every one after it fail.
 bool MemoryStore::load_fails() {
-    const bool fails = !open_ || std::exchange(next_load_fails_, false) || (faults_.at_load && faults_.at_load());
+    // Rows of another writer, mixed with what memory has of our own, would make no sense to the core.
+    const bool replaced = open_ && lane_ && !database_->is_current(*proof());
+    const bool fails =
+        !open_ || replaced || std::exchange(next_load_fails_, false) || (faults_.at_load && faults_.at_load());
     if (fails) {
-        if (open_) why_closed_ = "asked to fail a load";
+        if (open_) why_closed_ = replaced ? "another node has the lane" : "asked to fail a load";
         open_ = false;
         failed_ = true;
     }

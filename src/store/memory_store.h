@@ -37,7 +37,8 @@ enum class CommitFault {
 class MemoryStore final : public Store {
  public:
     // Alone, with all orgs.
-    MemoryStore() : database_(std::make_shared<MemoryDatabase>()) {}
+    MemoryStore() : MemoryStore(std::make_shared<MemoryDatabase>()) {}
+    explicit MemoryStore(std::shared_ptr<MemoryDatabase> database) : database_(std::move(database)) {}
     // One of several: `lane` is who takes it, and from which epoch.
     MemoryStore(std::shared_ptr<MemoryDatabase> database, LaneHolder lane)
         : database_(std::move(database)), lane_(lane) {}
