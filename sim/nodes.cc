@@ -317,10 +317,25 @@ void Nodes::submit(std::uint64_t id, Seat& seat) {
     Copy& copy = copies_.at(id);
     const Call& call = world_.call_at(copy.call);
     copy.in_engine = true;
-    seat.engine->submit(
-        {.command = call.command,
-         .on_answer = [this, id](engine::Answer answer) { arrived_.push_back({id, std::move(answer)}); },
-         .deadline = call.deadline});
+    seat.engine->submit({.command = call.command,
+                         .on_answer =
+                             [this, id, &seat](engine::Answer answer) {
+                                 check_writer(id, answer, seat);
+                                 arrived_.push_back({id, std::move(answer)});
+                             },
+                         .deadline = call.deadline});
+}
+
+// An answer speaks for the state as it is. Somebody who was replaced does not know that state, also where its answer
+// changes nothing: the command may have been carried out by the one who came after.
+void Nodes::check_writer(std::uint64_t id, const engine::Answer& answer, const Seat& seat) {
+    if (alone() || !answer || world_.database->lies.no_proof) return;
+    const core::OrgId org = org_of(copies_.at(id));
+    const store::LaneHolder lane = world_.database->lane_of(org);
+    if (lane.epoch == seat.store->epoch()) return;
+    world_.violated(Promise::honest_answers,
+                    fmt::format("org {}: {} was answered by the writer of epoch {}, but it is {}", org.value,
+                                name_of(outcome_of(answer)), seat.store->epoch(), lane.epoch));
 }
 
 void Nodes::forward(std::uint64_t id, std::size_t to) {

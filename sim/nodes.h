@@ -72,6 +72,7 @@ class Nodes {
         std::uint64_t copy = 0;
         engine::Answer answer;
     };
+    void check_writer(std::uint64_t copy, const engine::Answer& answer, const Seat& seat);
 
     bool alone() const { return nodes_.size() == 1; }
     bool is_awake(const Node& node) const;
