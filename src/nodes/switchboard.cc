@@ -283,9 +283,14 @@ void Switchboard::find_orphans(store::Cluster& cluster) {
     const Lock lock(mutex_);
     nodes_alive_ = alive.size();
     for (const store::LaneHolder& lane : *lanes) {
-        if (alive.contains(lane.boot) && lane.boot != options_.me.boot) continue;
+        const bool ours = lane.boot == options_.me.boot;
         Way& way = ways_[lane.org];
-        if (!way.home) ask_resolver(lane.org, way);
+        // A lane here that has nothing to do does not notice by itself that it was taken.
+        if (way.home && !ours && lane.epoch > way.home->from_epoch + 1) {
+            retired_.push_back(std::exchange(way.home, nullptr));
+            resolver_work_.notify_one();
+        }
+        if (!way.home && (ours || !alive.contains(lane.boot))) ask_resolver(lane.org, way);
     }
 }
 
@@ -373,6 +378,7 @@ bool Switchboard::resolve(store::Cluster& cluster, core::OrgId org) {
 
 Switchboard::Taken Switchboard::take(core::OrgId org, std::int64_t epoch) {
     const auto home = std::make_shared<Home>();
+    home->from_epoch = epoch;
     home->store = options_.open_store(org, epoch);
     engine::Engine::Options how = options_.engine;
     how.on_moved = [this, org, self = home.get()](std::vector<Submission> batch) {

@@ -72,6 +72,7 @@ class Switchboard {
     // The lane of an org that is written here.
     struct Home {
         ~Home();
+        std::int64_t from_epoch = 0;
         std::unique_ptr<store::Store> store;
         std::unique_ptr<engine::Engine> engine;
         std::unique_ptr<engine::Lane> lane;

@@ -1,6 +1,7 @@
 #include "nodes/wire.h"
 
-#include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "base/codec.h"
 
@@ -34,10 +35,26 @@ struct Header {
 BOOST_DESCRIBE_STRUCT(Header, (), (format, written_here, count))
 
 constexpr std::uint64_t count_max = 1u << 20;
+constexpr std::size_t length_bytes = 8;
+
+// The length stands first: what is cut off must not be taken for something shorter, as a decoder would.
+std::string begin_message() { return std::string(length_bytes, '\0'); }
+std::string end_message(std::string bytes) {
+    const std::uint64_t length = bytes.size();
+    std::memcpy(bytes.data(), &length, length_bytes);
+    return bytes;
+}
+std::string_view content_of(std::string_view message) {
+    if (message.size() <= length_bytes) return {};
+    std::uint64_t length = 0;
+    std::memcpy(&length, message.data(), length_bytes);
+    return length == message.size() ? message.substr(length_bytes) : std::string_view();
+}
 
 // Empty unless it is a whole header of our format with as many frames behind it as it says.
 template <class Frame, class OnFrame>
-std::optional<Header> read_frames(std::string_view bytes, OnFrame on_frame) {
+std::optional<Header> read_frames(std::string_view message, OnFrame on_frame) {
+    const std::string_view bytes = content_of(message);
     Decoder decoder(bytes);
     Header header;
     if (bytes.empty() || !decoder.get(header) || header.format != format || header.count > count_max) {
@@ -53,7 +70,7 @@ std::optional<Header> read_frames(std::string_view bytes, OnFrame on_frame) {
 }  // namespace
 
 std::string encode_commands(const std::vector<engine::Submission>& submissions, Instant now) {
-    std::string bytes;
+    std::string bytes = begin_message();
     Encoder encoder(bytes);
     encoder.put(Header{.format = format, .written_here = false, .count = submissions.size()});
     for (const engine::Submission& submission : submissions) {
@@ -64,7 +81,7 @@ std::string encode_commands(const std::vector<engine::Submission>& submissions, 
                                  .hops = submission.hops + 1,
                                  .body = encode(submission.command.body)});
     }
-    return bytes;
+    return end_message(std::move(bytes));
 }
 
 std::optional<std::vector<Forwarded>> decode_commands(std::string_view bytes) {
@@ -85,7 +102,7 @@ std::optional<std::vector<Forwarded>> decode_commands(std::string_view bytes) {
 }
 
 std::string encode_answers(const Answers& answers) {
-    std::string bytes;
+    std::string bytes = begin_message();
     Encoder encoder(bytes);
     encoder.put(Header{.format = format, .written_here = answers.written_here, .count = answers.answers.size()});
     for (const engine::Answer& answer : answers.answers) {
@@ -98,7 +115,7 @@ std::string encode_answers(const Answers& answers) {
         }
         encoder.put(frame);
     }
-    return bytes;
+    return end_message(std::move(bytes));
 }
 
 std::optional<Answers> decode_answers(std::string_view bytes) {

@@ -1,0 +1,141 @@
+#include "nodes/history.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "engine/engine.h"
+#include "engine/id_source.h"
+#include "nodes/guarded_store.h"
+#include "store/memory_store.h"
+#include "store/temporary_directory.h"
+
+namespace interlock::nodes {
+namespace {
+
+constexpr core::OrgId org{1};
+constexpr Instant noon = from_micros(1'762'948'800'000'000);
+
+class HistoryTest : public testing::Test {
+ protected:
+    std::unique_ptr<History> open() {
+        auto opened = History::open(path);
+        EXPECT_TRUE(opened);
+        return opened ? std::move(*opened) : nullptr;
+    }
+    std::unique_ptr<History> open_on(const store::StoreIdentity& store) {
+        auto history = open();
+        history->check(store);
+        return history;
+    }
+    static History::Page page(std::int64_t seq, char digit) { return {core::Seq(seq), std::string(64, digit)}; }
+    static Result<std::optional<std::string>, store::ReadError> no_such_page(core::Seq) {
+        return std::optional<std::string>();
+    }
+
+    const store::StoreIdentity here{"7001", 1};
+    store::TemporaryDirectory directory;
+    std::string path = directory.path() + "/history";
+};
+
+TEST_F(HistoryTest, a_page_is_remembered_by_the_next_process) {
+    open_on(here)->remember(org, page(10, 'a'));
+
+    const auto memory = open()->memory();
+
+    EXPECT_EQ(memory.store, here);
+    EXPECT_EQ(memory.pages.at(org), page(10, 'a'));
+}
+
+TEST_F(HistoryTest, the_latest_page_counts_whatever_the_order_they_are_heard_in) {
+    const auto history = open_on(here);
+
+    history->remember(org, page(20, 'b'));
+    history->remember(org, page(10, 'a'));
+
+    EXPECT_EQ(history->memory().pages.at(org), page(20, 'b'));
+}
+
+TEST_F(HistoryTest, a_store_that_went_on_is_served) {
+    const auto history = open_on(here);
+    history->remember(org, page(10, 'a'));
+
+    const auto checked = history->check(org, page(10, 'a'), page(30, 'c'),
+                                        [](core::Seq) { return std::optional(std::string(64, 'a')); });
+
+    EXPECT_TRUE(checked);
+    EXPECT_FALSE(history->objection());
+    EXPECT_EQ(history->memory().pages.at(org), page(30, 'c'));
+}
+
+TEST_F(HistoryTest, a_store_that_lost_pages_is_not_served_until_somebody_accepts_it) {
+    const auto history = open_on(here);
+    history->remember(org, page(10, 'a'));
+
+    EXPECT_FALSE(history->check(org, page(10, 'a'), page(7, '7'), no_such_page));
+
+    ASSERT_TRUE(history->objection());
+    EXPECT_NE(history->objection()->find("event 10"), std::string::npos) << *history->objection();
+    EXPECT_NE(history->objection()->find("interlock accept-history"), std::string::npos);
+    ::unlink(path.c_str());
+    EXPECT_FALSE(history->objection()) << "somebody has taken the memory away";
+    EXPECT_TRUE(history->memory().pages.empty());
+}
+
+TEST_F(HistoryTest, a_store_that_went_another_way_is_not_served) {
+    const auto history = open_on(here);
+    history->remember(org, page(10, 'a'));
+
+    EXPECT_FALSE(history->check(org, page(10, 'a'), page(30, 'c'),
+                                [](core::Seq) { return std::optional(std::string(64, 'x')); }));
+
+    EXPECT_TRUE(history->objection());
+}
+
+TEST_F(HistoryTest, another_store_or_an_earlier_timeline_is_not_served_and_a_later_one_is) {
+    open_on({"7001", 3});
+
+    EXPECT_TRUE(open_on({"7002", 3})->objection());
+    EXPECT_TRUE(open_on({"7001", 2})->objection());
+    EXPECT_FALSE(open_on({"7001", 4})->objection());
+    EXPECT_EQ(open()->memory().store, (store::StoreIdentity{"7001", 4}));
+}
+
+TEST_F(HistoryTest, a_file_that_makes_no_sense_is_an_error_and_stays) {
+    std::ofstream(path) << "not a history\n";
+
+    EXPECT_FALSE(History::open(path));
+
+    EXPECT_EQ(::access(path.c_str(), F_OK), 0);
+}
+
+// An engine on a store that is put back to an earlier state, as a restored backup or a failover would.
+TEST_F(HistoryTest, an_engine_does_not_open_a_store_that_forgot_what_it_committed) {
+    engine::IdSource ids(1);
+    const auto history = open_on(here);
+    const auto database = std::make_shared<store::MemoryDatabase>();
+    const auto guarded = [&](const std::shared_ptr<store::MemoryDatabase>& on) {
+        return std::make_unique<GuardedStore>(std::make_unique<store::MemoryStore>(on), *history);
+    };
+    const auto tell = [&](engine::Engine& engine, core::CommandBody body) {
+        engine.submit({.command = {.org = org, .key = core::CommandKey(ids.next(noon)), .body = std::move(body)},
+                       .on_answer = [](engine::Answer answer) { EXPECT_TRUE(answer); }});
+        engine.step(noon);
+    };
+    const auto store = guarded(database);
+    engine::Engine engine(*store, {});
+    ASSERT_TRUE(engine.open(noon));
+    tell(engine, core::CreateOrg{"default"});
+    const auto backup = std::make_shared<store::MemoryDatabase>(*database);
+    tell(engine, core::PutAgent{.name = "writer", .command = {}, .max_concurrent_runs = 1, .tags = {}});
+
+    const auto same = guarded(database);
+    EXPECT_TRUE(engine::Engine(*same, {}).open(noon)) << "as far as it is known";
+    const auto restored = guarded(backup);
+    EXPECT_FALSE(engine::Engine(*restored, {}).open(noon));
+    EXPECT_TRUE(history->objection());
+}
+
+}  // namespace
+}  // namespace interlock::nodes
