@@ -356,14 +356,14 @@ bool Switchboard::resolve(store::Cluster& cluster, core::OrgId org) {
             }
         }
 
-        auto link = node != nodes->end() && holder->boot != options_.me.boot ? link_to(*node) : nullptr;
+        // It was robbed too lately, or does not listen yet: it may answer in a moment.
+        const bool reachable = node != nodes->end() && !node->url.empty() && holder->boot != options_.me.boot;
+        const auto link = reachable ? link_to(*node) : nullptr;
         std::vector<Submission> waiting;
         {
             const Lock lock(mutex_);
             Way& way = ways_[org];
-            // It was robbed too lately, or does not listen yet: it may answer in a moment.
-            if (!way.home && (way.suspect_epoch == holder->epoch || node == nodes->end() || node->url.empty()))
-                return false;
+            if (!way.home && (!link || way.suspect_epoch == holder->epoch)) return false;
             if (!way.home) {
                 way.peer = link;
                 way.peer_epoch = holder->epoch;
