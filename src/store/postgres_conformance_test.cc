@@ -1,8 +1,10 @@
-// PostgreSQL takes part in the suite that every store passes.
+// PostgreSQL takes part in the suite that every store passes, and in that of databases which nodes share.
 #include <memory>
 
 #include <gtest/gtest.h>
 
+#include "store/lane_conformance.h"
+#include "store/postgres_cluster.h"
 #include "store/postgres_store.h"
 #include "store/postgres_test_database.h"
 #include "store/store_conformance.h"
@@ -29,6 +31,28 @@ class PostgresUnderTest final : public StoreUnderTest {
     std::unique_ptr<PostgresStore> store_ = make();
 };
 
+class PostgresLanes final : public LanesUnderTest {
+ public:
+    std::unique_ptr<Store> make_store(const LaneHolder& taker) override {
+        return std::make_unique<PostgresStore>(PostgresStore::Options{.server = {.uri = database_.uri()},
+                                                                      .org = taker.org,
+                                                                      .node = taker.node,
+                                                                      .boot = taker.boot,
+                                                                      .from_epoch = taker.epoch});
+    }
+    LaneHolder lane_of(core::OrgId org) override {
+        auto lane = cluster_.lane_of(org);
+        EXPECT_TRUE(lane) << lane.error().detail;
+        return lane ? *lane : LaneHolder{};
+    }
+
+ private:
+    PostgresTestDatabase database_;
+    PostgresCluster cluster_{{.uri = database_.uri()}};
+};
+
+INSTANTIATE_TEST_SUITE_P(Postgres, LaneConformance,
+                         testing::Values(LanesFactory{"postgres", [] { return std::make_unique<PostgresLanes>(); }}));
 INSTANTIATE_TEST_SUITE_P(Postgres, StoreConformance,
                          testing::Values(StoreFactory{"postgres",
                                                       [] { return std::make_unique<PostgresUnderTest>(); }}));
