@@ -21,6 +21,7 @@ class PostgresSnapshot final : public Snapshot {
                                   const OnValues& on_row) override {
         // PostgreSQL takes no parameter that the question does not mention.
         const std::vector<Parameter> parameters(given.begin(), given.begin() + mentioned_in(sql, given.size()));
+        if (asking_) return fail(ReadError{"a question was asked before the one before it was answered"});
         // Between two moments the connection may have died unseen. Nothing has been read of the new one yet, so a new
         // connection is as good.
         const bool may_retry = moment_ == Moment::none && connection_ && connection_->usable();
@@ -63,6 +64,7 @@ class PostgresSnapshot final : public Snapshot {
         requests.emplace_back(&prepared(sql, parameters), values_of(parameters));
         std::vector<Value> values;
         bool good = true;
+        asking_ = true;
         const auto answers = connection_->exchange(requests, options_.read_timeout, [&](const PGresult& row) {
             any = true;
             values.resize(static_cast<std::size_t>(PQnfields(&row)));
@@ -71,6 +73,7 @@ class PostgresSnapshot final : public Snapshot {
             }
             if (good) on_row(values);
         });
+        asking_ = false;
         if (!answers) return fail(answers.error());
         if (!good)
             return fail(
@@ -127,6 +130,7 @@ class PostgresSnapshot final : public Snapshot {
     std::unordered_map<std::string, std::unique_ptr<PostgresStatement>> statements_;
     std::unique_ptr<PostgresConnection> connection_;
     Moment moment_ = Moment::none;
+    bool asking_ = false;  // Rows are on their way; the connection has room for nothing else.
 };
 
 }  // namespace

@@ -422,6 +422,30 @@ TEST_F(PostgresStoreTest, a_server_that_does_not_answer_in_time_leaves_the_outco
     ASSERT_TRUE(store.open());
 }
 
+TEST_F(PostgresStoreTest, a_commit_that_goes_on_after_it_was_given_up_is_waited_for) {
+    auto first = open_store(1);
+    ASSERT_TRUE(put(*first, sample::org()));
+    PostgresOptions hurried = server();
+    hurried.exchange_timeout = 300ms;
+    PostgresStore store({.server = hurried, .org = org_one, .boot = Id{5, 5}, .from_epoch = first->epoch()});
+    ASSERT_TRUE(store.open());
+    PGconn* other = PQconnectdb(database_.uri().c_str());
+    PQclear(PQexec(other, "begin"));
+    PQclear(PQexec(other, "lock table sessions in share mode"));  // Holds it up between its proof and its end.
+
+    EXPECT_EQ(kind_of(put(store, sample::session(1))), unknown);
+    EXPECT_EQ(kind_of(store.open()), OpenError::Kind::unavailable);
+    // Of the same start: the taking that was given up just now may still come first.
+    PostgresStore patient({.server = server(), .org = org_one, .boot = Id{5, 5}, .from_epoch = store.epoch()});
+    std::jthread opening([&] { EXPECT_EQ(kind_of(patient.open()), std::nullopt); });
+    wait_until("count(*) >= 3 from pg_stat_activity where wait_event_type = 'Lock'");
+    PQclear(PQexec(other, "commit"));
+    opening.join();
+
+    EXPECT_TRUE(has(patient, sample::session(1)));
+    PQfinish(other);
+}
+
 // The one WARNING that matters: a COMMIT that stands on this machine, and perhaps on no other.
 TEST_F(PostgresStoreTest, a_commit_that_was_not_waited_for_on_the_standby_is_unknown) {
     auto store = open_store(1);

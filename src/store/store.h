@@ -89,7 +89,8 @@ using Value = std::variant<std::monostate, std::int64_t, std::string>;  // Blobs
 using OnValues = std::function<void(const std::vector<Value>&)>;
 using Parameter = std::variant<std::int64_t, std::string, Id>;  // $1, $2, … of a query.
 
-// The committed state of one moment, for reading. Never used to decide anything. For one thread at a time.
+// The committed state of one moment, for reading. Never used to decide anything. For one thread at a time, and for one
+// question: on_row asks nothing itself.
 class Snapshot {
  public:
     virtual ~Snapshot() = default;
