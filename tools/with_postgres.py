@@ -12,6 +12,7 @@ As a module: Postgres, for tests that stop, kill, restart or replicate a server.
 """
 
 import argparse
+import atexit
 import contextlib
 import getpass
 import os
@@ -36,6 +37,7 @@ class Postgres:
         self.port = free_port()
         self.user = "postgres" if os.geteuid() == 0 else getpass.getuser()
         self.process = None
+        atexit.register(self.remove)  # Whoever forgets it leaves nothing behind.
         if os.geteuid() == 0:
             shutil.chown(self.directory, "postgres", "postgres")
 
