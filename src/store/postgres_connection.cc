@@ -53,7 +53,9 @@ Result<std::vector<PostgresResult>, PostgresError> PostgresConnection::exchange(
         if (!ours) --owed;
         const bool last = ours && due.kind == Due::Kind::request && due.request + 1 == requests.size();
         const bool row_by_row = last && on_row;
-        if (row_by_row) PQsetSingleRowMode(connection_.get());
+        if (row_by_row && PQsetSingleRowMode(connection_.get()) == 0) {
+            return fail(lost(due.request, "the rows cannot be had one by one"));
+        }
         PostgresResult answer;
         for (;;) {
             auto result = next_result(deadline, due.request);
