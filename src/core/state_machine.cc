@@ -20,8 +20,9 @@
 namespace interlock::core {
 namespace {
 
-// How long a hold lives at least after we were away: its owner could not extend it meanwhile.
-constexpr auto reopen_grace = std::chrono::seconds(60);
+// How long a hold lives at least after we were away, since its owner could not extend it meanwhile: as long as it was
+// made for, but no more than this.
+constexpr Duration reopen_grace_max = std::chrono::seconds(60);
 
 TickReply tick(OrgState& state, Stamp stamp) {
     TickReply reply;
@@ -59,9 +60,10 @@ TickReply tick(OrgState& state, Stamp stamp) {
 TickReply reopened(OrgState& state, Stamp stamp) {
     restart_leases(state, stamp);
     for (const HoldId id : state.open_holds()) {
-        if (state.hold(id)->expires_at >= stamp.at + reopen_grace) continue;
         Hold hold = *state.hold(id);
-        hold.expires_at = stamp.at + reopen_grace;
+        const Instant grace_ends = stamp.at + std::min(reopen_grace_max, hold.expires_at - hold.created_at);
+        if (hold.expires_at >= grace_ends) continue;
+        hold.expires_at = grace_ends;
         state.put_hold(std::move(hold));
     }
     state.line_may_move = true;

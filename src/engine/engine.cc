@@ -108,12 +108,13 @@ std::size_t Engine::step(Instant now) {
 
     // The core ran ahead of a store that did not follow: what memory believes is void. What the store holds once it is
     // open again is the truth, and each command's own key finds its part of it.
-    stats_.failed_commits += 1;
-    stats_.last_failure = committed.error().detail;
     ready_ = false;
     const bool known = committed.error().kind == store::CommitError::Kind::rolled_back;
     const bool recovered = recover(now);
-    if (moved_) {
+    if (!moved_) {
+        stats_.failed_commits += 1;
+        stats_.last_failure = committed.error().detail;
+    } else {
         // Without a key nobody can find out what became of it, not even the one who writes now.
         if (!known) {
             std::erase_if(batch, [](const Submission& submission) {

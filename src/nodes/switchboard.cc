@@ -119,13 +119,20 @@ void Switchboard::come_back(const Id& boot, Trouble trouble, std::vector<Submiss
     reroute(std::move(submissions));
 }
 
+// It was on its way once and may have been carried out, whatever the second try says.
 void Switchboard::reroute(std::vector<Submission> submissions) {
     const Instant time = now();
     std::erase_if(submissions, [&](const Submission& each) {
-        const bool late = each.deadline < time;
-        if (late) each.on_answer(fail(SubmitError::outcome_unknown));  // It was on its way once.
-        return late;
+        const bool hopeless = each.deadline < time || each.command.key.value.empty();
+        if (hopeless) each.on_answer(fail(SubmitError::outcome_unknown));
+        return hopeless;
     });
+    for (Submission& each : submissions) {
+        each.on_answer = [on_answer = std::move(each.on_answer)](engine::Answer answer) {
+            const bool nothing_done = !answer && answer.error() != SubmitError::key_reused;
+            on_answer(nothing_done ? engine::Answer(fail(SubmitError::outcome_unknown)) : std::move(answer));
+        };
+    }
     submit(std::move(submissions));
 }
 

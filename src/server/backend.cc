@@ -1,6 +1,8 @@
 #include "server/backend.h"
 
+#include <chrono>
 #include <future>
+#include <thread>
 
 #include "engine/embedded.h"
 #include "server/node.h"
@@ -53,12 +55,24 @@ Result<std::unique_ptr<Backend>, std::string> open_embedded(BackendOptions optio
 }  // namespace
 
 engine::Answer Backend::ask(core::CommandBody body) {
-    constexpr std::chrono::seconds patience{30};
+    constexpr std::chrono::seconds patience{15};
+    constexpr std::chrono::milliseconds pause{200};
+    const core::CommandKey key(fresh_id());
+    const auto until = std::chrono::steady_clock::now() + patience;
+    while (true) {
+        engine::Answer answer = try_to_ask(body, key, patience);
+        const bool settled = answer || answer.error() == engine::SubmitError::key_reused;
+        if (settled || std::chrono::steady_clock::now() > until) return answer;
+        std::this_thread::sleep_for(pause);  // Whoever could answer is away for a moment.
+    }
+}
+
+engine::Answer Backend::try_to_ask(core::CommandBody body, core::CommandKey key, std::chrono::seconds patience) {
     const auto promise = std::make_shared<std::promise<engine::Answer>>();
     auto answer = promise->get_future();
     std::vector<engine::Submission> one(1);
     one.front().command.org = engine::Embedded::default_org;
-    one.front().command.key = core::CommandKey(fresh_id());
+    one.front().command.key = key;
     one.front().command.body = std::move(body);
     one.front().deadline = now() + patience;
     one.front().on_answer = [promise](engine::Answer outcome) { promise->set_value(std::move(outcome)); };

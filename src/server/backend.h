@@ -50,10 +50,12 @@ class Backend {
     virtual std::optional<net::Task<net::Response>> answer(const net::Request&) { return std::nullopt; }
 
     Id fresh_id() { return ids_.next(now()); }
-    // Carries out one command of the default org under a fresh key, and waits for it.
+    // Carries out one command of the default org under a fresh key, and waits for it; asks again for some seconds.
     engine::Answer ask(core::CommandBody body);
 
  private:
+    engine::Answer try_to_ask(core::CommandBody body, core::CommandKey key, std::chrono::seconds patience);
+
     engine::IdSource ids_;
 };
 

@@ -14,6 +14,12 @@
 namespace interlock::store {
 namespace {
 
+// A lane that is not ours divides by zero.
+std::string without_lane(const PostgresError& error) {
+    constexpr std::string_view division_by_zero = "22012";
+    return error.state == division_by_zero ? "another node writes this org now" : error.detail;
+}
+
 const PostgresStatement& begin_statement() {
     static const PostgresStatement statement{"begin"};
     return statement;
@@ -96,8 +102,7 @@ Result<void, CommitError> PostgresStore::commit(const WriteSet& writes) {
     if (!answers) {
         const PostgresError& error = answers.error();
         if (!error.refused) return fail(fail_commit(unknown, error.detail));
-        return fail(fail_commit(
-            rolled_back, error.at < proofs ? "another node writes this org now (" + error.detail + ")" : error.detail));
+        return fail(fail_commit(rolled_back, error.at < proofs ? without_lane(error) : error.detail));
     }
     if (std::strcmp(PQcmdStatus(answers->back().get()), "COMMIT") != 0) {
         return fail(fail_commit(rolled_back, "the server rolled the transaction back"));
@@ -110,16 +115,22 @@ Result<void, CommitError> PostgresStore::commit(const WriteSet& writes) {
 
 // What was decided without writing was decided on rows that nobody else has changed.
 Result<void, CommitError> PostgresStore::prove_lane() {
-    static const PostgresStatement prove{
-        "select 1 / count(*) from lanes where org = $1::bigint and epoch = $2::bigint"};
-    if (!options_.org) return {};
     std::vector<PostgresRequest> requests;
-    requests.emplace_back(&prove).parameters.integer(options_.org->value).integer(options_.from_epoch);
+    add_look_at_lane(requests);
+    if (requests.empty()) return {};
     auto connection = options_.pool->lend();
     if (!connection) return fail(fail_commit(CommitError::Kind::rolled_back, connection.error().detail));
     const auto answers = (*connection)->exchange(requests, options_.pool->server().exchange_timeout);
     if (answers) return {};
-    return fail(fail_commit(CommitError::Kind::rolled_back, answers.error().detail));
+    return fail(fail_commit(CommitError::Kind::rolled_back, without_lane(answers.error())));
+}
+
+// Fails unless the lane is ours at this moment. Comes last among reads: nobody else has written before them, then. A
+// writer that was replaced would otherwise mix what it remembers with what its successor wrote.
+void PostgresStore::add_look_at_lane(std::vector<PostgresRequest>& requests) const {
+    static const PostgresStatement look{"select 1 / count(*) from lanes where org = $1::bigint and epoch = $2::bigint"};
+    if (!options_.org) return;
+    requests.emplace_back(&look).parameters.integer(options_.org->value).integer(options_.from_epoch);
 }
 
 // Fails unless the lane is ours, and keeps it until the end of the transaction. An org that came to be while the store
@@ -214,11 +225,12 @@ bool PostgresStore::fetch(core::OrgId org, const std::vector<core::ColdRow>& row
         request.parameters.integer(org.value);
         add_keys<Row>(request.parameters, wanted);
     });
+    add_look_at_lane(requests);
 
     auto connection = options_.pool->lend();
     if (!connection) return fail_read(connection.error().detail), false;
     const auto answers = (*connection)->exchange(requests, options_.pool->server().exchange_timeout);
-    if (!answers) return fail_read(answers.error().detail), false;
+    if (!answers) return fail_read(without_lane(answers.error())), false;
 
     std::string why;
     for_each_cold_kind([&](auto kind) {
@@ -323,10 +335,10 @@ core::Amounts PostgresStore::sum(core::OrgId org, const core::Scope& scope, Wind
     }
     auto connection = options_.pool->lend();
     if (!connection) return fail_read(connection.error().detail), core::Amounts();
-    const auto answers = (*connection)
-                             ->exchange({sum_request(org, scope, span), runs_request(org, scope, span)},
-                                        options_.pool->server().scan_timeout);
-    if (!answers) return fail_read(answers.error().detail), core::Amounts();
+    std::vector<PostgresRequest> requests{sum_request(org, scope, span), runs_request(org, scope, span)};
+    add_look_at_lane(requests);
+    const auto answers = (*connection)->exchange(requests, options_.pool->server().scan_timeout);
+    if (!answers) return fail_read(without_lane(answers.error())), core::Amounts();
 
     core::Amounts sum;
     const bool good =
@@ -353,10 +365,11 @@ Result<void, ReadError> PostgresStore::load_live(const OnLiveRow& on_row) {
         }
     });
     requests.emplace_back(&commit_statement());
+    add_look_at_lane(requests);
     auto connection = options_.pool->lend();
     if (!connection) return fail_read(connection.error().detail), fail(closed());
     const auto answers = (*connection)->exchange(requests, options_.pool->server().scan_timeout);
-    if (!answers) return fail_read(answers.error().detail), fail(closed());
+    if (!answers) return fail_read(without_lane(answers.error())), fail(closed());
 
     std::string why;
     std::size_t next = 1;
@@ -410,11 +423,13 @@ Result<Id, ReadError> PostgresStore::newest_key() {
     if (!open_) return fail(closed());
     auto connection = options_.pool->lend();
     if (!connection) return fail_read(connection.error().detail), fail(closed());
-    const auto answers =
-        (*connection)->exchange(newest_key_requests(options_.org), options_.pool->server().scan_timeout);
-    if (!answers) return fail_read(answers.error().detail), fail(closed());
+    std::vector<PostgresRequest> requests = newest_key_requests(options_.org);
+    const std::size_t questions = requests.size();
+    add_look_at_lane(requests);
+    const auto answers = (*connection)->exchange(requests, options_.pool->server().scan_timeout);
+    if (!answers) return fail_read(without_lane(answers.error())), fail(closed());
     core::CommandKey newest;
-    for (const PostgresResult& answer : *answers) {
+    for (const PostgresResult& answer : std::span(*answers).first(questions)) {
         for (int row = 0; row < PQntuples(answer.get()); ++row) {
             Value value;
             core::CommandKey key;
@@ -438,10 +453,17 @@ PostgresStore::~PostgresStore() { close(); }
 
 Result<void, OpenError> PostgresStore::open() {
     if (open_) return {};
-    auto connection = options_.pool->lend();
-    if (!connection) return fail(connection.error());
-    auto taken = options_.org ? take_lane(*connection->operator->()) : take_every_lane(*connection->operator->());
-    if (!taken) return taken;
+    const auto give_up_at = std::chrono::steady_clock::now() + options_.pool->server().exchange_timeout;
+    while (true) {
+        auto connection = options_.pool->lend();
+        if (!connection) return fail(connection.error());
+        bool locked = false;
+        auto taken =
+            options_.org ? take_lane(*connection->operator->(), locked) : take_every_lane(*connection->operator->());
+        if (taken) break;
+        if (!locked || std::chrono::steady_clock::now() > give_up_at) return taken;
+        end_stuck_writers();
+    }
     open_ = true;
     failed_ = false;
     read_ = {};
@@ -464,26 +486,43 @@ std::int64_t number(const PGresult& result, int row, int column) {
 
 // Whether the lane was taken is only believed when the server has said COMMIT and nothing else. A try of which that is
 // not known is repeated by the next open(), which finds the lane as it was, or with our boot.
-Result<void, OpenError> PostgresStore::take_lane(PostgresConnection& connection) {
+// A commit is sent in one piece. A backend in the middle of one that has waited for its client for a second waits for a
+// process that is frozen or cut off, and keeps the lane locked for as long. Ended, its transaction is rolled back; one
+// that has reached its COMMIT does not wait for its client, and is left alone.
+void PostgresStore::end_stuck_writers() {
+    static const PostgresStatement end{
+        "select pg_terminate_backend(pid) from pg_stat_activity join pg_locks using (pid) where relation = "
+        "'lanes'::regclass and granted and wait_event = 'ClientRead' and pid <> pg_backend_pid() and xact_start < "
+        "clock_timestamp() - interval '1 second'"};
+    auto connection = options_.pool->lend();
+    if (connection) (void)(*connection)->exchange({{&end}}, options_.pool->server().exchange_timeout);
+}
+
+// `locked`: somebody else's transaction has kept the lane for longer than a commit takes.
+Result<void, OpenError> PostgresStore::take_lane(PostgresConnection& connection, bool& locked) {
+    constexpr std::string_view lock_not_available = "55P03";
+    static const PostgresStatement wait_not_long{"set local lock_timeout = 1500"};
     static const PostgresStatement take{fmt::format(
         "insert into lanes as lane values ($1::bigint, $2::bigint + 1, $3::bytea, $4::bytea, {}) on conflict (org) do "
         "update set epoch = lane.epoch + 1, node = excluded.node, boot = excluded.boot, taken_at = excluded.taken_at "
         "where lane.epoch = $2 or lane.boot = $4 returning epoch",
         store_time)};
     static const PostgresStatement look{"select epoch from lanes where org = $1::bigint"};
-    std::vector<PostgresRequest> requests{{&begin_statement()}, {&take}, {&look}, {&commit_statement()}};
-    requests[1].parameters.integer(options_.org->value).integer(options_.from_epoch);
-    requests[1].parameters.id(options_.node).id(options_.boot);
-    requests[2].parameters.integer(options_.org->value);
+    std::vector<PostgresRequest> requests{
+        {&begin_statement()}, {&wait_not_long}, {&take}, {&look}, {&commit_statement()}};
+    requests[2].parameters.integer(options_.org->value).integer(options_.from_epoch);
+    requests[2].parameters.id(options_.node).id(options_.boot);
+    requests[3].parameters.integer(options_.org->value);
     const auto answers = connection.exchange(requests, options_.pool->server().exchange_timeout);
+    locked = !answers && answers.error().state == lock_not_available;
     if (!answers) return fail(not_open(answers.error()));
     if (!connection.warning().empty()) return fail(not_open({.detail = connection.warning()}));
-    if (PQntuples((*answers)[1].get()) == 0) {
+    if (PQntuples((*answers)[2].get()) == 0) {
         return fail(OpenError{OpenError::Kind::in_use,
                               fmt::format("another node has taken org {} (epoch {}, expected {})", options_.org->value,
-                                          number(*(*answers)[2], 0, 0), options_.from_epoch)});
+                                          number(*(*answers)[3], 0, 0), options_.from_epoch)});
     }
-    options_.from_epoch = number(*(*answers)[1], 0, 0);
+    options_.from_epoch = number(*(*answers)[2], 0, 0);
     epochs_ = {{*options_.org, options_.from_epoch}};
     return {};
 }

@@ -6,7 +6,9 @@
 //   (3) open() takes the lane, which waits for whoever has it locked: a commit in flight, of another writer or of a
 //       connection that we have lost. What is read afterwards is final. That the taking itself was committed, and so
 //       was sent to every synchronous standby, says the same of all that came before it.
-//   (4) Rows are read from the last committed state. Nobody but us changes it while the lane is ours.
+//       A writer that fell silent in the middle of its transaction is ended after a second or two.
+//   (4) Rows are read from the last committed state. Nobody but us changes it while the lane is ours, and that it still
+//       is, is looked up with every read.
 //
 // It keeps no connection: each operation borrows one.
 #pragma once
@@ -70,9 +72,11 @@ class PostgresStore final : public Store {
     using Read = std::map<std::pair<core::OrgId, core::KeyOf<Row>>, std::optional<Row>>;
     using AllRead = boost::mp11::mp_transform<Read, boost::mp11::mp_rename<core::ColdRow, std::tuple>>;
 
-    Result<void, OpenError> take_lane(PostgresConnection& connection);
+    Result<void, OpenError> take_lane(PostgresConnection& connection, bool& locked);
+    void end_stuck_writers();
     Result<void, OpenError> take_every_lane(PostgresConnection& connection);
     Result<void, CommitError> prove_lane();
+    void add_look_at_lane(std::vector<PostgresRequest>& requests) const;
     void add_proof(core::OrgId org, std::vector<PostgresRequest>& requests) const;
     bool fetch(core::OrgId org, const std::vector<core::ColdRow>& rows);
     CommitError fail_commit(CommitError::Kind kind, std::string detail);
