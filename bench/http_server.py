@@ -23,6 +23,8 @@ import sys
 import tempfile
 import time
 
+from nodes import STATEMENTS, TABLES, Postgres
+
 TICKS = os.sysconf("SC_CLK_TCK")
 CONNECTIONS = 64
 FOLLOWERS = 10_000
@@ -54,7 +56,7 @@ def main():
             if "start" in wanted:
                 results |= start(server)
         if "postgres" in wanted:
-            results |= postgres(where / "pg", options)
+            results |= postgres(options)
     if "charges_per_s" in results and "postgres_16_per_s" in results:
         results["charges_by_postgres_16"] = results["charges_per_s"] / results["postgres_16_per_s"]
     report(results, options.json)
@@ -294,49 +296,19 @@ class Nginx:
         return sum(cpu_of(int(worker)) for worker in workers)
 
 
-def postgres(where, options):
+def postgres(options):
     """Three statements in one transaction per charge, on one hot row: what one would write without Interlock."""
-    bin_dir = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))
-    where.mkdir()
-    as_user = []
-    if os.geteuid() == 0:
-        shutil.chown(where, "postgres")
-        for parent in where.parents:
-            if parent.stat().st_mode & 0o005 != 0o005 and "interlock-bench" in parent.name:
-                parent.chmod(0o755)
-        as_user = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups", "--"]
-
-    def run(*words):
-        return subprocess.run([*as_user, *map(str, words)], check=True, capture_output=True, text=True, cwd=where)
-
-    run(bin_dir / "initdb", "-D", where / "data", "-A", "trust", "-U", "postgres")
-    port = free_port()
-    server = subprocess.Popen([*as_user, bin_dir / "postgres", "-D", where / "data", "-p", str(port), "-k", where,
-                               "-c", "listen_addresses=", "-c", "max_connections=200"], stderr=subprocess.DEVNULL, cwd=where)
-    try:
-        until = time.monotonic() + 30
-        while subprocess.run([bin_dir / "pg_isready", "-h", where, "-p", str(port)], capture_output=True).returncode != 0:
-            if time.monotonic() > until:
-                sys.exit("bench: PostgreSQL did not start")
-            time.sleep(0.1)
-        run(bin_dir / "psql", "-h", where, "-p", port, "-U", "postgres", "-c",
-            "create table agent_state(agent text primary key, spent bigint); insert into agent_state values ('a', 0);"
-            "create table monthly(agent text, month date, spent bigint, primary key(agent, month));"
-            "insert into monthly values ('a', '2026-11-01', 0);"
-            "create table cost_events(id bigserial primary key, agent text, at timestamptz default now(), cost bigint)")
-        script = where / "charge.sql"
-        script.write_text("begin;\ninsert into cost_events(agent, cost) values ('a', 750000);\n"
-                          "update agent_state set spent = spent + 750000 where agent = 'a';\n"
-                          "update monthly set spent = spent + 750000 where agent = 'a' and month = '2026-11-01';\ncommit;\n")
-        rates = {}
+    rates = {}
+    with tempfile.TemporaryDirectory(prefix="interlock-bench-") as scratch, Postgres() as server:
+        script = pathlib.Path(scratch) / "charge.sql"
+        script.parent.chmod(0o755)
+        script.write_text(STATEMENTS)
+        server.sql(TABLES)
         for clients in (16, 64):
-            out = run(bin_dir / "pgbench", "-h", where, "-p", port, "-U", "postgres", "-n", "-f", script, "-c", clients, "-j", 2,
-                      "-T", max(1, round(options.seconds))).stdout
+            out = server.run("pgbench", "-h", "127.0.0.1", "-p", server.port, "-n", "-f", script, "-c", clients, "-j", 2, "-T",
+                             max(1, round(options.seconds)), "postgres")
             rates[f"postgres_{clients}_per_s"] = float(re.search(r"tps = ([\d.]+)", out)[1])
-        return rates
-    finally:
-        server.send_signal(signal.SIGINT)
-        server.wait(30)
+    return rates
 
 
 def cpu_of(pid):

@@ -51,7 +51,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", type=int, action="append")
     parser.add_argument("--only", action="append", choices=PARTS)
-    parser.add_argument("--pg-boss", action="store_true", help="also pg-boss 12, from npm")
+    parser.add_argument("--pg-boss", action="store_true", help="also pg-boss 12.18, from npm")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     wanted = options.only or PARTS
@@ -144,7 +144,7 @@ class Bench:
         where = self.scratch / "pg-boss"
         where.mkdir(exist_ok=True)
         if not (where / "node_modules").exists():
-            subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "pg-boss@12"], cwd=where, check=True)
+            subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "pg-boss@12.18.0"], cwd=where, check=True)
         (where / "bench.mjs").write_text((ROOT / "bench" / "pg_boss.mjs").read_text())
         self.databases += 1
         database = f"boss_{self.databases}"
