@@ -289,15 +289,30 @@ void Switchboard::find_orphans(store::Cluster& cluster) {
     }
     const Lock lock(mutex_);
     nodes_alive_ = alive.size();
+    const auto is_ours = [&](const store::LaneHolder& lane) { return lane.boot == options_.me.boot; };
+    const auto count = static_cast<std::size_t>(std::ranges::count_if(*lanes, is_ours));
+    const std::size_t share = (lanes->size() + alive.size() - 1) / std::max<std::size_t>(alive.size(), 1);
+    // Whoever has its share leaves what is free to the others first.
+    const std::set<core::OrgId> free_before = std::exchange(free_, {});
+    bool has_too_many = count > share;
     for (const store::LaneHolder& lane : *lanes) {
-        const bool ours = lane.boot == options_.me.boot;
+        const bool ours = is_ours(lane);
         Way& way = ways_[lane.org];
         // A lane here that has nothing to do does not notice by itself that it was taken.
         if (way.home && !ours && lane.epoch > way.home->from_epoch + 1) {
             retired_.push_back(std::exchange(way.home, nullptr));
             resolver_work_.notify_one();
         }
-        if (!way.home && (ours || !alive.contains(lane.boot))) ask_resolver(lane.org, way);
+        if (!way.home && !ours && !alive.contains(lane.boot)) free_.insert(lane.org);
+        if (!way.home && (ours || (free_.contains(lane.org) && (count < share || free_before.contains(lane.org))))) {
+            ask_resolver(lane.org, way);
+        }
+        if (way.home && ours && has_too_many) {
+            has_too_many = false;  // One at a time; the rest can wait for the next look.
+            retired_.push_back(std::exchange(way.home, nullptr));
+            resolver_work_.notify_one();
+            log_.info("lane_given_back", {{"org", std::int64_t{lane.org.value}}});
+        }
     }
 }
 

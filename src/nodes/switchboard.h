@@ -5,6 +5,7 @@
 //   (2) Whom to replace is a guess: a node whose lease has run out, that nobody answers for, or that cannot reach the
 //       store. A wrong guess costs time. What makes it safe is the lane's epoch (store/cluster.h).
 //   (3) An org that nobody writes is taken within a lease, with or without commands: its time must pass too.
+//   (4) A node that writes more orgs than its share gives them back, one after the other.
 //
 // Three threads of its own, so that none waits for another's wait: the pulse renews the lease and tells of commits, the
 // resolver finds out who writes an org and takes what is free, the listener hears of other nodes' commits.
@@ -119,6 +120,7 @@ class Switchboard {
     std::vector<std::shared_ptr<void>> retired_;     // Destroyed by the resolver: some must not be by their own thread.
     std::map<Id, std::shared_ptr<PeerLink>> peers_;  // By boot.
     std::set<core::OrgId> grown_;                    // To be told.
+    std::set<core::OrgId> free_;                     // That nobody had when we last looked.
     std::size_t nodes_alive_ = 1;
     bool renew_now_ = false;
     bool stopping_ = false;

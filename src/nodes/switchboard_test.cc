@@ -181,10 +181,10 @@ class TestNode {
     }
     void close_door() { http_.reset(); }
 
-    std::future<engine::Answer> ask(core::CommandBody body, core::CommandKey key = {}) {
+    std::future<engine::Answer> ask(core::CommandBody body, core::CommandKey key, core::OrgId its_org) {
         const auto promise = std::make_shared<std::promise<engine::Answer>>();
         std::vector<engine::Submission> one(1);
-        one.front().command.org = org;
+        one.front().command.org = its_org;
         one.front().command.key = key.value.empty() ? core::CommandKey(ids_.next(wall_clock())) : key;
         one.front().command.body = std::move(body);
         one.front().deadline = switchboard->now() + 20s;
@@ -192,8 +192,8 @@ class TestNode {
         switchboard->submit(std::move(one));
         return promise->get_future();
     }
-    engine::Answer tell(core::CommandBody body, core::CommandKey key = {}) {
-        auto answer = ask(std::move(body), key);
+    engine::Answer tell(core::CommandBody body, core::CommandKey key = {}, core::OrgId its_org = org) {
+        auto answer = ask(std::move(body), key, its_org);
         if (answer.wait_for(20s) != std::future_status::ready) return fail(engine::SubmitError::outcome_unknown);
         return answer.get();
     }
@@ -336,6 +336,28 @@ TEST_F(SwitchboardTest, an_org_whose_writer_died_is_taken_without_being_asked_fo
     for (int i = 0; i < 300 && shared.writer() != first->boot; ++i) std::this_thread::sleep_for(20ms);
 
     EXPECT_EQ(shared.writer(), first->boot);
+}
+
+TEST_F(SwitchboardTest, orgs_spread_over_the_nodes_that_are_there) {
+    constexpr std::uint32_t orgs = 4;
+    const auto first = start();
+    for (std::uint32_t i = 1; i <= orgs; ++i) {
+        ASSERT_TRUE(first->tell(core::CreateOrg{fmt::format("org-{}", i)}, {}, core::OrgId(i)));
+    }
+    const auto second = start();
+    const auto written_by = [&](const TestNode& node) {
+        std::uint32_t count = 0;
+        for (std::uint32_t i = 1; i <= orgs; ++i) count += node.switchboard->writes(core::OrgId(i));
+        return count;
+    };
+
+    for (int i = 0; i < 500 && written_by(*second) < orgs / 2; ++i) std::this_thread::sleep_for(20ms);
+
+    EXPECT_EQ(written_by(*first), orgs / 2);
+    EXPECT_EQ(written_by(*second), orgs / 2);
+    for (std::uint32_t i = 1; i <= orgs; ++i) {
+        EXPECT_TRUE(first->tell(core::CreateOrg{fmt::format("org-{}", i)}, {}, core::OrgId(i)));
+    }
 }
 
 // Four nodes, many clients, and one node after the other ends while they charge.
