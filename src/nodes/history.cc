@@ -109,6 +109,13 @@ History::Memory History::memory() const {
     return memory_;
 }
 
+std::optional<Head> History::head(core::OrgId org) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = memory_.pages.find(org);
+    if (found == memory_.pages.end()) return std::nullopt;
+    return Head{org, found->second.last_seq, found->second.hash};
+}
+
 void History::check(const store::StoreIdentity& store) {
     const std::lock_guard lock(mutex_);
     if (memory_.store && memory_.store->system != store.system) {
@@ -159,6 +166,17 @@ void History::object(std::string what) {
 }
 
 std::optional<std::string> History::objection() {
+    if (auto own = own_objection()) return own;
+    const std::lock_guard lock(mutex_);
+    return heard_.empty() ? std::nullopt : std::optional(heard_);
+}
+
+void History::hear_objection(std::string of_another) {
+    const std::lock_guard lock(mutex_);
+    heard_ = std::move(of_another);
+}
+
+std::optional<std::string> History::own_objection() {
     const std::lock_guard lock(mutex_);
     if (objection_.empty()) return std::nullopt;
     struct stat there;

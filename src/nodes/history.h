@@ -7,7 +7,8 @@
 //   (2) A store in which that page is missing, or has another hash, is not served. Nor is another store, or one that
 //   went
 //       back to an earlier timeline.
-//   (3) Only a person can accept such a history, by taking the memory away (interlock accept-history).
+//   (3) Only a person can accept such a history, by taking the memory away (interlock accept-history). Until then the
+//       node says so in the store, and no other node serves it either.
 //
 // For any number of threads.
 #pragma once
@@ -20,6 +21,7 @@
 
 #include "base/result.h"
 #include "core/rows.h"
+#include "nodes/wire.h"
 #include "store/cluster.h"
 
 namespace interlock::nodes {
@@ -42,6 +44,7 @@ class History {
 
     void remember(core::OrgId org, const Page& page);
     Memory memory() const;
+    std::optional<Head> head(core::OrgId org) const;
 
     // Each remembers what it finds in order, and objects to what it does not.
     void check(const store::StoreIdentity& store);
@@ -50,8 +53,12 @@ class History {
     using HashOf = std::function<Result<std::optional<std::string>, store::ReadError>(core::Seq)>;
     Result<void, store::ReadError> check(core::OrgId org, const Page& known, const Page& last, const HashOf& hash_of);
 
-    // Why the store must not be served, or nothing. Goes away when the memory is taken away.
+    // Why the store must not be served, or nothing: for what is remembered here, or as another node has said. Our own
+    // goes away when the memory is taken away.
     std::optional<std::string> objection();
+    // What this node itself has found.
+    std::optional<std::string> own_objection();
+    void hear_objection(std::string of_another);
 
  private:
     explicit History(std::string path) : path_(std::move(path)) {}
@@ -68,6 +75,7 @@ class History {
     Memory memory_;
     std::map<core::OrgId, std::size_t> slots_;
     std::string objection_;
+    std::string heard_;
 };
 
 }  // namespace interlock::nodes

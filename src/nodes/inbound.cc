@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <set>
 
 #include "net/answer.h"
 #include "nodes/wire.h"
@@ -68,6 +69,12 @@ net::Task<net::Response> Inbound::carry_out(std::string body) const {
                 }
                 options_.submit(std::move(submissions));
             });
+        std::set<core::OrgId> orgs;
+        for (const Forwarded& each : *commands) orgs.insert(each.command.org);
+        for (const core::OrgId org : orgs) {
+            if (auto head = options_.head ? options_.head(org) : std::nullopt)
+                answers.heads.push_back(std::move(*head));
+        }
     }
     net::Response response;
     response.content_type = inbound_type;

@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "net/http.h"
+#include "nodes/wire.h"
 
 namespace interlock::nodes {
 
@@ -19,7 +20,8 @@ class Inbound {
         std::string secret;  // What a node shows to be let in.
         std::function<Instant()> now;
         std::function<void(std::vector<engine::Submission>)> submit;
-        std::function<bool(core::OrgId)> writes;  // Whether this node writes the org.
+        std::function<bool(core::OrgId)> writes;                    // Whether this node writes the org.
+        std::function<std::optional<Head>(core::OrgId)> head = {};  // How far this node has seen the org's history go.
     };
     explicit Inbound(Options options) : options_(std::move(options)) {}
 

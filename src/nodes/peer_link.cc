@@ -99,6 +99,9 @@ void PeerLink::travel(std::vector<engine::Submission> batch) {
     auto answers = response->status == 200 ? decode_answers(response->body) : std::nullopt;
     if (!answers || answers->answers.size() != batch.size()) return came_back(Trouble::gone);
 
+    for (const Head& head : answers->heads) {
+        if (options_.on_head) options_.on_head(head);
+    }
     if (!answers->written_here) {
         std::set<core::OrgId> orgs;
         for (const engine::Submission& submission : batch) orgs.insert(submission.command.org);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "nodes/wire.h"
 
 namespace interlock::nodes {
 
@@ -39,6 +40,7 @@ class PeerLink {
         std::size_t journey_max = 4'096;
         std::function<Instant()> now;
         std::function<void(Trouble, std::vector<engine::Submission>)> hand_back;
+        std::function<void(const Head&)> on_head = {};       // Before the answers that it stands behind are given.
         std::function<void(core::OrgId)> not_written_there;  // It answered, but only passed the command on.
     };
     explicit PeerLink(Options options);

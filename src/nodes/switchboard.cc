@@ -446,6 +446,7 @@ std::shared_ptr<PeerLink> Switchboard::link_to(const store::Node& node) {
     how.hand_back = [this, boot = node.boot](Trouble trouble, std::vector<Submission> submissions) {
         come_back(boot, trouble, std::move(submissions));
     };
+    how.on_head = options_.on_head;
     how.not_written_there = [this](core::OrgId org) {
         const Lock its_lock(mutex_);
         ways_[org].peer.reset();
@@ -460,17 +461,18 @@ void Switchboard::run_listener() {
     constexpr std::chrono::milliseconds patience{250};
     auto cluster = options_.connect();
     while (true) {
+        std::vector<core::OrgId> known;
         {
             const Lock lock(mutex_);
             if (stopping_) return;
+            for (const auto& [org, way] : ways_) known.push_back(org);
         }
-        const auto orgs = cluster->listen(patience);
-        if (!orgs) {
-            std::this_thread::sleep_for(patience);
-            continue;
-        }
+        const auto heard = cluster->listen(patience);
+        if (!heard) std::this_thread::sleep_for(patience);
         if (!options_.on_news) continue;
-        for (const core::OrgId org : *orgs) options_.on_news(org);
+        // Hints may be lost: after a silence everybody looks for himself.
+        const bool silence = !heard || heard->empty();
+        for (const core::OrgId org : silence ? known : *heard) options_.on_news(org);
     }
 }
 

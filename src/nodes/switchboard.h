@@ -47,6 +47,7 @@ class Switchboard {
         std::function<std::unique_ptr<store::Store>(core::OrgId, std::int64_t from_epoch)> open_store;
         std::function<void(store::Cluster&)> on_renewed = {};  // On the pulse's thread: the store has just answered.
         std::function<void(core::OrgId, const engine::Step&)> on_step = {};  // On the lane's thread.
+        std::function<void(const Head&)> on_head = {};  // What a writer said with its answers, before they are given.
         std::function<void(core::OrgId)> on_news = {};  // The org's feed may have grown, here or elsewhere.
     };
 

@@ -80,6 +80,8 @@ class SharedCluster final : public store::Cluster {
     }
     Result<store::StoreIdentity, store::ReadError> identity() override { return store::StoreIdentity{"memory", 1}; }
     Result<std::string, store::ReadError> secret() override { return std::string("between nodes"); }
+    Result<std::string, store::ReadError> objection() override { return std::string(); }
+    Result<void, store::ReadError> set_objection(const std::string&) override { return {}; }
     Result<void, store::ReadError> tell(const std::vector<core::OrgId>&) override { return {}; }
     Result<std::vector<core::OrgId>, store::ReadError> listen(Duration timeout) override {
         std::this_thread::sleep_for(timeout);

@@ -30,9 +30,10 @@ BOOST_DESCRIBE_STRUCT(AnswerFrame, (), (good, error, repeated, reply))
 struct Header {
     std::uint64_t format = 0;
     bool written_here = false;
+    std::vector<Head> heads;
     std::uint64_t count = 0;
 };
-BOOST_DESCRIBE_STRUCT(Header, (), (format, written_here, count))
+BOOST_DESCRIBE_STRUCT(Header, (), (format, written_here, heads, count))
 
 constexpr std::uint64_t count_max = 1u << 20;
 constexpr std::size_t length_bytes = 8;
@@ -72,7 +73,7 @@ std::optional<Header> read_frames(std::string_view message, OnFrame on_frame) {
 std::string encode_commands(const std::vector<engine::Submission>& submissions, Instant now) {
     std::string bytes = begin_message();
     Encoder encoder(bytes);
-    encoder.put(Header{.format = format, .written_here = false, .count = submissions.size()});
+    encoder.put(Header{.format = format, .written_here = false, .heads = {}, .count = submissions.size()});
     for (const engine::Submission& submission : submissions) {
         const Duration patience = submission.deadline == far_future ? Duration::max() : submission.deadline - now;
         encoder.put(CommandFrame{.org = submission.command.org,
@@ -104,7 +105,10 @@ std::optional<std::vector<Forwarded>> decode_commands(std::string_view bytes) {
 std::string encode_answers(const Answers& answers) {
     std::string bytes = begin_message();
     Encoder encoder(bytes);
-    encoder.put(Header{.format = format, .written_here = answers.written_here, .count = answers.answers.size()});
+    encoder.put(Header{.format = format,
+                       .written_here = answers.written_here,
+                       .heads = answers.heads,
+                       .count = answers.answers.size()});
     for (const engine::Answer& answer : answers.answers) {
         AnswerFrame frame{.good = answer.has_value(), .error = {}, .repeated = false, .reply = {}};
         if (answer) {
@@ -120,7 +124,7 @@ std::string encode_answers(const Answers& answers) {
 
 std::optional<Answers> decode_answers(std::string_view bytes) {
     Answers answers;
-    const auto header = read_frames<AnswerFrame>(bytes, [&](AnswerFrame frame) {
+    auto header = read_frames<AnswerFrame>(bytes, [&](AnswerFrame frame) {
         if (!frame.good) {
             answers.answers.push_back(fail(frame.error));
             return true;
@@ -132,6 +136,7 @@ std::optional<Answers> decode_answers(std::string_view bytes) {
     });
     if (!header) return std::nullopt;
     answers.written_here = header->written_here;
+    answers.heads = std::move(header->heads);
     return answers;
 }
 

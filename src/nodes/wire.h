@@ -27,8 +27,18 @@ struct Forwarded {
 std::string encode_commands(const std::vector<engine::Submission>& submissions, Instant now);
 std::optional<std::vector<Forwarded>> decode_commands(std::string_view bytes);
 
+// How far the writer's history of an org went when it answered. Whoever passes the answer on remembers it first.
+struct Head {
+    core::OrgId org;
+    core::Seq last_seq;
+    std::string hash;
+    friend bool operator==(const Head&, const Head&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Head, (), (org, last_seq, hash))
+
 struct Answers {
     bool written_here = false;  // The node that answered is the one that writes the org.
+    std::vector<Head> heads;
     std::vector<engine::Answer> answers;
 };
 std::string encode_answers(const Answers& answers);

@@ -40,7 +40,7 @@ TEST(Wire, a_command_arrives_with_its_org_its_key_and_what_is_left_of_its_patien
 }
 
 TEST(Wire, answers_arrive_as_they_were_given) {
-    Answers sent{.written_here = true, .answers = {}};
+    Answers sent{.written_here = true, .heads = {{core::OrgId(7), core::Seq(41), "abc"}}, .answers = {}};
     sent.answers.push_back(engine::Answered{core::ChargeReply{.status = core::ChargeStatus::budget_exceeded,
                                                               .seq = core::Seq(9),
                                                               .cost = Money::nanos(5),
@@ -54,6 +54,7 @@ TEST(Wire, answers_arrive_as_they_were_given) {
 
     ASSERT_TRUE(arrived);
     EXPECT_TRUE(arrived->written_here);
+    EXPECT_EQ(arrived->heads, sent.heads);
     ASSERT_EQ(arrived->answers.size(), 2u);
     ASSERT_TRUE(arrived->answers[0]);
     EXPECT_TRUE(arrived->answers[0]->repeated);

@@ -56,7 +56,8 @@ class Node final : public Backend {
 
  private:
     Result<void, std::string> check_history(store::Cluster& cluster);
-    nodes::Switchboard::Options switchboard_options(Id id);
+    Result<void, std::string> share_objection(store::Cluster& cluster);
+    nodes::Switchboard::Options switchboard_options();
 
     BackendOptions options_;
     Log& log_;
@@ -66,14 +67,17 @@ class Node final : public Backend {
     std::unique_ptr<store::PostgresStore> reader_;
     std::unique_ptr<nodes::History> history_;
     std::unique_ptr<store::Snapshot> view_;  // Of the feed's heads, for the history.
+    Id id_;
     std::unique_ptr<nodes::Switchboard> switchboard_;
     std::unique_ptr<nodes::Inbound> inbound_;
 };
 
 Result<void, std::string> Node::open() {
     if (auto taken = lock_.take(options_.data_dir); !taken) return fail(taken.error().detail);
+    if (options_.node_name.empty()) options_.node_name = host_name();
     const auto id = node_id(options_.data_dir, unique_id());
     if (!id) return fail(id.error());
+    id_ = *id;
     server_.uri = options_.store;
     pool_ = std::make_shared<store::PostgresPool>(store::PostgresPool::Options{.server = server_});
     if (auto connected = pool_->lend(); !connected) return fail(connected.error().detail);
@@ -90,13 +94,14 @@ Result<void, std::string> Node::open() {
     if (auto objection = history_->objection()) return fail(*objection);
     if (!checked) return checked;
 
-    switchboard_ = std::make_unique<nodes::Switchboard>(switchboard_options(*id), log_);
+    switchboard_ = std::make_unique<nodes::Switchboard>(switchboard_options(), log_);
     if (auto started = switchboard_->start(); !started) return started;
     inbound_ = std::make_unique<nodes::Inbound>(nodes::Inbound::Options{
         .secret = switchboard_->secret(),
         .now = [this] { return now(); },
         .submit = [this](std::vector<engine::Submission> submissions) { submit(std::move(submissions)); },
-        .writes = [this](core::OrgId org) { return switchboard_->writes(org); }});
+        .writes = [this](core::OrgId org) { return switchboard_->writes(org); },
+        .head = [this](core::OrgId org) { return history_->head(org); }});
     const auto answer = ask(core::CreateOrg{"default"});
     if (!answer) return fail(std::string("the database was opened, but cannot be written"));
     return {};
@@ -108,6 +113,7 @@ Result<void, std::string> Node::check_history(store::Cluster& cluster) {
     const auto identity = cluster.identity();
     if (!identity) return fail(identity.error().detail);
     history_->check(*identity);
+    if (auto shared = share_objection(cluster); !shared) return shared;
     if (history_->objection()) return {};
     if (!view_) {
         auto snapshot = reader_->snapshot();
@@ -116,14 +122,28 @@ Result<void, std::string> Node::check_history(store::Cluster& cluster) {
     }
     auto checked = nodes::check_all(*history_, memory, *view_);
     if (!checked || !view_->renew()) view_.reset();
-    if (!checked) return fail(checked.error().detail);
+    if (!checked && !history_->own_objection()) return fail(checked.error().detail);
+    return share_objection(cluster);
+}
+
+// What one node remembers, all must know: the others would go on where it stops. Whoever objected takes it back.
+Result<void, std::string> Node::share_objection(store::Cluster& cluster) {
+    const auto said = cluster.objection();
+    if (!said) return fail(said.error().detail);
+    const auto own = history_->own_objection();
+    const std::string me = to_text("node", id_);
+    const bool ours = said->starts_with(me);
+    if (own ? said->empty() : ours) {
+        const std::string why = own ? fmt::format("{} {} says: {}", me, options_.node_name, *own) : "";
+        if (auto set = cluster.set_objection(why); !set) return fail(set.error().detail);
+    }
+    history_->hear_objection(own || ours ? "" : *said);
     return {};
 }
 
-nodes::Switchboard::Options Node::switchboard_options(Id id) {
+nodes::Switchboard::Options Node::switchboard_options() {
     nodes::Switchboard::Options how;
-    how.me = {.id = id, .boot = unique_id(), .name = options_.node_name, .url = {}, .version = version};
-    if (how.me.name.empty()) how.me.name = host_name();
+    how.me = {.id = id_, .boot = unique_id(), .name = options_.node_name, .url = {}, .version = version};
     how.me.started_at = engine::Clock().now();
     if (options_.lease > Duration(0)) how.lease = options_.lease;
     how.ca_file = options_.peer_ca;
@@ -145,6 +165,7 @@ nodes::Switchboard::Options Node::switchboard_options(Id id) {
         if (const auto why = history_->objection(); why && fine_before)
             log_.error("history_regressed", {{"why", *why}});
     };
+    how.on_head = [this](const nodes::Head& head) { history_->remember(head.org, {head.last_seq, head.hash}); };
     how.on_step = [this](core::OrgId, const engine::Step& step) { options_.on_step(step); };
     how.on_news = options_.on_news;
     return how;

@@ -67,6 +67,10 @@ class Cluster {
     // Random, made once, the same for all nodes: by it they know each other.
     virtual Result<std::string, ReadError> secret() = 0;
 
+    // Why no node should serve this store any more, as one of them has put it; empty: nobody objects.
+    virtual Result<std::string, ReadError> objection() = 0;
+    virtual Result<void, ReadError> set_objection(const std::string& why) = 0;
+
     // A hint to every node that these orgs' feeds have grown. Hints may be lost.
     virtual Result<void, ReadError> tell(const std::vector<core::OrgId>& orgs) = 0;
     // The hints of the others and our own; empty when none came in time.

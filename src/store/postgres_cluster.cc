@@ -157,6 +157,27 @@ Result<StoreIdentity, ReadError> PostgresCluster::identity() {
     return identity;
 }
 
+Result<std::string, ReadError> PostgresCluster::objection() {
+    static const PostgresStatement read{"select value from facts where name = 'objection'"};
+    const auto answers = ask({{&read}});
+    if (!answers) return fail(answers.error());
+    std::string why;
+    const PGresult& rows = *answers->front();
+    if (PQntuples(&rows) == 1 && !RowReader(rows, 0).to(why).good()) return fail(makes_no_sense("facts"));
+    return why;
+}
+
+Result<void, ReadError> PostgresCluster::set_objection(const std::string& why) {
+    static const PostgresStatement set{
+        "insert into facts(name, value) values ('objection', $1::text) on conflict (name) do update set value = "
+        "excluded.value"};
+    std::vector<PostgresRequest> requests{{&set}};
+    requests.front().parameters.text(why);
+    const auto done = ask(requests);
+    if (!done) return fail(done.error());
+    return {};
+}
+
 Result<std::string, ReadError> PostgresCluster::secret() {
     static const PostgresStatement make{
         "insert into facts(name, value) values ('secret', replace(gen_random_uuid()::text || gen_random_uuid()::text, "
