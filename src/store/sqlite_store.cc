@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <boost/mp11/algorithm.hpp>
 
+#include "store/copy_mark.h"
 #include "store/key_order.h"
 #include "store/ledger_sum.h"
 #include "store/ledger_tables.h"
@@ -441,6 +442,10 @@ Result<void, OpenError> SqliteStore::open() {
     if (options_.vfs.empty()) {  // The files of another one are somewhere else.
         auto ready = options_.exclusive_lock ? lock_.take(options_.directory) : check_directory(options_.directory);
         if (!ready) return ready;
+        if (auto whole = refuse_unfinished_copy(); !whole) {
+            if (!held_before) lock_.let_go();
+            return whole;
+        }
     }
 
     auto connection = std::make_unique<Connection>();
@@ -462,6 +467,15 @@ Result<void, OpenError> SqliteStore::open() {
     failed_ = false;
     broke_off_ = false;
     return {};
+}
+
+Result<void, OpenError> SqliteStore::refuse_unfinished_copy() const {
+    if (options_.unfinished_copy == UnfinishedCopy::opened) return {};
+    const auto mark = read_copy_mark(options_.directory);
+    if (mark && !*mark) return {};
+    return fail(OpenError{OpenError::Kind::not_ours, mark ? fmt::format("the store in {} cannot be used: {}",
+                                                                        options_.directory, unfinished_copy(**mark))
+                                                          : mark.error().detail});
 }
 
 void SqliteStore::close() {

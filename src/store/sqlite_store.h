@@ -30,6 +30,9 @@ class SqliteStore final : public Store {
     // the crash tests would notice.
     enum class Synchronous { full, normal_for_negative_control, off_for_negative_control };
 
+    // What becomes of a store that another one is being copied into (copy_mark.h): it is for the copy alone.
+    enum class UnfinishedCopy { refused, opened };
+
     struct Options {
         std::string directory = "";  // Must be there. The file in it is made where there is none.
         std::string vfs = "";        // Empty: the system's. With another one there is no lock file.
@@ -39,6 +42,7 @@ class SqliteStore final : public Store {
         // to nothing, since most pages in the log are new ones.
         std::size_t checkpoint_pages = 250;
         bool exclusive_lock = true;
+        UnfinishedCopy unfinished_copy = UnfinishedCopy::refused;
     };
 
     explicit SqliteStore(Options options);
@@ -63,6 +67,7 @@ class SqliteStore final : public Store {
  private:
     struct Connection;
 
+    Result<void, OpenError> refuse_unfinished_copy() const;
     void checkpoint_if_due();
     CommitError fail_commit(CommitError::Kind kind, std::string detail);
     void fail_read(std::string detail);
