@@ -9,6 +9,7 @@
 
 #include "store/key_order.h"
 #include "store/ledger_sum.h"
+#include "store/postgres_repair.h"
 #include "store/postgres_statements.h"
 
 namespace interlock::store {
@@ -146,6 +147,16 @@ void PostgresStore::add_proof(core::OrgId org, std::vector<PostgresRequest>& req
     } else {
         requests.emplace_back(&found).parameters.integer(org.value).id(options_.node).id(options_.boot);
     }
+}
+
+Result<void, CommitError> PostgresStore::repair(const std::vector<Repair>& repairs) {
+    if (!open_) return fail(CommitError{CommitError::Kind::rolled_back, closed().detail});
+    read_ = {};
+    std::vector<PostgresRequest> proofs;
+    for (const auto& [org, epoch] : epochs_) add_proof(org, proofs);
+    const auto done = carry_out(options_.pool->server(), proofs, repairs);
+    if (!done) return fail(fail_commit(done.error().kind, done.error().detail));
+    return {};
 }
 
 CommitError PostgresStore::fail_commit(CommitError::Kind kind, std::string detail) {

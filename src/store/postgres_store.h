@@ -25,6 +25,7 @@
 
 #include "base/result.h"
 #include "store/postgres_pool.h"
+#include "store/repair.h"
 #include "store/store.h"
 
 namespace interlock::store {
@@ -61,6 +62,10 @@ class PostgresStore final : public Store {
     Result<void, CommitError> commit(const WriteSet& writes) override;
     bool failed() const override { return failed_; }
     Result<std::unique_ptr<Snapshot>, ReadError> snapshot() override;
+
+    // Carries the corrections out in one transaction that proves every lane of ours, each only if the row still says
+    // what it is corrected from.
+    Result<void, CommitError> repair(const std::vector<Repair>& repairs);
 
     // Of the org's lane, when it was last taken.
     std::int64_t epoch() const { return options_.from_epoch; }
