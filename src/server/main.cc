@@ -28,6 +28,8 @@ constexpr const char* verify_footer =
   interlock verify --data-dir /var/lib/interlock --repair
       rebuilds counters from the ledger and prints each change; the server must be stopped.
       The ledger, messages, claims and the feed are never touched.
+  interlock verify --store postgres://interlock@db.internal/interlock
+      the same for the store of several nodes, beside them or without them
 
 Exit status: 0 every promise holds, 1 violations, 2 could not verify.)";
 
@@ -140,12 +142,13 @@ int main(int argc, char** argv) {
     // Started by the demo for itself, so it has no place in the help.
     CLI::App* demo_worker = app.add_subcommand("demo-worker", "")->group("");
 
-    // On a store, with or without a server; without --data-dir the running server checks itself (cli/).
+    // On a store, with or without a server; without --data-dir or --store the running server checks itself (cli/).
     interlock::server::VerifyOptions verify;
     CLI::App* verify_command = app.get_subcommand("verify");
     verify_command->description(verify_help);
     verify_command->add_flag("--repair", verify.repair,
                              "Rebuild counters that are off from the ledger, and say what changed");
+    verify_command->add_option("--store", verify.store.text, "postgres://…: the store of several nodes");
     verify_command->add_option("--examples", verify.examples_max, "How many violations of each promise to name")
         ->capture_default_str();
     verify_command->footer(verify_footer);
@@ -167,8 +170,8 @@ int main(int argc, char** argv) {
         return static_cast<int>(interlock::server::demo_command(demo, terminal));
     }
     if (demo_worker->parsed()) return interlock::server::demo::worker(settings.data_dir);
-    if (verify_command->parsed() && !settings.data_dir.empty()) {
-        verify.data_dir = settings.data_dir;
+    if (verify_command->parsed() && (!settings.data_dir.empty() || !verify.store.text.empty())) {
+        if (verify.store.text.empty()) verify.store.text = settings.data_dir;
         verify.json = settings.json;
         return static_cast<int>(interlock::server::verify_command(verify, terminal));
     }

@@ -7,8 +7,6 @@
 #include <memory>
 #include <optional>
 
-#include "store/sqlite_store.h"
-
 namespace interlock::server {
 namespace {
 
@@ -31,19 +29,10 @@ VerifyExit verify_command(const VerifyOptions& options, const Terminal& terminal
 
 namespace {
 
-Result<Checked, store::ReadError> check(store::Snapshot& snapshot, const VerifyOptions& options,
-                                        const Terminal& terminal) {
+Result<Checked, store::ReadError> check(store::Snapshot& snapshot, const VerifyOptions& options, Terminal terminal) {
     const auto start = std::chrono::steady_clock::now();
-    verify::Options how;
-    how.examples_max = options.examples_max;
-    if (terminal.progress && !options.json) {
-        how.progress = [&](std::string_view what, std::int64_t rows) {
-            fmt::print(terminal.err, "\r\x1b[Kreading {}: {}", what, with_separators(rows));
-            std::fflush(terminal.err);
-        };
-    }
-    auto report = verify::verify(snapshot, how);
-    if (how.progress) fmt::print(terminal.err, "\r\x1b[K");
+    terminal.progress = terminal.progress && !options.json;
+    auto report = check_promises(snapshot, {.examples_max = options.examples_max, .progress = {}}, terminal);
     if (!report) return fail(report.error());
     return Checked{std::move(*report), std::chrono::steady_clock::now() - start};
 }
@@ -52,7 +41,7 @@ VerifyExit give_up(const VerifyOptions& options, const Terminal& terminal, const
     if (options.json) {
         fmt::print(terminal.out, "{}\n", json::serialize(json::object{{"error", why}}));
     } else {
-        fmt::print(terminal.err, "{} cannot verify '{}': {}\n", terminal.red("error:"), options.data_dir, why);
+        fmt::print(terminal.err, "{} cannot verify '{}': {}\n", terminal.red("error:"), options.store.shown(), why);
     }
     return VerifyExit::could_not_verify;
 }
@@ -142,10 +131,11 @@ void print_repairs(const std::vector<store::Repair>& repairs, const Terminal& te
 void print(const Checked& checked, const VerifyOptions& options, const Terminal& terminal) {
     fmt::print(terminal.out, "{}", promise_table(checked.report, checked.took, terminal));
     if (checked.report.repairs.empty() || options.repair) return;
-    fmt::print(
-        terminal.out,
-        "\n{} can be rebuilt from the ledger. Stop the server, then:\n\n    interlock verify --data-dir {} --repair\n",
-        count_of(static_cast<std::int64_t>(checked.report.repairs.size()), "row"), options.data_dir);
+    const bool database = options.store.is_database();
+    fmt::print(terminal.out,
+               "\n{} can be rebuilt from the ledger. Stop {}, then:\n\n    interlock verify {} {} --repair\n",
+               count_of(static_cast<std::int64_t>(checked.report.repairs.size()), "row"),
+               database ? "all nodes" : "the server", database ? "--store" : "--data-dir", options.store.shown());
 }
 
 VerifyExit exit_of(const verify::Report& report) {
@@ -155,7 +145,7 @@ VerifyExit exit_of(const verify::Report& report) {
 // ---- the two ways -------------------------------------------------------------------------------------------------
 
 VerifyExit verify_only(const VerifyOptions& options, const Terminal& terminal) {
-    const auto snapshot = store::open_snapshot(options.data_dir);
+    const auto snapshot = look_into(options.store);
     if (!snapshot) return give_up(options, terminal, snapshot.error().detail);
     const auto checked = check(**snapshot, options, terminal);
     if (!checked) return give_up(options, terminal, checked.error().detail);
@@ -169,28 +159,21 @@ VerifyExit verify_only(const VerifyOptions& options, const Terminal& terminal) {
 }
 
 VerifyExit verify_and_repair(const VerifyOptions& options, const Terminal& terminal) {
-    // 1. Look before opening for writing: that would make a store where there is none.
-    if (const auto there = store::open_snapshot(options.data_dir); !there) {
-        return give_up(options, terminal, there.error().detail);
-    }
-
-    // 2. Take the store. From here on nobody else writes, so what is found is what is repaired.
-    store::SqliteStore::Options where;
-    where.directory = options.data_dir;
-    store::SqliteStore store(where);
-    if (const auto opened = store.open(); !opened) return give_up(options, terminal, opened.error().detail);
+    // 1. Take the store. From here on nobody else writes, so what is found is what is repaired.
+    const auto taken = open_offline(options.store);
+    if (!taken) return give_up(options, terminal, taken.error().detail);
     const auto check_now = [&]() -> Result<Checked, store::ReadError> {
-        const auto snapshot = store.snapshot();
+        const auto snapshot = (*taken)->store().snapshot();
         if (!snapshot) return fail(snapshot.error());
         return check(**snapshot, options, terminal);
     };
 
-    // 3. Find, write, and look again: the second look is what counts.
+    // 2. Find, write, and look again: the second look is what counts.
     auto checked = check_now();
     if (!checked) return give_up(options, terminal, checked.error().detail);
     const std::vector<store::Repair> repairs = checked->report.repairs;
     if (!repairs.empty()) {
-        if (const auto repaired = store.repair(repairs); !repaired) {
+        if (const auto repaired = (*taken)->repair(repairs); !repaired) {
             return give_up(options, terminal, fmt::format("the repair was not written: {}", repaired.error().detail));
         }
         checked = check_now();
@@ -212,8 +195,21 @@ VerifyExit verify_and_repair(const VerifyOptions& options, const Terminal& termi
 
 }  // namespace
 
+Result<verify::Report, store::ReadError> check_promises(store::Snapshot& snapshot, verify::Options how,
+                                                        const Terminal& terminal) {
+    if (terminal.progress) {
+        how.progress = [&](std::string_view what, std::int64_t rows) {
+            fmt::print(terminal.err, "\r\x1b[Kreading {}: {}", what, with_separators(rows));
+            std::fflush(terminal.err);
+        };
+    }
+    auto report = verify::verify(snapshot, how);
+    if (terminal.progress) fmt::print(terminal.err, "\r\x1b[K");
+    return report;
+}
+
 Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot) {
-    const auto checked = check(snapshot, VerifyOptions{.data_dir = {}, .json = true}, Terminal{});
+    const auto checked = check(snapshot, VerifyOptions{.store = {}, .json = true}, Terminal{});
     if (!checked) return fail(checked.error().detail);
     return to_json(*checked, {});
 }

@@ -1,16 +1,17 @@
-// `interlock verify`: checks every promise against the rows of a data directory and prints what it found.
+// `interlock verify`: checks every promise against the rows of a store and prints what it found.
 #pragma once
 
 #include <chrono>
 #include <string>
 
+#include "server/offline_store.h"
 #include "server/terminal.h"
 #include "verify/verify.h"
 
 namespace interlock::server {
 
 struct VerifyOptions {
-    std::string data_dir;
+    StoreAddress store;
     bool repair = false;  // Rebuild the counters that are off. Needs the store to itself.
     bool json = false;
     std::size_t examples_max = 5;
@@ -24,6 +25,10 @@ enum class VerifyExit : int {
 };
 
 VerifyExit verify_command(const VerifyOptions& options, const Terminal& terminal);
+
+// The report on a snapshot, with progress on a terminal that shows it.
+Result<verify::Report, store::ReadError> check_promises(store::Snapshot& snapshot, verify::Options how,
+                                                        const Terminal& terminal);
 
 // What the command prints with --json, of a snapshot that is at hand. The error is a sentence.
 Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot);

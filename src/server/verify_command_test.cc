@@ -145,7 +145,7 @@ class VerifyCommand : public testing::Test {
     }
 
     VerifyExit run(VerifyOptions options = {}) {
-        options.data_dir = directory_;
+        options.store.text = directory_;
         captured_.emplace();
         return verify_command(options, captured_->terminal());
     }
@@ -193,7 +193,7 @@ TEST_F(VerifyCommand, repair_rebuilds_the_counters_and_says_what_it_changed) {
         "update budget_windows set settled = 0, held = 1 where budget = 'money'; update sessions set events = 5; "
         "update runs set settled = 0 where events > 0");
 
-    EXPECT_EQ(run({.data_dir = {}, .repair = true}), VerifyExit::clean) << out() << err();
+    EXPECT_EQ(run({.store = {}, .repair = true}), VerifyExit::clean) << out() << err();
 
     EXPECT_NE(out().find("changed agent_totals: org=1 and agent='coder'\n    settled 3 -> 14200"), std::string::npos)
         << out();
@@ -208,7 +208,7 @@ TEST_F(VerifyCommand, repair_leaves_alone_what_cannot_be_derived) {
     server.reset();
     sql("delete from messages where seq = 1; update agent_totals set settled = 3 where agent = 'coder'");
 
-    EXPECT_EQ(run({.data_dir = {}, .repair = true}), VerifyExit::violations);
+    EXPECT_EQ(run({.store = {}, .repair = true}), VerifyExit::violations);
 
     EXPECT_NE(out().find("settled 3 -> 14200"), std::string::npos) << out();
     EXPECT_NE(out().find("FAILED  P4"), std::string::npos) << out();
@@ -220,7 +220,7 @@ TEST_F(VerifyCommand, a_clean_store_needs_no_repair) {
     live_a_little(*server);
     server.reset();
 
-    EXPECT_EQ(run({.data_dir = {}, .repair = true}), VerifyExit::clean) << out() << err();
+    EXPECT_EQ(run({.store = {}, .repair = true}), VerifyExit::clean) << out() << err();
 
     EXPECT_NE(out().find("nothing to repair"), std::string::npos) << out();
 }
@@ -229,7 +229,7 @@ TEST_F(VerifyCommand, a_store_with_a_running_server_is_not_repaired) {
     auto server = open_server();
     live_a_little(*server);
 
-    EXPECT_EQ(run({.data_dir = {}, .repair = true}), VerifyExit::could_not_verify);
+    EXPECT_EQ(run({.store = {}, .repair = true}), VerifyExit::could_not_verify);
 
     EXPECT_NE(err().find("cannot verify"), std::string::npos) << err();
     EXPECT_EQ(run(), VerifyExit::clean) << out() << err();
@@ -241,9 +241,9 @@ TEST_F(VerifyCommand, programs_get_one_json_object) {
     server.reset();
     sql("update agent_totals set settled = 3 where agent = 'coder'");
 
-    EXPECT_EQ(run({.data_dir = {}, .json = true}), VerifyExit::violations);
+    EXPECT_EQ(run({.store = {}, .json = true}), VerifyExit::violations);
     const auto found = boost::json::parse(out()).as_object();
-    EXPECT_EQ(run({.data_dir = {}, .repair = true, .json = true}), VerifyExit::clean);
+    EXPECT_EQ(run({.store = {}, .repair = true, .json = true}), VerifyExit::clean);
     const auto repaired = boost::json::parse(out()).as_object();
 
     EXPECT_FALSE(found.at("ok").as_bool());
@@ -262,8 +262,8 @@ TEST_F(VerifyCommand, programs_get_one_json_object) {
 TEST_F(VerifyCommand, an_empty_directory_is_no_store_and_does_not_become_one) {
     EXPECT_EQ(run(), VerifyExit::could_not_verify);
     EXPECT_NE(err().find("is there a store in this directory?"), std::string::npos) << err();
-    EXPECT_EQ(run({.data_dir = {}, .repair = true}), VerifyExit::could_not_verify);
-    EXPECT_EQ(run({.data_dir = {}, .json = true}), VerifyExit::could_not_verify);
+    EXPECT_EQ(run({.store = {}, .repair = true}), VerifyExit::could_not_verify);
+    EXPECT_EQ(run({.store = {}, .json = true}), VerifyExit::could_not_verify);
     EXPECT_TRUE(boost::json::parse(out()).as_object().contains("error"));
 
     EXPECT_TRUE(std::filesystem::is_empty(directory_));
@@ -274,7 +274,7 @@ TEST_F(VerifyCommand, a_file_that_is_not_ours_is_left_as_it_is) {
     std::ofstream(directory_ + "/interlock.db") << content;
 
     EXPECT_EQ(run(), VerifyExit::could_not_verify);
-    EXPECT_EQ(run({.data_dir = {}, .repair = true}), VerifyExit::could_not_verify);
+    EXPECT_EQ(run({.store = {}, .repair = true}), VerifyExit::could_not_verify);
 
     std::ifstream file(directory_ + "/interlock.db");
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), content);
@@ -285,7 +285,7 @@ TEST_F(VerifyCommand, a_store_of_a_later_version_is_left_to_that_version) {
     sql("pragma user_version = 4711");
 
     EXPECT_EQ(run(), VerifyExit::could_not_verify);
-    EXPECT_EQ(run({.data_dir = {}, .repair = true}), VerifyExit::could_not_verify);
+    EXPECT_EQ(run({.store = {}, .repair = true}), VerifyExit::could_not_verify);
 }
 
 TEST(PromiseTable, is_marked_for_people_and_plain_for_pipes) {
