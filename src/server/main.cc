@@ -5,6 +5,7 @@
 #include "cli/command_line.h"
 #include "server/demo.h"
 #include "server/demo_worker.h"
+#include "server/migrate_command.h"
 #include "server/terminal.h"
 #include "server/up_command.h"
 #include "server/verify_command.h"
@@ -50,6 +51,25 @@ constexpr const char* demo_footer =
       the report goes to the file, the progress stays on the terminal
 
 Exit status: 0 every promise holds, 1 one is broken, 2 could not run, 130 interrupted.)";
+
+constexpr const char* migrate_help =
+    "Copy a whole store into another one: from a data directory into a PostgreSQL database, or back. The source is "
+    "left "
+    "as it is; nobody may serve either of them meanwhile.";
+
+constexpr const char* migrate_footer =
+    R"(Examples:
+  interlock migrate --from /var/lib/interlock --to postgres://interlock@db.internal/interlock
+      into an empty database, for several nodes
+  interlock migrate --from postgres://interlock@db.internal/interlock --to /var/lib/interlock-copy
+      and back, into a directory without a store
+  interlock migrate --from /var/lib/interlock --to postgres://… --dry-run
+      what would be copied
+
+The source is verified first. At the end every row is compared and the copy verified; until then it cannot be served.
+A copy that broke off goes on where it ended when the same command is given again.
+
+Exit status: 0 copied, 1 refused, 2 bad usage, 3 no such source, 5 the database cannot be reached, 7 a store is in use.)";
 
 constexpr const char* up_help = "Start the server.";
 
@@ -142,6 +162,13 @@ int main(int argc, char** argv) {
     // Started by the demo for itself, so it has no place in the help.
     CLI::App* demo_worker = app.add_subcommand("demo-worker", "")->group("");
 
+    interlock::server::MigrateOptions migrate;
+    CLI::App* migrate_command = app.add_subcommand("migrate", migrate_help);
+    migrate_command->add_option("--from", migrate.from.text, "A data directory, or postgres://…")->required();
+    migrate_command->add_option("--to", migrate.to.text, "The other one; empty")->required();
+    migrate_command->add_flag("--dry-run", migrate.dry_run, "Only say what would be copied");
+    migrate_command->footer(migrate_footer);
+
     // On a store, with or without a server; without --data-dir or --store the running server checks itself (cli/).
     interlock::server::VerifyOptions verify;
     CLI::App* verify_command = app.get_subcommand("verify");
@@ -170,6 +197,10 @@ int main(int argc, char** argv) {
         return static_cast<int>(interlock::server::demo_command(demo, terminal));
     }
     if (demo_worker->parsed()) return interlock::server::demo::worker(settings.data_dir);
+    if (migrate_command->parsed()) {
+        migrate.json = settings.json;
+        return static_cast<int>(interlock::server::migrate_command(migrate, terminal));
+    }
     if (verify_command->parsed() && (!settings.data_dir.empty() || !verify.store.text.empty())) {
         if (verify.store.text.empty()) verify.store.text = settings.data_dir;
         verify.json = settings.json;

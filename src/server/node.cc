@@ -13,6 +13,7 @@
 #include "nodes/switchboard.h"
 #include "server/data_dir.h"
 #include "server/version.h"
+#include "store/copy_mark.h"
 #include "store/data_lock.h"
 #include "store/postgres_cluster.h"
 #include "store/postgres_store.h"
@@ -55,6 +56,7 @@ class Node final : public Backend {
     }
 
  private:
+    Result<void, std::string> refuse_unfinished_copy();
     Result<void, std::string> check_history(store::Cluster& cluster);
     Result<void, std::string> share_objection(store::Cluster& cluster);
     nodes::Switchboard::Options switchboard_options();
@@ -85,6 +87,7 @@ Result<void, std::string> Node::open() {
     reading.server = server_;
     reading.pool = pool_;
     reader_ = std::make_unique<store::PostgresStore>(std::move(reading));
+    if (auto whole = refuse_unfinished_copy(); !whole) return whole;
 
     auto history = nodes::History::open(history_path(options_.data_dir));
     if (!history) return fail(history.error());
@@ -104,6 +107,15 @@ Result<void, std::string> Node::open() {
         .head = [this](core::OrgId org) { return history_->head(org); }});
     const auto answer = ask(core::CreateOrg{"default"});
     if (!answer) return fail(std::string("the database was opened, but cannot be written"));
+    return {};
+}
+
+Result<void, std::string> Node::refuse_unfinished_copy() {
+    auto snapshot = reader_->snapshot();
+    if (!snapshot) return fail(snapshot.error().detail);
+    const auto mark = store::read_copy_mark(**snapshot);
+    if (!mark) return fail(mark.error().detail);
+    if (*mark) return fail("the database cannot be used: " + store::unfinished_copy(**mark));
     return {};
 }
 

@@ -19,6 +19,7 @@
 
 #include "engine/clock.h"
 #include "server/data_dir.h"
+#include "store/sqlite_file.h"
 
 extern char** environ;
 
@@ -50,6 +51,12 @@ std::string greeting(Server& server, const UpOptions& options, const Terminal& t
                                    server.url(), server.login_link(), dir);
     if (server.first_start())
         text += fmt::format("  key       {}/admin.key (made just now; the command line finds it by itself)\n", dir);
+    if (!options.server.store.empty() && std::filesystem::exists(store::database_path(dir))) {
+        text += fmt::format(
+            "  note      {} is not used: the store is the database. 'interlock migrate --help' says how to copy one "
+            "into the other\n",
+            store::database_path(dir));
+    }
     text += fmt::format(
         "\nTry:\n  {0} agents put writer --max-concurrent-runs 2\n  {0} budgets put daily --limit 10.00 --window day\n"
         "  {0} charges add writer 0.00075\n",

@@ -1,0 +1,334 @@
+#include "server/migrate_command.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <chrono>
+#include <filesystem>
+
+#include "server/verify_command.h"
+#include "store/transfer.h"
+
+namespace interlock::server {
+namespace {
+
+namespace json = boost::json;
+using cli::ExitCode;
+using Clock = std::chrono::steady_clock;
+
+struct Failure {
+    ExitCode exit;
+    std::string detail;
+};
+
+// What the source holds.
+struct Census {
+    std::vector<store::TableRows> tables;
+    std::vector<store::FeedHead> heads;
+
+    std::int64_t rows() const {
+        std::int64_t sum = 0;
+        for (const store::TableRows& table : tables) sum += table.rows;
+        return sum;
+    }
+};
+
+enum class TargetState { empty, broken_off };
+
+// One line that is written over on a terminal, a line for each finished table elsewhere.
+class CopyScreen {
+ public:
+    enum class Lines { yes, no };
+    CopyScreen(const Census& census, const Terminal& terminal, Lines lines)
+        : terminal_(terminal), lines_(lines == Lines::yes && !terminal.progress) {
+        for (const store::TableRows& table : census.tables) totals_.emplace_back(table);
+    }
+
+    // So many rows of the table have been copied, of one org or of all of them.
+    void on_chunk(std::string_view table, std::int64_t rows) {
+        Total& total = of(table);
+        // A count that falls is that of the next org.
+        copied_ += rows < total.of_org ? rows : rows - total.of_org;
+        total.done += rows < total.of_org ? rows : rows - total.of_org;
+        total.of_org = rows;
+        if (lines_ && total.done == total.all) {
+            fmt::print(terminal_.err, "  {}: {} of {} rows\n", table, with_separators(total.done),
+                       with_separators(total.all));
+        }
+        const auto now = Clock::now();
+        if (!terminal_.progress || now < next_) return;
+        next_ = now + std::chrono::milliseconds(100);
+        const double seconds = std::chrono::duration<double>(now - begun_).count();
+        fmt::print(terminal_.err, "\r\x1b[K{}: {} of {} rows, {} rows/s", table, with_separators(total.done),
+                   with_separators(total.all), with_separators(static_cast<std::int64_t>(double(copied_) / seconds)));
+        std::fflush(terminal_.err);
+    }
+    void finish() const {
+        if (terminal_.progress) fmt::print(terminal_.err, "\r\x1b[K");
+    }
+
+ private:
+    struct Total {
+        explicit Total(const store::TableRows& table) : table(table.table), all(table.rows) {}
+        std::string_view table;
+        std::int64_t all;
+        std::int64_t done = 0;
+        std::int64_t of_org = 0;
+    };
+    Total& of(std::string_view table) { return *std::ranges::find(totals_, table, &Total::table); }
+
+    const Terminal& terminal_;
+    const bool lines_;
+    std::vector<Total> totals_;
+    std::int64_t copied_ = 0;
+    const Clock::time_point begun_ = Clock::now();
+    Clock::time_point next_ = begun_ + std::chrono::milliseconds(100);
+};
+
+class Migration {
+ public:
+    Migration(const MigrateOptions& options, const Terminal& terminal) : options_(options), terminal_(terminal) {
+        if (options.json) terminal_.progress = false;
+    }
+
+    Result<void, Failure> run();
+
+ private:
+    Result<void, Failure> check_addresses() const;
+    Result<Census, Failure> take_census(store::Snapshot& source);
+    Result<TargetState, Failure> look_at_target();
+    Result<TargetState, Failure> state_of(store::Snapshot& target, const std::optional<store::CopyMark>& mark) const;
+    Result<void, Failure> copy(store::Snapshot& source, OfflineStore& target);
+    Result<void, Failure> compare(store::Snapshot& source, OfflineStore& target);
+    void say(const std::string& line) const;
+    void report(TargetState state, Clock::duration took) const;
+
+    const MigrateOptions& options_;
+    Terminal terminal_;
+    Census census_;
+};
+
+Failure failure_of(const StoreAddress& address, const store::OpenError& error) {
+    using enum store::OpenError::Kind;
+    const ExitCode exit = error.kind == in_use                                 ? ExitCode::busy
+                          : error.kind == unavailable && address.is_database() ? ExitCode::not_reachable
+                          : error.kind == unavailable                          ? ExitCode::not_found
+                                                                               : ExitCode::refused;
+    return {exit, fmt::format("{}: {}", address.shown(), error.detail)};
+}
+
+Failure refused(const StoreAddress& address, const std::string& why) {
+    return {ExitCode::refused, fmt::format("{}: {}", address.shown(), why)};
+}
+
+}  // namespace
+
+ExitCode migrate_command(const MigrateOptions& options, const Terminal& terminal) {
+    ::umask(077);  // What is written is the owner's alone.
+    const auto done = Migration(options, terminal).run();
+    if (done) return ExitCode::ok;
+    if (options.json) {
+        fmt::print(terminal.out, "{}\n", json::serialize(json::object{{"ok", false}, {"error", done.error().detail}}));
+    } else {
+        fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), done.error().detail);
+    }
+    return done.error().exit;
+}
+
+namespace {
+
+Result<void, Failure> Migration::run() {
+    // 1. Take the source: from here on it stays as it is. Whoever serves it keeps us from it.
+    const auto begun = Clock::now();
+    if (auto good = check_addresses(); !good) return good;
+    const auto source = open_offline(options_.from);
+    if (!source) return fail(failure_of(options_.from, source.error()));
+    const auto snapshot = (*source)->store().snapshot();
+    if (!snapshot) return fail(refused(options_.from, snapshot.error().detail));
+    auto census = take_census(**snapshot);
+    if (!census) return fail(census.error());
+    census_ = std::move(*census);
+
+    // 2. Look at the target, without changing it.
+    const auto state = look_at_target();
+    if (!state) return fail(state.error());
+    if (options_.dry_run) return report(*state, Clock::now() - begun), Result<void, Failure>();
+
+    // 3. Take it, mark it, fill it.
+    const auto target = open_offline(options_.to, {.if_missing = OfflineOptions::IfMissing::make,
+                                                   .unfinished_copy = OfflineOptions::UnfinishedCopy::open});
+    if (!target) return fail(failure_of(options_.to, target.error()));
+    if (auto marked = (*target)->set_mark({options_.from.shown(), store::fingerprint(census_.heads)}); !marked) {
+        return fail(refused(options_.to, marked.error().detail));
+    }
+    if (auto copied = copy(**snapshot, **target); !copied) return copied;
+
+    // 4. Believe nothing: read all of it again, on both sides. Only then may it be served.
+    if (auto same = compare(**snapshot, **target); !same) return same;
+    if (auto ours = (*source)->still_ours(); !ours) return fail(refused(options_.from, ours.error().detail));
+    if (auto ours = (*target)->still_ours(); !ours) return fail(refused(options_.to, ours.error().detail));
+    if (auto removed = (*target)->remove_mark(); !removed) return fail(refused(options_.to, removed.error().detail));
+    report(*state, Clock::now() - begun);
+    return {};
+}
+
+Result<void, Failure> Migration::check_addresses() const {
+    std::error_code ignored;
+    const bool same = options_.from.text == options_.to.text ||
+                      (!options_.from.is_database() && !options_.to.is_database() &&
+                       std::filesystem::equivalent(options_.from.text, options_.to.text, ignored));
+    if (same) return fail(Failure{ExitCode::bad_usage, "--from and --to are the same store"});
+    return {};
+}
+
+Result<Census, Failure> Migration::take_census(store::Snapshot& source) {
+    say(fmt::format("verifying {}", options_.from.shown()));
+    const auto verified = check_promises(source, {}, terminal_);
+    if (!verified) return fail(refused(options_.from, verified.error().detail));
+    if (verified->violations() > 0) {
+        return fail(refused(options_.from, fmt::format("{} violations; a store that does not keep its promises is not "
+                                                       "copied. 'interlock verify' names them",
+                                                       verified->violations())));
+    }
+    auto tables = store::count_rows(source);
+    auto heads = store::read_heads(source);
+    if (!tables) return fail(refused(options_.from, tables.error().detail));
+    if (!heads) return fail(refused(options_.from, heads.error().detail));
+    return Census{std::move(*tables), std::move(*heads)};
+}
+
+Result<TargetState, Failure> Migration::look_at_target() {
+    const auto there = is_there(options_.to);
+    if (!there) return fail(failure_of(options_.to, there.error()));
+    std::optional<store::CopyMark> mark;
+    if (!options_.to.is_database()) {
+        const auto found = store::read_copy_mark(options_.to.text);
+        if (!found) return fail(refused(options_.to, found.error().detail));
+        mark = *found;
+    }
+    if (!*there && !mark) return TargetState::empty;
+    if (!*there) return TargetState::broken_off;
+    const auto snapshot = look_into(options_.to);
+    if (!snapshot) return fail(failure_of(options_.to, snapshot.error()));
+    if (options_.to.is_database()) {
+        const auto found = store::read_copy_mark(**snapshot);
+        if (!found) return fail(refused(options_.to, found.error().detail));
+        mark = *found;
+    }
+    return state_of(**snapshot, mark);
+}
+
+Result<TargetState, Failure> Migration::state_of(store::Snapshot& target,
+                                                 const std::optional<store::CopyMark>& mark) const {
+    if (mark && mark->fingerprint == store::fingerprint(census_.heads)) return TargetState::broken_off;
+    if (mark) {
+        return fail(refused(
+            options_.to,
+            fmt::format("it holds an unfinished copy of {}; {}. Empty it and begin anew", mark->from,
+                        mark->from == options_.from.shown() ? "which was changed since" : "this is another store")));
+    }
+    const auto tables = store::count_rows(target);
+    if (!tables) return fail(refused(options_.to, tables.error().detail));
+    for (const store::TableRows& table : *tables) {
+        if (table.rows == 0) continue;
+        return fail(
+            refused(options_.to, fmt::format("it is not empty: {} rows in {}. Nothing was copied; name an empty "
+                                             "target",
+                                             table.rows, table.table)));
+    }
+    return TargetState::empty;
+}
+
+Result<void, Failure> Migration::copy(store::Snapshot& source, OfflineStore& target) {
+    say(fmt::format("copying {} rows to {}", with_separators(census_.rows()), options_.to.shown()));
+    CopyScreen screen(census_, terminal_, options_.json ? CopyScreen::Lines::no : CopyScreen::Lines::yes);
+    store::CopyOptions how;
+    how.on_chunk = [&](std::string_view table, std::int64_t rows) { screen.on_chunk(table, rows); };
+    const auto copied = store::copy_rows(source, target.store(), how);
+    screen.finish();
+    if (!copied) {
+        return fail(refused(options_.to, copied.error() + ". The same command goes on where this one ended"));
+    }
+    target.look_around();
+    return {};
+}
+
+Result<void, Failure> Migration::compare(store::Snapshot& source, OfflineStore& target) {
+    say(fmt::format("verifying {}", options_.to.shown()));
+    const auto snapshot = target.store().snapshot();
+    if (!snapshot) return fail(refused(options_.to, snapshot.error().detail));
+    const auto verified = check_promises(**snapshot, {}, terminal_);
+    if (!verified) return fail(refused(options_.to, verified.error().detail));
+    if (verified->violations() > 0) {
+        return fail(refused(
+            options_.to, fmt::format("the copy does not keep every promise: {} violations", verified->violations())));
+    }
+    say("comparing every row");
+    const auto ours = store::read_digests(source);
+    if (!ours) return fail(refused(options_.from, ours.error().detail));
+    const auto theirs = store::read_digests(**snapshot);
+    if (!theirs) return fail(refused(options_.to, theirs.error().detail));
+    for (std::size_t i = 0; i < ours->size(); ++i) {
+        if ((*ours)[i] == (*theirs)[i]) continue;
+        return fail(refused(options_.to, fmt::format("the copy differs in {}: {} rows, and {} in the source. Empty it "
+                                                     "and begin anew",
+                                                     (*ours)[i].table, (*theirs)[i].rows, (*ours)[i].rows)));
+    }
+    const auto heads = store::read_heads(**snapshot);
+    if (!heads) return fail(refused(options_.to, heads.error().detail));
+    if (*heads != census_.heads) return fail(refused(options_.to, "the copy's feeds end elsewhere than the source's"));
+    return {};
+}
+
+void Migration::say(const std::string& line) const {
+    if (options_.json) return;
+    fmt::print(terminal_.err, "{}\n", line);
+    std::fflush(terminal_.err);
+}
+
+void Migration::report(TargetState state, Clock::duration took) const {
+    const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
+    if (options_.json) {
+        json::array tables;
+        for (const store::TableRows& table : census_.tables) {
+            tables.push_back(json::object{{"table", table.table}, {"rows", table.rows}});
+        }
+        json::array orgs;
+        for (const store::FeedHead& head : census_.heads) {
+            orgs.push_back(
+                json::object{{"org", head.org.value}, {"last_seq", head.last_seq.value}, {"hash", head.hash}});
+        }
+        fmt::print(terminal_.out, "{}\n",
+                   json::serialize(json::object{{"ok", true},
+                                                {"from", options_.from.shown()},
+                                                {"to", options_.to.shown()},
+                                                {"dry_run", options_.dry_run},
+                                                {"resumed", state == TargetState::broken_off},
+                                                {"rows", census_.rows()},
+                                                {"tables", std::move(tables)},
+                                                {"orgs", std::move(orgs)},
+                                                {"milliseconds", milliseconds}}));
+        return;
+    }
+    for (const store::TableRows& table : census_.tables) {
+        if (table.rows > 0) fmt::print(terminal_.out, "{:<16}{:>14}\n", table.table, with_separators(table.rows));
+    }
+    for (const store::FeedHead& head : census_.heads) {
+        fmt::print(terminal_.out, "{}\n",
+                   terminal_.dim(fmt::format("org {}: the feed ends at event {}, {:.12}…", head.org.value,
+                                             head.last_seq.value, head.hash)));
+    }
+    if (options_.dry_run) {
+        fmt::print(terminal_.out, "\n{} rows would be copied{}; nothing was\n", with_separators(census_.rows()),
+                   state == TargetState::broken_off ? ", beginning where an earlier copy broke off" : "");
+        return;
+    }
+    fmt::print(terminal_.out, "\n{} ({} rows, {:.2f} s)\n",
+               terminal_.green("every row is there, and every promise holds"), with_separators(census_.rows()),
+               static_cast<double>(milliseconds) / 1000);
+}
+
+}  // namespace
+}  // namespace interlock::server
