@@ -5,6 +5,7 @@
 #include "cli/command_line.h"
 #include "server/demo.h"
 #include "server/demo_worker.h"
+#include "server/history_command.h"
 #include "server/migrate_command.h"
 #include "server/terminal.h"
 #include "server/up_command.h"
@@ -70,6 +71,19 @@ The source is verified first. At the end every row is compared and the copy veri
 A copy that broke off goes on where it ended when the same command is given again.
 
 Exit status: 0 copied, 1 refused, 2 bad usage, 3 no such source, 5 the database cannot be reached, 7 a store is in use.)";
+
+constexpr const char* accept_help =
+    "Let a node take its database as it is. A node refuses a database that has forgotten what it has seen committed; "
+    "this shows what the node remembers, asks, and takes the memory away.";
+
+constexpr const char* accept_footer =
+    R"(Examples:
+  interlock accept-history --data-dir /var/lib/interlock --store postgres://interlock@db.internal/interlock
+      shows what the node remembers and what the database has, and asks
+  interlock accept-history --data-dir /var/lib/interlock --yes
+      does not ask
+
+Exit status: 0 forgotten, 1 nothing was changed, 3 there is nothing to forget, 5 the database cannot be reached.)";
 
 constexpr const char* up_help = "Start the server.";
 
@@ -169,6 +183,12 @@ int main(int argc, char** argv) {
     migrate_command->add_flag("--dry-run", migrate.dry_run, "Only say what would be copied");
     migrate_command->footer(migrate_footer);
 
+    interlock::server::AcceptHistoryOptions accept;
+    CLI::App* accept_command = app.add_subcommand("accept-history", accept_help);
+    accept_command->add_option("--store", accept.store, "postgres://…, to compare with (INTERLOCK_STORE)");
+    accept_command->add_flag("--yes", accept.yes, "Do not ask");
+    accept_command->footer(accept_footer);
+
     // On a store, with or without a server; without --data-dir or --store the running server checks itself (cli/).
     interlock::server::VerifyOptions verify;
     CLI::App* verify_command = app.get_subcommand("verify");
@@ -200,6 +220,11 @@ int main(int argc, char** argv) {
     if (migrate_command->parsed()) {
         migrate.json = settings.json;
         return static_cast<int>(interlock::server::migrate_command(migrate, terminal));
+    }
+    if (accept_command->parsed()) {
+        if (accept.store.empty()) accept.store = variable("INTERLOCK_STORE");
+        accept.data_dir = interlock::cli::find_data_dir(settings, around);
+        return static_cast<int>(interlock::server::accept_history_command(accept, terminal));
     }
     if (verify_command->parsed() && (!settings.data_dir.empty() || !verify.store.text.empty())) {
         if (verify.store.text.empty()) verify.store.text = settings.data_dir;

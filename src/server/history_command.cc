@@ -1,0 +1,113 @@
+#include "server/history_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "nodes/guarded_store.h"
+#include "nodes/history.h"
+#include "server/node.h"
+#include "server/offline_store.h"
+#include "store/postgres_cluster.h"
+#include "store/transfer.h"
+
+namespace interlock::server {
+namespace {
+
+using cli::ExitCode;
+using nodes::History;
+
+// What the database shows in the place of what is remembered. The error is a sentence.
+Result<std::string, std::string> compared(const History::Memory& memory, const StoreAddress& address) {
+    store::PostgresCluster cluster(store::PostgresOptions{.uri = address.text});
+    const auto identity = cluster.identity();
+    if (!identity) return fail(identity.error().detail);
+    const auto snapshot = look_into(address);
+    if (!snapshot) return fail(snapshot.error().detail);
+    const auto heads = store::read_heads(**snapshot);
+    if (!heads) return fail(heads.error().detail);
+
+    std::string text = fmt::format("\nThe database {} now\n  store     {}, timeline {}\n", address.shown(),
+                                   identity->system, identity->timeline);
+    for (const store::FeedHead& head : *heads) {
+        text += fmt::format("  org {:<5} ends at event {}, {:.12}…\n", head.org.value, head.last_seq.value, head.hash);
+        const auto known = memory.pages.find(head.org);
+        if (known == memory.pages.end()) continue;
+        const auto there = nodes::hash_of_page(**snapshot, head.org, known->second.last_seq);
+        if (!there) return fail(there.error().detail);
+        text += fmt::format("            event {}: {}\n", known->second.last_seq.value,
+                            !*there                         ? std::string("no page of the feed ends there")
+                            : **there == known->second.hash ? std::string("as remembered")
+                                                            : fmt::format("{:.12}…, which is another", **there));
+    }
+    for (const auto& [org, page] : memory.pages) {
+        const bool there = std::ranges::find(*heads, org, &store::FeedHead::org) != heads->end();
+        if (!there) text += fmt::format("  org {:<5} is not there\n", org.value);
+    }
+    return text;
+}
+
+std::string to_text(const History::Memory& memory, const std::string& data_dir) {
+    std::string text = fmt::format("The node in {} remembers\n", data_dir);
+    if (memory.store)
+        text += fmt::format("  store     {}, timeline {}\n", memory.store->system, memory.store->timeline);
+    for (const auto& [org, page] : memory.pages) {
+        text += fmt::format("  org {:<5} event {}, {:.12}…\n", org.value, page.last_seq.value, page.hash);
+    }
+    return text;
+}
+
+bool says_yes(const Terminal& terminal) {
+    fmt::print(terminal.err, "\nForget it, and take the database as it is? [y/N] ");
+    std::fflush(terminal.err);
+    char answer[16] = {};
+    return std::fgets(answer, sizeof answer, stdin) != nullptr && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+}  // namespace
+
+ExitCode accept_history_command(const AcceptHistoryOptions& options, const Terminal& terminal) {
+    const auto problem = [&](ExitCode exit, const std::string& what) {
+        fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), what);
+        return exit;
+    };
+    const std::string path = history_path(options.data_dir);
+    if (::access(path.c_str(), F_OK) != 0) {
+        return problem(
+            ExitCode::not_found,
+            fmt::format("there is nothing to accept: {} is not there; --data-dir names a node's directory", path));
+    }
+
+    // 1. Show. A memory that cannot be read is one more reason to come here.
+    const auto history = History::open(path);
+    const History::Memory memory = history ? (*history)->memory() : History::Memory();
+    fmt::print(terminal.out, "{}", history ? to_text(memory, options.data_dir) : history.error() + "\n");
+    if (!options.store.empty()) {
+        const auto now = compared(memory, {options.store});
+        if (!now) return problem(ExitCode::not_reachable, now.error());
+        fmt::print(terminal.out, "{}", *now);
+    }
+    std::fflush(terminal.out);
+
+    // 2. Ask.
+    if (!options.yes && isatty(STDIN_FILENO) != 1) {
+        return problem(ExitCode::refused, "nothing was changed: say --yes to forget it and take the database as it is");
+    }
+    if (!options.yes && !says_yes(terminal)) {
+        fmt::print(terminal.err, "nothing was changed\n");
+        return ExitCode::refused;
+    }
+
+    // 3. Forget.
+    if (::unlink(path.c_str()) != 0) {
+        return problem(ExitCode::refused, fmt::format("cannot remove {}: {}", path, std::strerror(errno)));
+    }
+    fmt::print(terminal.err, "forgotten; the node takes the database as it is, and remembers from now on\n");
+    return ExitCode::ok;
+}
+
+}  // namespace interlock::server
