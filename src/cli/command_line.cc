@@ -41,8 +41,8 @@ std::string names_of(const Flag& flag) {
 
 constexpr const char* watch_seconds = "2";
 
-// "--watch" may be followed by its seconds or by something else, so they are joined before anybody guesses; and
-// "help runs start" is another way to say "runs start --help".
+// "--watch" may be followed by its seconds or by something else, so they are joined before anybody guesses; "help runs
+// start" is another way to say "runs start --help"; and all that can be done with nodes is to list them.
 std::vector<std::string> normalized(std::vector<std::string> words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
         if (words[i] == "--") break;
@@ -53,6 +53,10 @@ std::vector<std::string> normalized(std::vector<std::string> words) {
         if (seconds) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     }
     if (words.size() == 1 && words[0] == "--version") return {"version"};
+    if (!words.empty() && words[0] == "nodes" &&
+        (words.size() == 1 || (words[1].starts_with("-") && words[1] != "--help"))) {
+        words.insert(words.begin() + 1, "ls");
+    }
     if (words.size() >= 2 && words[0] == "help" && words[1] != "exit-codes" && words[1] != "--help") {
         words.erase(words.begin());
         words.emplace_back("--help");

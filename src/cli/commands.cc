@@ -10,7 +10,7 @@ const std::vector<Command>& commands() {
         std::vector<Command> made;
         for (const auto& part : {agent_commands(), budget_commands(), charge_commands(), hold_commands(),
                                  session_commands(), run_commands(), schedule_commands(), cap_commands(),
-                                 key_commands(), feed_commands(), system_commands()}) {
+                                 key_commands(), node_commands(), feed_commands(), system_commands()}) {
             made.insert(made.end(), part.begin(), part.end());
         }
         return made;
@@ -27,7 +27,8 @@ const std::vector<Noun>& nouns() {
                                        {"runs", "Agents at work, one per place"},
                                        {"schedules", "When agents run by themselves"},
                                        {"caps", "How many runs may be live at a time"},
-                                       {"keys", "Who may ask the server, and for what"}};
+                                       {"keys", "Who may ask the server, and for what"},
+                                       {"nodes", "The servers on one store"}};
     return all;
 }
 

@@ -17,6 +17,7 @@ std::vector<Command> run_commands();
 std::vector<Command> schedule_commands();
 std::vector<Command> cap_commands();
 std::vector<Command> key_commands();
+std::vector<Command> node_commands();
 std::vector<Command> feed_commands();    // events, spend
 std::vector<Command> system_commands();  // status, verify, doctor, backup, export, import, bench, completion, version
 

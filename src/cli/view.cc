@@ -25,11 +25,11 @@ struct Look {
 
 Style style_of(std::string_view status) {
     static const std::map<std::string_view, Style> styles{
-        {"active", Style::green},     {"running", Style::green}, {"starting", Style::cyan}, {"queued", Style::yellow},
-        {"paused", Style::yellow},    {"succeeded", Style::dim}, {"failed", Style::red},    {"lost", Style::red},
-        {"timed_out", Style::red},    {"cancelled", Style::dim}, {"archived", Style::dim},  {"held", Style::yellow},
-        {"settled", Style::green},    {"released", Style::dim},  {"charged", Style::green}, {"refused", Style::red},
-        {"coalesced", Style::yellow}, {"woken", Style::green}};
+        {"active", Style::green},  {"alive", Style::green},   {"gone", Style::dim},         {"running", Style::green},
+        {"starting", Style::cyan}, {"queued", Style::yellow}, {"paused", Style::yellow},    {"succeeded", Style::dim},
+        {"failed", Style::red},    {"lost", Style::red},      {"timed_out", Style::red},    {"cancelled", Style::dim},
+        {"archived", Style::dim},  {"held", Style::yellow},   {"settled", Style::green},    {"released", Style::dim},
+        {"charged", Style::green}, {"refused", Style::red},   {"coalesced", Style::yellow}, {"woken", Style::green}};
     const auto found = styles.find(status);
     return found == styles.end() ? Style::plain : found->second;
 }
