@@ -118,6 +118,7 @@ std::optional<Head> History::head(core::OrgId org) const {
 
 void History::check(const store::StoreIdentity& store) {
     const std::lock_guard lock(mutex_);
+    forget_what_was_taken_away();
     if (memory_.store && memory_.store->system != store.system) {
         return object(fmt::format("this is another database: its system identifier is {}, and it was {}", store.system,
                                   memory_.store->system));
@@ -178,13 +179,14 @@ void History::hear_objection(std::string of_another) {
 
 std::optional<std::string> History::own_objection() {
     const std::lock_guard lock(mutex_);
-    if (objection_.empty()) return std::nullopt;
+    if (!objection_.empty()) forget_what_was_taken_away();
+    return objection_.empty() ? std::nullopt : std::optional(objection_);
+}
+
+void History::forget_what_was_taken_away() {
     struct stat there;
-    if (::stat(path_.c_str(), &there) != 0 && errno == ENOENT && create()) {
-        objection_.clear();
-        return std::nullopt;
-    }
-    return objection_;
+    if (::stat(path_.c_str(), &there) == 0 || errno != ENOENT || !create()) return;
+    objection_.clear();
 }
 
 }  // namespace interlock::nodes

@@ -68,6 +68,7 @@ class History {
     void write_slot(std::size_t slot, const std::string& line);
     void write_page(core::OrgId org);
     void object(std::string what);
+    void forget_what_was_taken_away();
 
     const std::string path_;
     mutable std::mutex mutex_;

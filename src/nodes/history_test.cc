@@ -83,6 +83,17 @@ TEST_F(HistoryTest, a_store_that_lost_pages_is_not_served_until_somebody_accepts
     EXPECT_TRUE(history->memory().pages.empty());
 }
 
+TEST_F(HistoryTest, a_memory_that_was_taken_away_begins_anew_also_when_nobody_objects) {
+    const auto history = open_on(here);
+    history->remember(org, page(10, 'a'));
+    ::unlink(path.c_str());
+
+    history->check(here);
+    history->remember(org, page(11, 'b'));
+
+    EXPECT_EQ(open()->memory().pages.at(org), page(11, 'b'));
+}
+
 TEST_F(HistoryTest, a_store_that_went_another_way_is_not_served) {
     const auto history = open_on(here);
     history->remember(org, page(10, 'a'));

@@ -44,6 +44,9 @@ Result<std::string, std::string> compared(const History::Memory& memory, const S
                             : **there == known->second.hash ? std::string("as remembered")
                                                             : fmt::format("{:.12}…, which is another", **there));
     }
+    const auto objection = cluster.objection();
+    if (!objection) return fail(objection.error().detail);
+    if (!objection->empty()) text += fmt::format("  a node objects: {}\n", *objection);
     for (const auto& [org, page] : memory.pages) {
         const bool there = std::ranges::find(*heads, org, &store::FeedHead::org) != heads->end();
         if (!there) text += fmt::format("  org {:<5} is not there\n", org.value);
@@ -102,7 +105,12 @@ ExitCode accept_history_command(const AcceptHistoryOptions& options, const Termi
         return ExitCode::refused;
     }
 
-    // 3. Forget.
+    // 3. Forget. What a node has put into the database it puts there again, unless it has been told to forget as well or
+    // will not come back.
+    if (!options.store.empty()) {
+        store::PostgresCluster cluster(store::PostgresOptions{.uri = options.store});
+        if (auto done = cluster.set_objection(""); !done) return problem(ExitCode::not_reachable, done.error().detail);
+    }
     if (::unlink(path.c_str()) != 0) {
         return problem(ExitCode::refused, fmt::format("cannot remove {}: {}", path, std::strerror(errno)));
     }
