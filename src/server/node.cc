@@ -70,6 +70,7 @@ class Node final : public Backend {
     std::unique_ptr<nodes::History> history_;
     std::unique_ptr<store::Snapshot> view_;  // Of the feed's heads, for the history.
     Id id_;
+    bool objecting_ = false;  // As the log has it.
     std::unique_ptr<nodes::Switchboard> switchboard_;
     std::unique_ptr<nodes::Inbound> inbound_;
 };
@@ -172,10 +173,11 @@ nodes::Switchboard::Options Node::switchboard_options() {
                                                      *history_);
     };
     how.on_renewed = [this](store::Cluster& cluster) {
-        const bool fine_before = !history_->objection();
         (void)check_history(cluster);
-        if (const auto why = history_->objection(); why && fine_before)
-            log_.error("history_regressed", {{"why", *why}});
+        const auto why = history_->objection();
+        if (why && !objecting_) log_.error("history_regressed", {{"why", *why}});
+        if (!why && objecting_) log_.info("history_accepted");
+        objecting_ = why.has_value();
     };
     how.on_head = [this](const nodes::Head& head) { history_->remember(head.org, {head.last_seq, head.hash}); };
     how.on_step = [this](core::OrgId, const engine::Step& step) { options_.on_step(step); };
