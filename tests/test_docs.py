@@ -1,7 +1,8 @@
 """The documentation, tried: what its pages tell a reader to type is typed, and what they say comes out must come out.
 
-Of quick-start.md, api.md and operations.md, every ```bash block is run, page by page, in one shell and in order. It must
-end with 0, or with what its fence says (```bash exit=1). A ```text block right behind it is what it prints. In there
+Of quick-start.md, api.md, operations.md and several-nodes.md, every ```bash block is run, page by page, in one shell
+and in order. It must end with 0, or with what its fence says (```bash exit=1). A ```text block right behind it is what
+it prints. In there
 
     …                         is one or more letters and digits: run_… is any run
     <time>                    is an instant: 2026-11-15T09:00:00.123Z
@@ -33,8 +34,11 @@ import pytest
 from interlock_server import Server, eventually
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+from with_postgres import Postgres  # noqa: E402
+
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("internals/*.md"))]
 COLUMNS_MAX = 120
 PAGE_SECONDS = 90
 
@@ -218,6 +222,15 @@ def test_operations(binary, tmp_path, work):
         environment = environment_for(work, binary, INTERLOCK_DATA=str(server.data))
 
         assert len(blocks) > 5
+        assert not (wrong := complaints_about(blocks, tmp_path, environment)), wrong
+
+
+def test_several_nodes(binary, tmp_path, work):
+    blocks = blocks_of("several-nodes.md", read("several-nodes.md"))
+    with Postgres() as postgres:
+        environment = environment_for(work, binary, DB=f"127.0.0.1:{postgres.port}", DBA=postgres.user)
+
+        assert len(blocks) > 8
         assert not (wrong := complaints_about(blocks, tmp_path, environment)), wrong
 
 
