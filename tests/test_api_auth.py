@@ -29,7 +29,7 @@ SCOPES = {
              "GET /v1/sessions/{id}", "GET /v1/sessions/{id}/messages", "GET /v1/sessions/{id}/tail",
              "GET /v1/sessions/{id}/export", "GET /v1/runs", "GET /v1/runs/{id}", "GET /v1/places", "GET /v1/schedules",
              "GET /v1/schedules/{name}", "GET /v1/caps", "GET /v1/keys/self", "GET /v1/events", "GET /v1/spend",
-             "GET /v1/verify", "GET /v1/status", "GET /openapi.json", "GET /metrics"},
+             "GET /v1/verify", "GET /v1/status", "GET /v1/nodes", "GET /openapi.json", "GET /metrics"},
 }
 
 

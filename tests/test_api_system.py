@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from interlock_server import LOST, Client, Server, fresh, together
+from interlock_server import LOST, ON_POSTGRES, Client, Server, fresh, together
 
 pytestmark = pytest.mark.seconds_max(40)
 
@@ -159,7 +159,7 @@ def test_the_status_counts_what_is_there(server, admin):
 
     for member in ("live_runs", "queued_runs", "budgets", "sessions", "open_holds"):
         assert after[member] == before[member] + 1, member
-    assert after["head_seq"] > before["head_seq"] and after["store"] == "sqlite"
+    assert after["head_seq"] > before["head_seq"] and after["store"] == ("postgres" if ON_POSTGRES else "sqlite")
     assert after["data_dir"] == str(server.data) and after["address"] == f"http://127.0.0.1:{server.port}"
     assert after["version"] and after["started_at"] and after["uptime_s"] >= 0 and after["store_bytes"] > 0
     assert after["org"]
@@ -575,6 +575,7 @@ def test_the_page_is_there_without_a_key_and_runs_no_inline_script(admin):
 
 # ---- backup -------------------------------------------------------------------------------------------------------
 
+@pytest.mark.skipif(ON_POSTGRES, reason="PostgreSQL is backed up with its own means")
 def test_a_backup_under_load_opens_and_every_promise_holds_in_it(server, admin, tmp_path):
     agent, copy = admin.agent(), tmp_path / "copy"
     copy.mkdir()
@@ -613,6 +614,13 @@ def test_a_backup_overwrites_nothing_and_goes_only_where_it_is_told(server, admi
     server.verify()
 
 
+@pytest.mark.skipif(not ON_POSTGRES, reason="the embedded store can be copied")
+def test_whoever_asks_for_a_copy_of_a_database_is_told_how_to_make_one(admin, tmp_path):
+    problem = admin.post("/v1/backup", {"to": str(tmp_path / "copy.db")}).refused(400, "invalid_request", "/to")
+
+    assert "pg_dump" in problem["detail"] and not (tmp_path / "copy.db").exists()
+
+
 # ---- start and end ------------------------------------------------------------------------------------------------
 
 def up(binary, *arguments):
@@ -622,7 +630,7 @@ def up(binary, *arguments):
 
 def test_the_data_directory_and_the_key_are_for_their_owner_alone(server):
     assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
-    for file in ("admin.key", "server.json", "interlock.db"):
+    for file in ("admin.key", "server.json", *(("history", "node.id") if ON_POSTGRES else ("interlock.db",))):
         assert stat.S_IMODE((server.data / file).stat().st_mode) & 0o077 == 0, file
 
 

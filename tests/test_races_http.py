@@ -16,7 +16,7 @@ from decimal import Decimal
 import pytest
 
 from chaos_proxy import FATES, ChaosProxy
-from interlock_server import LOST, Client, Crew, Server, eventually, fresh, together
+from interlock_server import LOST, ON_POSTGRES, Client, Crew, Server, eventually, fresh, together
 
 pytestmark = pytest.mark.seconds_max(60)
 
@@ -461,6 +461,7 @@ def test_a_follower_misses_nothing_when_the_server_is_killed(binary, tmp_path):
         load.check()
 
 
+@pytest.mark.skipif(ON_POSTGRES, reason="the disk of a database is not the node's")
 def test_a_disk_that_takes_nothing_more_is_told_and_nothing_is_lost_or_doubled(binary, tmp_path):
     with Server(binary, tmp_path) as server:
         admin, agent = server.admin, server.admin.agent()

