@@ -177,17 +177,7 @@ class Client:
 
     def insist(self, method, path, body=None, idempotency=None, seconds=60):
         """Asks again with the same key until there is an answer that is not 503."""
-        assert idempotency or (isinstance(body, dict) and "key" in body) or method == "GET"
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                reply = self.request(method, path, body, idempotency)
-                if reply.status != 503:
-                    return reply
-            except LOST as lost:
-                reply = lost
-            assert time.monotonic() < deadline, f"{method} {path}: no answer in {seconds} s, at last {reply!r}"
-            time.sleep(0.01)
+        return insist(itertools.repeat(self), method, path, body, idempotency, seconds)
 
     def get(self, path, **query):
         query = {name.rstrip("_"): value for name, value in query.items()}
@@ -244,6 +234,21 @@ class Client:
         client = self.with_key(made["key"])
         client.key_id = made["id"]
         return client
+
+
+def insist(clients, method, path, body=None, idempotency=None, seconds=60):
+    """Asks one client after the other, always with the same key, until there is an answer that is not 503."""
+    assert idempotency or (isinstance(body, dict) and "key" in body) or method == "GET"
+    deadline = time.monotonic() + seconds
+    for client in clients:
+        try:
+            reply = client.request(method, path, body, idempotency)
+            if reply.status != 503:
+                return reply
+        except LOST as lost:
+            reply = lost
+        assert time.monotonic() < deadline, f"{method} {path}: no answer in {seconds} s, at last {reply!r}"
+        time.sleep(0.01)
 
 
 class EventStream:

@@ -5,138 +5,23 @@ derives every promise from the rows again. INTERLOCK_LONG=1 makes the loads long
 """
 
 import concurrent.futures
-import http.server
-import json
 import multiprocessing
 import os
 import threading
 import time
-from decimal import Decimal
 
 import pytest
 
 from chaos_proxy import FATES, ChaosProxy
+from checks import (COST, Load, attempt, check_messages, check_money, check_nothing_is_held, check_pair, spend_together,
+                    write_together)
 from interlock_server import LOST, ON_POSTGRES, Client, Crew, Server, eventually, fresh, together
+from naive_server import NaiveServer, QuietServer
 
 pytestmark = pytest.mark.seconds_max(60)
 
 LONG = os.environ.get("INTERLOCK_LONG") == "1"
-COST = Decimal("0.00075")
 SEED = int(os.environ.get("INTERLOCK_SEED", "1"))
-
-
-def text_of(amount):
-    """As the server writes money: at least two decimals, no more than needed."""
-    whole, _, decimals = f"{amount:f}".partition(".")
-    return f"{whole}.{decimals.rstrip('0'):0<2}"
-
-
-def spend_together(client, agent, threads, each):
-    """Charges from many threads, each without waiting for the others. Returns the numbers that were acknowledged."""
-    def spend(_):
-        return [client.post("/v1/charges", {"agent": agent, "cost": str(COST)}).ok(201)["seq"] for _ in range(each)]
-
-    return [number for numbers in together(threads, spend) for number in numbers]
-
-
-def write_together(client, session, writers, each):
-    """Messages from many threads. Returns what was acknowledged: number and content."""
-    def write(i):
-        return [(client.post(f"/v1/sessions/{session}/messages", {"role": "user", "content": f"{i}-{j}"}).ok(201)["seq"],
-                 f"{i}-{j}") for j in range(each)]
-
-    return [done for part in together(writers, write) for done in part]
-
-
-def check_pair(replies):
-    """Of two starts on one place one has won, and the other was told who. Returns the winner."""
-    winner, loser = sorted(replies, key=lambda reply: reply.status)
-    assert (winner.status, loser.status) == (201, 409), replies
-    assert loser.refused(409, "workspace_busy")["holder"]["run"] == winner.json()["id"]
-    return winner.json()
-
-
-def check_money(admin, agent, budget, events):
-    """What `events` charges of COST must have come to, to the last digit, everywhere it is told."""
-    total = text_of(COST * events)
-    told = admin.get(f"/v1/agents/{agent}").ok(200)
-    assert (told["spent"], told["events"]) == (total, events)
-    assert admin.get(f"/v1/budgets/{budget}").ok(200)["settled"] == total
-    spend = {item["agent"]: item for item in admin.get("/v1/spend", by="agent").ok(200)["items"]}
-    assert (spend[agent]["cost"], spend[agent]["events"]) == (total, events)
-
-
-def check_messages(admin, session, acknowledged):
-    """Numbers 0, 1, 2, … without gap or duplicate, and every acknowledged message where its answer said."""
-    messages = admin.items(f"/v1/sessions/{session}/messages")
-    assert [message["seq"] for message in messages] == list(range(len(messages)))
-    assert [(message["seq"], message["content"]) for message in messages] == sorted(acknowledged)
-
-
-def check_nothing_is_held(admin, agent, budget):
-    told = admin.get(f"/v1/budgets/{budget}").ok(200)
-    assert (told["held"], told["open_holds"]) == ("0.00", 0)
-    assert admin.items("/v1/holds", agent=agent) == []
-    assert admin.items("/v1/runs", agent=agent, status="queued,starting,running,paused") == []
-    assert agent not in {place["agent"] for place in admin.get("/v1/places").ok(200)["items"]}
-
-
-class Load:
-    """Clients that charge and write until they have done their share or are told to stop. Every request has a key of its
-    own and is repeated with it until it is answered. What was acknowledged is written down."""
-
-    def __init__(self, server, client=None):
-        self.server = server
-        self.client = client or server.admin
-        self.agent = self.admin.agent(max_concurrent_runs=1000)
-        self.budget = self.admin.budget("1000.00", scope={"agent": self.agent})
-        self.session = self.admin.session(agent=self.agent)
-        self.lock = threading.Lock()
-        self.charges, self.messages, self.finished, self.repeated = {}, {}, 0, 0
-        self.stopped = threading.Event()
-
-    @property
-    def admin(self):
-        return self.server.admin  # A new one after each start.
-
-    def charge(self, key):
-        done = self.client.insist("POST", "/v1/charges", {"agent": self.agent, "cost": str(COST), "key": key}).ok(201)
-        with self.lock:
-            assert key not in self.charges
-            self.charges[key] = done["seq"]
-            self.repeated += done["repeated"]
-
-    def write(self, key):
-        done = self.client.insist("POST", f"/v1/sessions/{self.session}/messages",
-                                  {"role": "user", "content": key, "key": key}).ok(201)
-        with self.lock:
-            assert done["seq"] not in self.messages, "two messages were told the same number"
-            self.messages[done["seq"]] = key
-            self.repeated += done["repeated"]
-
-    def run(self, key):
-        run = self.client.insist("POST", "/v1/runs", {"agent": self.agent, "resources": [key], "hold": "0.10", "key": key})
-        run = run.ok(201)
-        done = self.client.insist("POST", f"/v1/runs/{run['id']}/finish",
-                                  {"fence": run["fence"], "charge": {"cost": str(COST)}, "key": key + "-end"}).ok(200)
-        assert done["status"] == "succeeded"
-        with self.lock:
-            self.finished += 1
-            self.repeated += done["repeated"]
-
-    def work(self, name, count):
-        for i in range(count):
-            if self.stopped.is_set():
-                return
-            (self.charge, self.write, self.run)[i % 3](f"{self.agent}-{name}-{i}")
-
-    def check(self):
-        """Everything that was acknowledged is there once, and nothing else."""
-        assert len(set(self.charges.values())) == len(self.charges), "two charges were told the same number"
-        check_money(self.admin, self.agent, self.budget, len(self.charges) + self.finished)
-        check_messages(self.admin, self.session, self.messages.items())
-        assert len(self.admin.items("/v1/runs", agent=self.agent, status="succeeded")) == self.finished
-        check_nothing_is_held(self.admin, self.agent, self.budget)
 
 
 # ---- (a) money ----------------------------------------------------------------------------------------------------
@@ -418,14 +303,6 @@ def test_killed_again_and_again_under_load_everything_acknowledged_is_there_once
         server.verify()
 
 
-def attempt(work):
-    try:
-        work()
-    except BaseException as failure:
-        return [failure]
-    return []
-
-
 def test_a_follower_misses_nothing_when_the_server_is_killed(binary, tmp_path):
     with Server(binary, tmp_path) as server:
         load, seen, failures = Load(server), [], []
@@ -621,52 +498,6 @@ def test_a_revoked_key_stops_at_once_under_load(server, admin):
 
 
 # ---- (i) would the harness notice? --------------------------------------------------------------------------------
-
-class NaiveServer(http.server.BaseHTTPRequestHandler):
-    """What one would write in an afternoon: read, decide, write back, without doing it in one step."""
-
-    protocol_version = "HTTP/1.1"
-    spent, events, messages, holder = Decimal(0), 0, [], None
-
-    def log_message(self, *_):
-        pass
-
-    def answer(self, status, body):
-        text = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json" if status < 400 else "application/problem+json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def do_GET(self):
-        if "/messages" in self.path:
-            return self.answer(200, {"items": self.messages, "next": None})
-        self.answer(200, {"spent": text_of(type(self).spent), "events": type(self).events})
-
-    def do_POST(self):
-        body, world = json.loads(self.rfile.read(int(self.headers["Content-Length"]))), type(self)
-        if "/messages" in self.path:
-            number = len(world.messages)
-            time.sleep(0.001)
-            world.messages.append({"seq": number, "content": body["content"]})
-            return self.answer(201, {"seq": number})
-        if "/runs" in self.path:
-            holder, run = world.holder, {"id": fresh("run")}
-            time.sleep(0.001)
-            world.holder = holder or run
-            problem = {"type": "about:blank", "title": "Conflict", "status": 409, "code": "workspace_busy",
-                       "detail": "it is taken", "holder": {"run": holder and holder["id"]}}
-            return self.answer(409, problem) if holder else self.answer(201, run)
-        spent, events = world.spent, world.events
-        time.sleep(0.001)
-        world.spent, world.events = spent + Decimal(body["cost"]), events + 1
-        self.answer(201, {"seq": events})
-
-
-class QuietServer(http.server.ThreadingHTTPServer):
-    daemon_threads, request_queue_size = True, 128
-
 
 def test_the_harness_sees_a_server_that_loses_updates():
     with QuietServer(("127.0.0.1", 0), NaiveServer) as naive:
