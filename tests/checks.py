@@ -3,6 +3,7 @@
 Each check takes only answers, so that answers of a server that gets it wrong can be given to it as well.
 """
 
+import datetime
 import threading
 from decimal import Decimal
 
@@ -131,3 +132,18 @@ def attempt(work):
     except BaseException as failure:
         return [failure]
     return []
+
+
+def check_feed(events, after):
+    """Numbers from `after` on without gap or duplicate, and in order."""
+    assert [event["seq"] for event in events] == list(range(after + 1, after + len(events) + 1))
+
+
+def check_ticks(events, schedule, seconds):
+    """Every `seconds` one tick, none of them twice, none left out, each with a run of its own."""
+    fired = [event["data"] for event in events if event["type"] == "schedule_fired" and event["data"]["schedule"] == schedule]
+    ticks = [datetime.datetime.fromisoformat(each["tick"]) for each in fired]
+    assert len({each["run"] for each in fired}) == len(fired), "two ticks have one run"
+    gaps = {(after - before).total_seconds() for before, after in zip(ticks, ticks[1:])}
+    assert gaps <= {float(seconds)}, f"between ticks there are {sorted(gaps)} seconds"
+    return ticks

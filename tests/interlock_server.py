@@ -70,11 +70,11 @@ def fetched_directory():
     return directory
 
 
-def eventually(holds, seconds=10):
-    """What `holds()` returns as soon as it is true; fails when it does not become so."""
+def eventually(holds, seconds=10, why=lambda: ""):
+    """What `holds()` returns as soon as it is true; fails when it does not become so, and then says `why()`."""
     deadline = time.monotonic() + seconds
     while not (found := holds()):
-        assert time.monotonic() < deadline, f"still not so after {seconds} s"
+        assert time.monotonic() < deadline, f"still not so after {seconds} s{why()}"
         time.sleep(0.02)
     return found
 
@@ -295,14 +295,15 @@ class EventStream:
 class Server:
     """`interlock up` on a free port of loopback, with its data in `directory`, or as a node on the database `store`."""
 
-    def __init__(self, binary, directory, *options, store=None):
+    def __init__(self, binary, directory, *options, store=None, started=True):
         self.binary, self.directory, self.options = binary, pathlib.Path(directory), options
         self.data = self.directory / "data"
         self.store = store or (shared_postgres().create_database(fresh("server")) if ON_POSTGRES else None)
         self.port = 0
         self.process = None
         self.verify_at_start = False
-        self.start()
+        if started:
+            self.start()
 
     def __enter__(self):
         return self
