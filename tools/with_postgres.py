@@ -71,7 +71,12 @@ class Postgres:
     def kill(self):
         """As kill -9 of the server with all its processes: nothing is written, the next start recovers."""
         if self.process:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            # Each of its processes has a group of its own, and one that is busy would outlive the first by a while. The
+            # first is stopped before the others are looked for, so that there will be no new ones.
+            os.kill(self.process.pid, signal.SIGSTOP)
+            for pid in [*children_of(self.process.pid), self.process.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             self.process.wait()
             self.process = None
 
@@ -141,6 +146,11 @@ def find_bin(major):
     if not found:
         raise RuntimeError(f"there is no PostgreSQL {major or ''} in {root}; install the package postgresql")
     return found[-1] / "bin"
+
+
+def children_of(parent):
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True).stdout
+    return [int(pid) for pid in found.split()]
 
 
 def fetch_bin(major, directory):
