@@ -7,6 +7,9 @@ A suite is one program: tidy, clang-format, a folder of pytest files, or a test 
 counted is single test cases, read from the reports that GoogleTest and pytest write. A program that writes no report
 counts as one case, by its exit code. What cannot be counted is a failure: a missing program, one that died or ran out
 of time, and a test program whose report is missing or empty.
+
+With INTERLOCK_LONG=1 the black-box tests take their time: more of everything, all of it also on PostgreSQL, and on the
+newest PostgreSQL, which npm brings.
 """
 
 import concurrent.futures
@@ -23,7 +26,13 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = "/usr/bin/python3"
-TIMEOUT_SECONDS = 600
+PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+LONG = os.environ.get("INTERLOCK_LONG") == "1"
+TIMEOUT_SECONDS = 3600 if LONG else 600
+# The black-box tests of several nodes, and those that are also run with a node on PostgreSQL instead of the embedded store.
+NODES = ["tests/test_several_nodes.py", "tests/test_nodes_and_postgres.py"]
+ON_POSTGRES = [f"tests/test_{name}.py" for name in ("api_money", "api_sessions", "api_runs", "api_auth", "races_http")]
+ON_POSTGRES_LONG = [*ON_POSTGRES, "tests/test_api_system.py", "tests/test_api_nonsense.py"]
 OUTPUT_LINES_MAX = 400
 AT_ONCE = 2
 
@@ -83,12 +92,20 @@ def own_suites():
     suites = [
         Suite("tidy", [PYTHON, "tools/tidy.py"]),
         Suite("format", ["clang-format-19", "--dry-run", "-Werror", *sources] if sources else []),
-        Suite("tools", [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tools"], must_report=True),
+        Suite("tools", [*PYTEST, "tools"], must_report=True),
+        black_box("tests", ["tests", *(f"--ignore={path}" for path in NODES)]),
+        black_box("nodes", NODES),
+        black_box("tests_on_postgres", ON_POSTGRES_LONG if LONG else ON_POSTGRES, INTERLOCK_TEST_STORE="postgres"),
     ]
-    if any((ROOT / "tests").rglob("*_test.py")) or any((ROOT / "tests").rglob("test_*.py")):
-        suites.append(Suite("tests", [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
-                            alone=True, must_report=True))
+    if LONG:
+        # Without those that need a standby: npm's package cannot make one.
+        suites.append(black_box("tests_on_postgres_18", [*ON_POSTGRES_LONG, "tests/test_several_nodes.py"],
+                                INTERLOCK_TEST_STORE="postgres", INTERLOCK_TEST_POSTGRES="18"))
     return suites
+
+
+def black_box(name, words, **environment):
+    return Suite(name, [*PYTEST, *words], environment=environment, alone=True, must_report=True)
 
 
 def cmake_suites(build_dir):
