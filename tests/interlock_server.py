@@ -301,7 +301,6 @@ class Server:
         self.store = store or (shared_postgres().create_database(fresh("server")) if ON_POSTGRES else None)
         self.port = 0
         self.process = None
-        self.verify_at_start = False
         if started:
             self.start()
 
@@ -335,8 +334,6 @@ class Server:
         url = urllib.parse.urlsplit(note["url"])
         self.address, self.port = (url.hostname, url.port), url.port
         self.admin = Client(self.address, (self.data / "admin.key").read_text().strip())
-        if self.verify_at_start:
-            self.verify()
 
     def wait_for_note(self):
         # A server that was killed leaves its note behind, so the pid has to be the new one.
@@ -392,17 +389,11 @@ class Server:
 
     def verify(self, data=None):
         """Re-derives every promise from the rows. Works beside the running server. Returns what was checked, by id."""
-        if self.store and data is None:
-            return self.verify_on_postgres()
-        done = subprocess.run([self.binary, "verify", "--data-dir", str(data or self.data), "--json"],
-                              capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        where = ["--store", self.store] if self.store and data is None else ["--data-dir", str(data or self.data)]
+        done = subprocess.run([self.binary, "verify", *where, "--json"], capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL)
         assert done.returncode == 0, done.stdout + done.stderr
         return checked(json.loads(done.stdout))
-
-    def verify_on_postgres(self):
-        """Asks the server, for the command reads files only. While there is none, the next start is asked."""
-        self.verify_at_start = self.process is None
-        return {} if self.verify_at_start else checked(self.admin.get("/v1/verify").ok(200))
 
 
 def checked(report):
