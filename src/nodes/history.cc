@@ -104,8 +104,9 @@ void History::remember(core::OrgId org, const Page& page) {
     write_page(org);
 }
 
-History::Memory History::memory() const {
+History::Memory History::memory() {
     const std::lock_guard lock(mutex_);
+    forget_what_was_taken_away();
     return memory_;
 }
 
@@ -121,7 +122,8 @@ void History::check(const store::StoreIdentity& store) {
     forget_what_was_taken_away();
     if (memory_.store && memory_.store->system != store.system) {
         return object(fmt::format("this is another database: its system identifier is {}, and it was {}", store.system,
-                                  memory_.store->system));
+                                  memory_.store->system),
+                      false);
     }
     if (memory_.store && store.timeline < memory_.store->timeline) {
         return object(
@@ -151,23 +153,23 @@ Result<void, store::ReadError> History::check(core::OrgId org, const Page& known
                             "at event {}",
                             org.value, known.last_seq.value, known.hash,
                             hash ? fmt::format("hash {:.12}… there", *hash) : "no such page", last.last_seq.value));
-            return fail(store::ReadError{objection_});
+            return fail(store::ReadError{objection_.why});
         }
     }
     if (last.last_seq.value > 0) remember(org, last);
     return {};
 }
 
-void History::object(std::string what) {
-    if (!objection_.empty()) return;
-    objection_ =
-        "history went backwards: " + what +
-        ". Nothing is served, so that nothing more is lost. If this database is the right one, accept it with: "
-        "interlock accept-history";
+void History::object(std::string what, bool of_the_store) {
+    if (!objection_.why.empty()) return;
+    objection_.why = "history went backwards: " + what +
+                     ". Nothing is served, so that nothing more is lost. If this database is the right one, accept it "
+                     "with: interlock accept-history";
+    objection_.of_the_store = of_the_store;
 }
 
 std::optional<std::string> History::objection() {
-    if (auto own = own_objection()) return own;
+    if (auto own = own_objection()) return std::move(own->why);
     const std::lock_guard lock(mutex_);
     return heard_.empty() ? std::nullopt : std::optional(heard_);
 }
@@ -177,16 +179,16 @@ void History::hear_objection(std::string of_another) {
     heard_ = std::move(of_another);
 }
 
-std::optional<std::string> History::own_objection() {
+std::optional<History::Objection> History::own_objection() {
     const std::lock_guard lock(mutex_);
-    if (!objection_.empty()) forget_what_was_taken_away();
-    return objection_.empty() ? std::nullopt : std::optional(objection_);
+    if (!objection_.why.empty()) forget_what_was_taken_away();
+    return objection_.why.empty() ? std::nullopt : std::optional(objection_);
 }
 
 void History::forget_what_was_taken_away() {
     struct stat there;
     if (::stat(path_.c_str(), &there) == 0 || errno != ENOENT || !create()) return;
-    objection_.clear();
+    objection_ = {};
 }
 
 }  // namespace interlock::nodes

@@ -43,7 +43,7 @@ class History {
     ~History();
 
     void remember(core::OrgId org, const Page& page);
-    Memory memory() const;
+    Memory memory();
     std::optional<Head> head(core::OrgId org) const;
 
     // Each remembers what it finds in order, and objects to what it does not.
@@ -56,8 +56,12 @@ class History {
     // Why the store must not be served, or nothing: for what is remembered here, or as another node has said. Our own
     // goes away when the memory is taken away.
     std::optional<std::string> objection();
-    // What this node itself has found.
-    std::optional<std::string> own_objection();
+    // What this node itself has found, and whether it is the store's fault: another store is none.
+    struct Objection {
+        std::string why;
+        bool of_the_store = true;
+    };
+    std::optional<Objection> own_objection();
     void hear_objection(std::string of_another);
 
  private:
@@ -67,7 +71,7 @@ class History {
     Result<void, std::string> create();
     void write_slot(std::size_t slot, const std::string& line);
     void write_page(core::OrgId org);
-    void object(std::string what);
+    void object(std::string what, bool of_the_store = true);
     void forget_what_was_taken_away();
 
     const std::string path_;
@@ -75,7 +79,7 @@ class History {
     int file_ = -1;
     Memory memory_;
     std::map<core::OrgId, std::size_t> slots_;
-    std::string objection_;
+    Objection objection_;
     std::string heard_;
 };
 

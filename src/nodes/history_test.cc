@@ -107,7 +107,8 @@ TEST_F(HistoryTest, a_store_that_went_another_way_is_not_served) {
 TEST_F(HistoryTest, another_store_or_an_earlier_timeline_is_not_served_and_a_later_one_is) {
     open_on({"7001", 3});
 
-    EXPECT_TRUE(open_on({"7002", 3})->objection());
+    ASSERT_TRUE(open_on({"7002", 3})->own_objection());
+    EXPECT_FALSE(open_on({"7002", 3})->own_objection()->of_the_store) << "its own nodes should go on";
     EXPECT_TRUE(open_on({"7001", 2})->objection());
     EXPECT_FALSE(open_on({"7001", 4})->objection());
     EXPECT_EQ(open()->memory().store, (store::StoreIdentity{"7001", 4}));

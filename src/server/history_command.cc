@@ -105,14 +105,14 @@ ExitCode accept_history_command(const AcceptHistoryOptions& options, const Termi
         return ExitCode::refused;
     }
 
-    // 3. Forget. What a node has put into the database it puts there again, unless it has been told to forget as well or
-    // will not come back.
+    // 3. Forget. What a node has put into the database it puts there again, unless it has been told to forget as well
+    // or will not come back.
+    if (::unlink(path.c_str()) != 0) {
+        return problem(ExitCode::refused, fmt::format("cannot remove {}: {}", path, std::strerror(errno)));
+    }
     if (!options.store.empty()) {
         store::PostgresCluster cluster(store::PostgresOptions{.uri = options.store});
         if (auto done = cluster.set_objection(""); !done) return problem(ExitCode::not_reachable, done.error().detail);
-    }
-    if (::unlink(path.c_str()) != 0) {
-        return problem(ExitCode::refused, fmt::format("cannot remove {}: {}", path, std::strerror(errno)));
     }
     fmt::print(terminal.err, "forgotten; the node takes the database as it is, and remembers from now on\n");
     return ExitCode::ok;

@@ -122,10 +122,10 @@ Result<void, std::string> Node::refuse_unfinished_copy() {
 
 // What is remembered is read before the database is: what is committed meanwhile must not look like a regression.
 Result<void, std::string> Node::check_history(store::Cluster& cluster) {
-    const nodes::History::Memory memory = history_->memory();
     const auto identity = cluster.identity();
     if (!identity) return fail(identity.error().detail);
     history_->check(*identity);
+    const nodes::History::Memory memory = history_->memory();
     if (auto shared = share_objection(cluster); !shared) return shared;
     if (history_->objection()) return {};
     if (!view_) {
@@ -146,8 +146,8 @@ Result<void, std::string> Node::share_objection(store::Cluster& cluster) {
     const auto own = history_->own_objection();
     const std::string me = to_text("node", id_);
     const bool ours = said->starts_with(me);
-    if (own ? said->empty() : ours) {
-        const std::string why = own ? fmt::format("{} {} says: {}", me, options_.node_name, *own) : "";
+    if (own ? said->empty() && own->of_the_store : ours) {
+        const std::string why = own ? fmt::format("{} {} says: {}", me, options_.node_name, own->why) : "";
         if (auto set = cluster.set_objection(why); !set) return fail(set.error().detail);
     }
     history_->hear_objection(own || ours ? "" : *said);
