@@ -93,7 +93,7 @@ def test_every_node_tells_within_the_lease_who_is_there(cluster):
 def test_when_the_writer_leaves_in_order_nobody_waits_for_more_than_a_second(cluster, admin):
     agent, stopped, waits = admin.agent(), threading.Event(), []
     writer = cluster.writer()
-    left = [cluster.client(node) for node in cluster.others(writer)]
+    left = [cluster.client(node, timeout=50) for node in cluster.others(writer)]
 
     def spend(i):
         client = left[i % 2]
@@ -250,6 +250,19 @@ def test_one_session_written_through_three_nodes_has_no_gap_and_no_duplicate(clu
     assert len(acknowledged) == 48 * each
     for client in clients:
         check_messages(client, session, acknowledged)
+
+
+def test_messages_of_a_megabyte_pass_from_node_to_node(cluster, admin):
+    """All of them on their way at once are more than a node takes in one request."""
+    session, writer = admin.session(), cluster.writer()
+    elsewhere = cluster.client(cluster.others(writer)[0], timeout=50)
+
+    def write(i):
+        content = f"{i} ".ljust(1_000_000, ".")
+        return elsewhere.post(f"/v1/sessions/{session}/messages", {"role": "user", "content": content}).ok(201)["seq"]
+
+    assert sorted(together(60, write)) == list(range(60))
+    assert cluster.writer() is writer, "nobody was taken for dead"
 
 
 def test_one_session_has_no_gap_and_no_duplicate_when_the_writer_is_killed(cluster, admin):

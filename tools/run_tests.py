@@ -94,7 +94,7 @@ def own_suites():
         Suite("format", ["clang-format-19", "--dry-run", "-Werror", *sources] if sources else []),
         Suite("tools", [*PYTEST, "tools"], must_report=True),
         black_box("tests", ["tests", *(f"--ignore={path}" for path in NODES)]),
-        black_box("nodes", NODES),
+        black_box("several_nodes", NODES),
         black_box("tests_on_postgres", ON_POSTGRES_LONG if LONG else ON_POSTGRES, INTERLOCK_TEST_STORE="postgres"),
     ]
     if LONG:

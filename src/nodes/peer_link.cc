@@ -83,12 +83,20 @@ void PeerLink::travel(std::vector<engine::Submission> batch) {
     const auto came_back = [&](Trouble trouble) { options_.hand_back(trouble, std::move(batch)); };
     if (!connection_->client) return came_back(Trouble::gone);
 
-    // 1. There. Past this line nobody here can know what became of the commands, until an answer comes.
     net::ClientRequest request;
     request.method = net::Method::post;
     request.target = inbound_path;
     request.headers = {{"authorization", "Bearer " + options_.secret}, {"content-type", inbound_type}};
     request.body = encode_commands(batch, options_.now());
+    if (request.body.size() > options_.journey_bytes_max && batch.size() > 1) {
+        const auto half = batch.begin() + static_cast<std::ptrdiff_t>(batch.size() / 2);
+        std::vector<engine::Submission> rest(std::make_move_iterator(half), std::make_move_iterator(batch.end()));
+        batch.erase(half, batch.end());
+        travel(std::move(batch));
+        return travel(std::move(rest));
+    }
+
+    // 1. There. Past this line nobody here can know what became of the commands, until an answer comes.
     const auto response = connection_->client->request(std::move(request));
 
     // 2. Back.

@@ -38,6 +38,7 @@ class PeerLink {
         std::chrono::milliseconds timeout{4'000};
         std::size_t queue_max = 65'536;
         std::size_t journey_max = 4'096;
+        std::size_t journey_bytes_max = 4u << 20;  // Unless it is one command: the other node takes 32 MB.
         std::function<Instant()> now;
         std::function<void(Trouble, std::vector<engine::Submission>)> hand_back;
         std::function<void(const Head&)> on_head = {};       // Before the answers that it stands behind are given.

@@ -115,6 +115,18 @@ TEST_F(PostgresStoreTest, the_tables_have_the_columns_of_the_rows_in_their_order
     });
 }
 
+TEST_F(PostgresStoreTest, every_unique_index_of_an_orgs_rows_begins_with_the_org) {
+    ASSERT_TRUE(store_of(1)->open());
+
+    const std::string others = run_sql(
+        database_.uri(),
+        "select string_agg(indexrelid::regclass::text, ' ' order by indexrelid::regclass::text) from pg_index join "
+        "pg_attribute on attrelid = indrelid and attnum = indkey[0] join pg_class on pg_class.oid = indrelid where "
+        "indisunique and relkind = 'r' and relnamespace = current_schema()::regnamespace and attname <> 'org'");
+
+    EXPECT_EQ(others, "facts_pkey nodes_pkey schema_migrations_pkey") << "the others can be spread by org";
+}
+
 TEST_F(PostgresStoreTest, the_tables_refuse_what_the_rules_refuse) {
     auto store = open_store(1);
     const core::CostEvent event = sample::cost_event(1);
