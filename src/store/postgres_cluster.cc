@@ -51,7 +51,7 @@ ReadError makes_no_sense(std::string_view table) { return {fmt::format("a row of
 Result<Instant, ReadError> PostgresCluster::renew(const Node& me, Duration lease) {
     static const PostgresStatement renew{fmt::format(
         "insert into nodes(id, boot, name, url, version, started_at, seen_at, lease_until) "
-        "select $1::bytea, $2::bytea, $3::text, $4::text, $5::text, $6::bigint, now_us, now_us + $7::bigint "
+        "select $1::bytea, $2::bytea, $3::text, $4::text, $5::text, now_us, now_us, now_us + $6::bigint "
         "from (select {} as now_us) as clock on conflict (boot) do update set name = excluded.name, "
         "url = excluded.url, version = excluded.version, seen_at = excluded.seen_at, "
         "lease_until = excluded.lease_until returning seen_at",
@@ -61,7 +61,7 @@ Result<Instant, ReadError> PostgresCluster::renew(const Node& me, Duration lease
         fmt::format("delete from nodes where lease_until < {} - 86400000000", store_time)};
     PostgresRequest request{&renew};
     request.parameters.id(me.id).id(me.boot).text(me.name).text(me.url).text(me.version);
-    request.parameters.integer(micros(me.started_at)).integer(lease.count());
+    request.parameters.integer(lease.count());
     const auto answers = ask({request, {&forget}});
     if (!answers) return fail(answers.error());
     Instant now;

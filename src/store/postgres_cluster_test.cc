@@ -63,6 +63,7 @@ TEST_F(PostgresClusterTest, renewing_moves_the_lease_and_tells_the_time_of_the_s
     EXPECT_GT(*second, *first);
     const auto nodes = cluster_.nodes();
     ASSERT_EQ(nodes->size(), 1u);
+    EXPECT_EQ(nodes->front().started_at, *first) << "not what the node's own clock says";
     EXPECT_EQ(nodes->front().seen_at, *second);
     EXPECT_EQ(nodes->front().lease_until, *second + Duration(2h));
 }
