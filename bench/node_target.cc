@@ -55,11 +55,7 @@ std::unique_ptr<NodeTarget> NodeTarget::open(const std::string& uri, std::string
         return nullptr;
     }
     nodes::Switchboard& switchboard = *target->switchboard_;
-    target->inbound_ = std::make_unique<nodes::Inbound>(nodes::Inbound::Options{
-        .secret = switchboard.secret(),
-        .now = [&switchboard] { return switchboard.now(); },
-        .submit = [&switchboard](std::vector<engine::Submission> all) { switchboard.submit(std::move(all)); },
-        .writes = [&switchboard](core::OrgId org) { return switchboard.writes(org); }});
+    target->inbound_ = std::make_unique<nodes::Inbound>(switchboard.door());
     net::HttpServerOptions listening;
     listening.host = "127.0.0.1";
     listening.port = 0;

@@ -220,17 +220,22 @@ def test_a_limit_holds_when_the_writer_is_killed_in_the_middle_of_it(cluster, ad
     check_limit(cluster, agent, budget, acknowledged, fit)
 
 
+def kill_the_writer_under(load, cluster):
+    """In the middle of the load, which goes on without it within the lease; then the node comes back."""
+    before = len(load.charges)
+    eventually(lambda: len(load.charges) >= before + 40 or load.failures, 30)
+    cluster.writer().kill9()
+    before = len(load.charges)
+    eventually(lambda: len(load.charges) >= before + 10 or load.failures, LEASE_SECONDS + 5)
+    cluster.heal()
+
+
 @pytest.mark.seconds_max(240)
 def test_nodes_killed_one_after_the_other_under_load_lose_and_double_nothing(cluster):
     load = Load(cluster, cluster.anywhere())
     with cluster.under_load(load):
         for _ in range(12 if LONG else 3):
-            before = len(load.charges)
-            eventually(lambda: len(load.charges) >= before + 40 or load.failures, 30)
-            cluster.writer().kill9()
-            before = len(load.charges)
-            eventually(lambda: len(load.charges) >= before + 10 or load.failures, LEASE_SECONDS + 5)
-            cluster.heal()
+            kill_the_writer_under(load, cluster)
 
     assert load.repeated > 0 and load.finished > 0
     load.check()
@@ -253,7 +258,7 @@ def test_one_session_written_through_three_nodes_has_no_gap_and_no_duplicate(clu
 
 
 def test_messages_of_a_megabyte_pass_from_node_to_node(cluster, admin):
-    """All of them on their way at once are more than a node takes in one request."""
+    """How they are divided into journeys is tested where it is decided (src/nodes/peer_link_test.cc)."""
     session, writer = admin.session(), cluster.writer()
     elsewhere = cluster.client(cluster.others(writer)[0], timeout=50)
 
@@ -474,12 +479,7 @@ def test_followers_at_all_nodes_see_every_event_once_while_a_node_is_killed(clus
     followers = [Follower(clients[i:] + clients[:i], start) for i in range(3)]
     with cluster.under_load(load):
         for _ in range(6 if LONG else 2):
-            before = len(load.charges)
-            eventually(lambda: len(load.charges) >= before + 40 or load.failures, 30)
-            cluster.writer().kill9()
-            before = len(load.charges)
-            eventually(lambda: len(load.charges) >= before + 10 or load.failures, LEASE_SECONDS + 5)
-            cluster.heal()
+            kill_the_writer_under(load, cluster)
     end = cluster.admin.get("/v1/events").ok(200)["head"]
     for follower in followers:
         eventually(lambda: follower.has_seen(end), 10)

@@ -31,8 +31,7 @@ Result<void, store::ReadError> GuardedStore::load_live(const store::OnLiveRow& o
     if (!loaded) return loaded;
     const History::Memory memory = history_.memory();
     for (const auto& [org, head] : heads) {
-        const auto known = memory.pages.find(org);
-        auto checked = history_.check(org, known == memory.pages.end() ? History::Page{} : known->second, head,
+        auto checked = history_.check(org, memory.last_page(org), head,
                                       [&](core::Seq last_seq) -> Result<std::optional<std::string>, store::ReadError> {
                                           const auto snapshot = store_->snapshot();
                                           if (!snapshot) return fail(snapshot.error());
@@ -87,8 +86,7 @@ Result<void, store::ReadError> check_all(History& history, const History::Memory
     for (const core::OrgId org : orgs) {
         const auto last = find_page(snapshot, org, "order by last_seq desc limit 1");
         if (!last) return fail(last.error());
-        const auto known = memory.pages.find(org);
-        auto checked = history.check(org, known == memory.pages.end() ? History::Page{} : known->second, *last,
+        auto checked = history.check(org, memory.last_page(org), *last,
                                      [&](core::Seq last_seq) { return hash_of_page(snapshot, org, last_seq); });
         if (!checked) return checked;
     }

@@ -36,6 +36,11 @@ class History {
     struct Memory {
         std::optional<store::StoreIdentity> store;
         std::map<core::OrgId, Page> pages;
+
+        Page last_page(core::OrgId org) const {  // An empty one where nothing is remembered.
+            const auto found = pages.find(org);
+            return found == pages.end() ? Page{} : found->second;
+        }
     };
 
     // The error is a sentence: a file that cannot be read or written, or is none of ours.

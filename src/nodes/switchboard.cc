@@ -184,6 +184,15 @@ Result<void, std::string> Switchboard::start() {
     return {};
 }
 
+Inbound::Options Switchboard::door() {
+    Inbound::Options how;
+    how.secret = secret_;
+    how.now = [this] { return now(); };
+    how.submit = [this](std::vector<Submission> submissions) { submit(std::move(submissions)); };
+    how.writes = [this](core::OrgId org) { return writes(org); };
+    return how;
+}
+
 void Switchboard::set_url(std::string url) {
     const Lock lock(mutex_);
     options_.me.url = std::move(url);

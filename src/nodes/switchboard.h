@@ -29,6 +29,7 @@
 #include "engine/clock.h"
 #include "engine/engine.h"
 #include "engine/lane.h"
+#include "nodes/inbound.h"
 #include "nodes/peer_link.h"
 #include "nodes/store_time.h"
 #include "store/cluster.h"
@@ -64,7 +65,8 @@ class Switchboard {
     void stop();
 
     Instant now() { return clock_->now(); }
-    const std::string& secret() const { return secret_; }
+    // For the door through which other nodes reach this one. Good as long as the switchboard.
+    Inbound::Options door();
     bool writes(core::OrgId org) const;
     // Whether the store has heard of this node within the lease.
     bool in_touch() const;

@@ -156,11 +156,7 @@ class TestNode {
         };
         switchboard = std::make_unique<Switchboard>(std::move(how), log);
         EXPECT_TRUE(switchboard->start());
-        inbound_ = std::make_unique<Inbound>(Inbound::Options{
-            .secret = switchboard->secret(),
-            .now = [this] { return switchboard->now(); },
-            .submit = [this](std::vector<engine::Submission> all) { switchboard->submit(std::move(all)); },
-            .writes = [this](core::OrgId its_org) { return switchboard->writes(its_org); }});
+        inbound_ = std::make_unique<Inbound>(switchboard->door());
         net::HttpServerOptions listening;
         listening.host = "127.0.0.1";
         listening.port = 0;

@@ -100,12 +100,9 @@ Result<void, std::string> Node::open() {
 
     switchboard_ = std::make_unique<nodes::Switchboard>(switchboard_options(), log_);
     if (auto started = switchboard_->start(); !started) return started;
-    inbound_ = std::make_unique<nodes::Inbound>(nodes::Inbound::Options{
-        .secret = switchboard_->secret(),
-        .now = [this] { return now(); },
-        .submit = [this](std::vector<engine::Submission> submissions) { submit(std::move(submissions)); },
-        .writes = [this](core::OrgId org) { return switchboard_->writes(org); },
-        .head = [this](core::OrgId org) { return history_->head(org); }});
+    nodes::Inbound::Options door = switchboard_->door();
+    door.head = [this](core::OrgId org) { return history_->head(org); };
+    inbound_ = std::make_unique<nodes::Inbound>(std::move(door));
     const auto answer = ask(core::CreateOrg{"default"});
     if (!answer) return fail(std::string("the database was opened, but cannot be written"));
     return {};
@@ -157,7 +154,6 @@ Result<void, std::string> Node::share_objection(store::Cluster& cluster) {
 nodes::Switchboard::Options Node::switchboard_options() {
     nodes::Switchboard::Options how;
     how.me = {.id = id_, .boot = unique_id(), .name = options_.node_name, .url = {}, .version = version};
-    how.me.started_at = engine::Clock().now();
     if (options_.lease > Duration(0)) how.lease = options_.lease;
     how.ca_file = options_.peer_ca;
     how.connect = [this] { return std::make_unique<store::PostgresCluster>(server_); };
