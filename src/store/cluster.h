@@ -53,7 +53,8 @@ class Cluster {
  public:
     virtual ~Cluster() = default;
 
-    // Says that `me` is alive for as long as `lease`. The times of `me` are the store's to say; so is the one given back.
+    // Says that `me` is alive for as long as `lease`. The times of `me` are the store's to say; so is the one given
+    // back.
     virtual Result<Instant, ReadError> renew(const Node& me, Duration lease) = 0;
     // Leaves in order: the row stays, its lease is over.
     virtual Result<void, ReadError> leave(Id boot) = 0;

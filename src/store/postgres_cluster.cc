@@ -49,13 +49,13 @@ ReadError makes_no_sense(std::string_view table) { return {fmt::format("a row of
 // ---- nodes --------------------------------------------------------------------------------------------------------
 
 Result<Instant, ReadError> PostgresCluster::renew(const Node& me, Duration lease) {
-    static const PostgresStatement renew{fmt::format(
-        "insert into nodes(id, boot, name, url, version, started_at, seen_at, lease_until) "
-        "select $1::bytea, $2::bytea, $3::text, $4::text, $5::text, now_us, now_us, now_us + $6::bigint "
-        "from (select {} as now_us) as clock on conflict (boot) do update set name = excluded.name, "
-        "url = excluded.url, version = excluded.version, seen_at = excluded.seen_at, "
-        "lease_until = excluded.lease_until returning seen_at",
-        store_time)};
+    static const PostgresStatement renew{
+        fmt::format("insert into nodes(id, boot, name, url, version, started_at, seen_at, lease_until) "
+                    "select $1::bytea, $2::bytea, $3::text, $4::text, $5::text, now_us, now_us, now_us + $6::bigint "
+                    "from (select {} as now_us) as clock on conflict (boot) do update set name = excluded.name, "
+                    "url = excluded.url, version = excluded.version, seen_at = excluded.seen_at, "
+                    "lease_until = excluded.lease_until returning seen_at",
+                    store_time)};
     // Every start leaves a row. Those that were over a day ago are of no use to anybody.
     static const PostgresStatement forget{
         fmt::format("delete from nodes where lease_until < {} - 86400000000", store_time)};
