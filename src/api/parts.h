@@ -54,7 +54,9 @@ struct Parts {
     Log& log;
     ServerFacts facts;
 
-    std::string host;  // Which machine this is, in places.
+    std::string host;       // Which machine this is, in places.
+    std::string node;       // How people call this server, and so where its runs are.
+    core::Place worktrees;  // The directory in which worktrees are made.
     // What a path names on this machine; the error is a sentence. Blocks: called on a worker.
     std::function<Result<core::Place, std::string>(const std::string& path, core::ClaimMode mode)> workspace;
     // A directory of this name for a run that has to stay out of another's way; made if it is not there. Blocks.

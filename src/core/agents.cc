@@ -46,6 +46,12 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
     for (const std::string& word : command.command) {
         complaint = first_of(complaint, check_text("a word of command", word, limits::text_bytes_max));
     }
+    complaint = first_of(complaint, check_process(command.process), check_retry(command.retry),
+                         check_label("provider", command.provider));
+    if (!command.process.command.empty()) complaint = "process has a command; that of an agent is its own member";
+    for (const std::string& resource : command.workplace.resources) {
+        complaint = first_of(complaint, check_name("a resource's name", resource));
+    }
     if (complaint) return {.status = AgentStatus::invalid_request, .detail = *complaint};
     const Agent* found = state.agent(command.name);
     if (found == nullptr && state.agent_count() >= limits::agents_per_org_max) {
@@ -53,7 +59,9 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
                 .detail = fmt::format("an org has at most {} agents", limits::agents_per_org_max)};
     }
     if (found != nullptr && !found->archived && found->command == command.command &&
-        found->max_concurrent_runs == command.max_concurrent_runs && found->tags == command.tags) {
+        found->max_concurrent_runs == command.max_concurrent_runs && found->tags == command.tags &&
+        found->process == command.process && found->retry == command.retry && found->workplace == command.workplace &&
+        found->provider == command.provider) {
         return {.status = AgentStatus::unchanged, .detail = {}};
     }
 
@@ -67,6 +75,10 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
     agent.command = command.command;
     agent.max_concurrent_runs = command.max_concurrent_runs;
     agent.tags = command.tags;
+    agent.process = command.process;
+    agent.retry = command.retry;
+    agent.workplace = command.workplace;
+    agent.provider = command.provider;
     agent.archived = false;
     state.put_agent(std::move(agent));
     state.feed.add(AgentChanged{command.name, command.max_concurrent_runs});

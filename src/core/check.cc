@@ -1,5 +1,7 @@
 #include "core/check.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/limits.h"
@@ -99,6 +101,56 @@ Complaint check_place(const Place& place) {
         if (auto complaint = check_label("identity", identity)) return complaint;
     }
     return std::nullopt;
+}
+
+Complaint check_process(const Process& process) {
+    const auto texts = [](std::string_view what, const std::vector<std::string>& list) -> Complaint {
+        if (list.size() > limits::command_words_max) {
+            return fmt::format("{} has {} words; at most {} are allowed", what, list.size(), limits::command_words_max);
+        }
+        for (const std::string& text : list) {
+            if (auto complaint = check_text(what, text, limits::message_bytes_max / 8)) return complaint;
+            if (text.find('\0') != std::string::npos) return fmt::format("{} must not have NUL bytes", what);
+        }
+        return std::nullopt;
+    };
+    if (auto complaint = first_of(
+            texts("command", process.command), texts("pass_env", process.pass_env), texts("writable", process.writable),
+            check_text("directory", process.directory, limits::text_bytes_max),
+            check_text("setup", process.setup, limits::metadata_bytes_max),
+            check_text("teardown", process.teardown, limits::metadata_bytes_max),
+            check_range("timeout_s", process.timeout_s, 0, limits::timeout_s_max),
+            check_range("grace_s", process.grace_s, 0, limits::grace_s_max), check_range("nice", process.nice, -20, 19),
+            check_label("adapter", process.adapter))) {
+        return complaint;
+    }
+    if (!process.command.empty() && process.command.front().empty()) return "command begins with an empty word";
+    if (process.env.size() > limits::environment_max) {
+        return fmt::format("env has {} variables; at most {} are allowed", process.env.size(), limits::environment_max);
+    }
+    for (const auto& [name, value] : process.env) {
+        if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos) {
+            return fmt::format("env has a variable named '{}'", name);
+        }
+        if (name.starts_with("INTERLOCK_")) return fmt::format("env sets {}, which is not for clients to set", name);
+        if (value.find('\0') != std::string::npos) return fmt::format("env: {} must not have NUL bytes", name);
+        if (auto complaint = check_text("a value of env", value, limits::metadata_bytes_max)) return complaint;
+    }
+    static constexpr std::string_view known_limits[] = {"as",    "core",   "cpu",   "data",
+                                                        "fsize", "nofile", "nproc", "stack"};
+    for (const auto& [name, value] : process.limits) {
+        if (std::ranges::find(known_limits, name) == std::end(known_limits)) {
+            return fmt::format("limits has '{}'; there are as, core, cpu, data, fsize, nofile, nproc and stack", name);
+        }
+        if (value < 0) return fmt::format("limits: {} must not be negative", name);
+    }
+    return std::nullopt;
+}
+
+Complaint check_retry(const Retry& retry) {
+    return first_of(check_range("retry.tries", retry.tries, 1, limits::tries_max),
+                    check_range("retry.backoff_s", retry.backoff_s, 0, limits::backoff_s_max),
+                    check_range("retry.backoff_max_s", retry.backoff_max_s, 0, limits::backoff_s_max));
 }
 
 }  // namespace interlock::core

@@ -22,6 +22,8 @@ Complaint check_range(std::string_view what, std::int64_t value, std::int64_t mi
 Complaint check_attribution(const Attribution& who);
 Complaint check_amounts(std::string_view what, const Amounts& amounts);
 Complaint check_place(const Place& place);
+Complaint check_process(const Process& process);
+Complaint check_retry(const Retry& retry);
 
 // The first complaint of several, in order.
 template <class... Complaints>

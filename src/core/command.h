@@ -25,8 +25,12 @@ struct PutAgent {  // Creates, changes, or brings back from the archive.
     std::vector<std::string> command;
     std::int32_t max_concurrent_runs = 1;
     Tags tags;
+    Process process = {};  // Without a command: that is the agent's.
+    Retry retry = {};
+    Workplace workplace = {};
+    std::string provider = {};
 };
-BOOST_DESCRIBE_STRUCT(PutAgent, (), (name, command, max_concurrent_runs, tags))
+BOOST_DESCRIBE_STRUCT(PutAgent, (), (name, command, max_concurrent_runs, tags, process, retry, workplace, provider))
 
 struct PauseAgent {  // No new runs, and no holds but those of its live runs: what is going goes on.
     std::string name;
@@ -193,9 +197,16 @@ struct AdmitRun {
     bool metered = false;
     std::int32_t lease_s = 60;
     std::int64_t queue_s = 0;  // 0: waits forever.
+    std::string name = {};
+    std::optional<Process> process = {};  // What its node's supervisor starts; none: the client is the owner.
+    Retry retry = {};
+    Money ceiling = {};                   // What it may spend in all; 0: what its budgets allow.
+    bool isolate = false;                 // Whether or not its place is free.
+    std::optional<Place> worktrees = {};  // Where a place can be made to isolate into, if none was brought.
 };
 BOOST_DESCRIBE_STRUCT(AdmitRun, (),
-                      (run, who, node, places, on_conflict, isolate_into, priority, hold, metered, lease_s, queue_s))
+                      (run, who, node, places, on_conflict, isolate_into, priority, hold, metered, lease_s, queue_s,
+                       name, process, retry, ceiling, isolate, worktrees))
 
 struct StartRun {
     RunId run;
@@ -209,13 +220,13 @@ struct HeartbeatRun {  // The first one also starts it.
 };
 BOOST_DESCRIBE_STRUCT(HeartbeatRun, (), (run, fence))
 
-struct PauseRun {
+struct PauseRun {  // Without its fence for a supervised run: its supervisor hears of it.
     RunId run;
     Fence fence;
 };
 BOOST_DESCRIBE_STRUCT(PauseRun, (), (run, fence))
 
-struct ResumeRun {
+struct ResumeRun {  // The same.
     RunId run;
     Fence fence;
 };
@@ -238,8 +249,9 @@ struct FinishRun {
     RunState outcome = RunState::succeeded;  // succeeded, failed or timed_out.
     std::string reason;
     std::optional<FinalCharge> charge;
+    std::int32_t exit_code = -1;
 };
-BOOST_DESCRIBE_STRUCT(FinishRun, (), (run, fence, outcome, reason, charge))
+BOOST_DESCRIBE_STRUCT(FinishRun, (), (run, fence, outcome, reason, charge, exit_code))
 
 struct CancelRun {  // With its fence, from its owner: ended now. Without: a queued run ends, a live one is asked to
                     // stop.
@@ -247,8 +259,9 @@ struct CancelRun {  // With its fence, from its owner: ended now. Without: a que
     Fence fence;
     std::string reason;
     std::optional<FinalCharge> charge;
+    std::int32_t exit_code = -1;
 };
-BOOST_DESCRIBE_STRUCT(CancelRun, (), (run, fence, reason, charge))
+BOOST_DESCRIBE_STRUCT(CancelRun, (), (run, fence, reason, charge, exit_code))
 
 struct LoseRun {  // Somebody has seen that its owner is gone.
     RunId run;
@@ -256,6 +269,25 @@ struct LoseRun {  // Somebody has seen that its owner is gone.
     std::string reason;
 };
 BOOST_DESCRIBE_STRUCT(LoseRun, (), (run, fence, reason))
+
+// ---- worktrees ----------------------------------------------------------------------------------------------------
+
+struct PutWorktree {  // Before anything is on the disk, so that nothing there is unknown. Gives it its ports.
+    RunId run;
+    std::string node;
+    std::string repository;
+    std::string path;
+    std::string branch;
+    std::string base;
+    std::string teardown;
+};
+BOOST_DESCRIBE_STRUCT(PutWorktree, (), (run, node, repository, path, branch, base, teardown))
+
+struct DropWorktree {  // After nothing is on the disk any more.
+    RunId run;
+    std::string saved_as;  // The ref that keeps what was in it; empty: it is all elsewhere.
+};
+BOOST_DESCRIBE_STRUCT(DropWorktree, (), (run, saved_as))
 
 // ---- schedules and time -------------------------------------------------------------------------------------------
 
@@ -274,10 +306,12 @@ struct PutSchedule {
     std::int32_t priority = 0;
     Amounts hold;
     bool enabled = true;
+    std::string node = {};
+    std::vector<Place> worktrees = {};
 };
 BOOST_DESCRIBE_STRUCT(PutSchedule, (),
                       (name, agent, every_s, cron, zone, jitter_s, overlap, missed, missed_max, places, lease_s,
-                       priority, hold, enabled))
+                       priority, hold, enabled, node, worktrees))
 
 struct DeleteSchedule {
     std::string name;
@@ -298,11 +332,12 @@ BOOST_DESCRIBE_STRUCT(Tick, (), ())
 struct Reopened {};
 BOOST_DESCRIBE_STRUCT(Reopened, (), ())
 
+// The order is part of the stored fingerprints: new ones go at the end.
 using CommandBody =
     std::variant<CreateOrg, PutAgent, PauseAgent, ResumeAgent, ArchiveAgent, CreateKey, RevokeKey, SetCap, PutBudget,
                  DeleteBudget, UnfreezeBudget, Charge, Reserve, ExtendHold, SettleHold, ReleaseHold, CreateSession,
                  Append, ForkSession, CloseSession, AdmitRun, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun,
-                 CancelRun, LoseRun, PutSchedule, DeleteSchedule, Wake, Tick, Reopened>;
+                 CancelRun, LoseRun, PutSchedule, DeleteSchedule, Wake, Tick, Reopened, PutWorktree, DropWorktree>;
 
 struct Command {
     OrgId org;

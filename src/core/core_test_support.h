@@ -418,6 +418,8 @@ auto reply_to() {
         return ScheduleReply{};
     else if constexpr (one_of<Body, Wake>)
         return WakeReply{};
+    else if constexpr (one_of<Body, PutWorktree, DropWorktree>)
+        return WorktreeReply{};
     else
         return TickReply{};
 }
@@ -581,6 +583,7 @@ class CoreTest : public testing::Test {
                 if (hold.state == HoldState::open) org_state.adopt(hold);
             }
             adopt_all(all.of<Schedule>());
+            adopt_all(all.of<Worktree>());
             if (!all.of<FeedPage>().empty()) org_state.adopt(all.of<FeedPage>().rbegin()->second);
         }
     }
@@ -619,7 +622,9 @@ class CoreTest : public testing::Test {
     // A budget that has refused may do what it does when it is exhausted: the one change that a refusal can make.
     bool may_exhaust(const Reply& reply) {
         const auto may = [&](const std::optional<BudgetRefusal>& refusal) {
-            return refusal && get<Budget>(refusal->budget).on_exhausted != OnExhausted::refuse;
+            if (!refusal) return false;
+            const auto budget = find<Budget>(refusal->budget);  // A run's own ceiling is none.
+            return budget && budget->on_exhausted != OnExhausted::refuse;
         };
         if (const auto* charge = std::get_if<ChargeReply>(&reply)) return may(charge->budget);
         if (const auto* reserve = std::get_if<ReserveReply>(&reply)) return may(reserve->budget);

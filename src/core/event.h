@@ -198,11 +198,25 @@ struct WakeCoalesced {
 };
 BOOST_DESCRIBE_STRUCT(WakeCoalesced, (), (schedule, run))
 
+struct WorktreeMade {
+    RunId run;
+    std::string path;
+    std::string branch;
+};
+BOOST_DESCRIBE_STRUCT(WorktreeMade, (), (run, path, branch))
+
+struct WorktreeRemoved {
+    RunId run;
+    std::string path;
+    std::string saved_as;
+};
+BOOST_DESCRIBE_STRUCT(WorktreeRemoved, (), (run, path, saved_as))
+
 // The order is part of the stored form: new kinds go at the end.
-using Event =
-    std::variant<Charged, Held, HoldReleased, OrgCreated, AgentChanged, AgentPaused, AgentResumed, AgentArchived,
-                 KeyCreated, KeyRevoked, CapChanged, BudgetChanged, BudgetDeleted, BudgetWarned, BudgetExhausted,
-                 BudgetFroze, BudgetThawed, SessionCreated, Appended, SessionClosed, RunChanged, RunStopRequested,
-                 RunEnded, ScheduleChanged, ScheduleDeleted, ScheduleFired, ScheduleSkipped, WakeCoalesced>;
+using Event = std::variant<Charged, Held, HoldReleased, OrgCreated, AgentChanged, AgentPaused, AgentResumed,
+                           AgentArchived, KeyCreated, KeyRevoked, CapChanged, BudgetChanged, BudgetDeleted,
+                           BudgetWarned, BudgetExhausted, BudgetFroze, BudgetThawed, SessionCreated, Appended,
+                           SessionClosed, RunChanged, RunStopRequested, RunEnded, ScheduleChanged, ScheduleDeleted,
+                           ScheduleFired, ScheduleSkipped, WakeCoalesced, WorktreeMade, WorktreeRemoved>;
 
 }  // namespace interlock::core

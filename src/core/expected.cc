@@ -56,6 +56,7 @@ struct Expected {
     }
     void end_of(RunId id) {
         const Run* known = state.knows_run(id) ? state.run(id) : nullptr;
+        if (known != nullptr && known->supervised) add<Launch>(id);
         if (known == nullptr || known->hold.value.empty()) return;
         hold(known->hold);
         add<CostEvent>(CommandKey(first_derived_id("hold_at_bound", known->hold.value)));

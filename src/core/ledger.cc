@@ -269,6 +269,27 @@ void release(OrgState& state, Stamp stamp, HoldId id, bool expired) {
     state.feed.add(HoldReleased{id, expired});
 }
 
+// A run may have a ceiling of its own: what it has spent, and what it holds for calls on their way, stay below it.
+std::optional<BudgetRefusal> past_ceiling(OrgState& state, const Run* run, std::int64_t more) {
+    if (run == nullptr || run->ceiling == 0) return std::nullopt;
+    std::int64_t held = 0;
+    for (const HoldId id : state.open_holds_of(run->id)) {
+        const Hold& hold = *state.hold(id);
+        if (!hold.for_run) held += hold.bound.usd;
+    }
+    if (run->settled + held + more <= run->ceiling) return std::nullopt;
+    return BudgetRefusal{.budget = to_text("run", run->id.value),
+                         .metric = Metric::usd,
+                         .limit_units = run->ceiling,
+                         .settled = run->settled,
+                         .held = held,
+                         .requested = more,
+                         .free = std::max<std::int64_t>(0, run->ceiling - run->settled - held),
+                         .open_holds = 0,
+                         .window_end = far_future,
+                         .frozen = {}};
+}
+
 std::string describe(const Denial& denial) {
     const BudgetRefusal& no = denial.refusal;
     if (denial.frozen) return fmt::format("budget '{}' is frozen: {}", no.budget, no.frozen);
@@ -286,6 +307,17 @@ Reply denied(OrgState& state, Stamp stamp, const Denial& denial, const Attributi
     reply.status = denial.frozen ? Status::budget_frozen : Status::budget_exceeded;
     reply.budget = denial.refusal;
     reply.detail = describe(denial);
+    return reply;
+}
+
+template <class Reply, class Status>
+Reply past_ceiling_reply(BudgetRefusal refusal) {
+    Denial denial;
+    denial.refusal = std::move(refusal);
+    Reply reply;
+    reply.status = Status::budget_exceeded;
+    reply.detail = describe(denial);
+    reply.budget = std::move(denial.refusal);
     return reply;
 }
 
@@ -344,6 +376,9 @@ ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandK
     spending.unpriced = command.unpriced;
     const Hold* own = own_hold(state, spending.who.run);
     if (!fits(state, spending.amounts, own)) return refuse(ChargeStatus::amount_too_large, too_large);
+    if (auto refusal = past_ceiling(state, run, spending.amounts.usd); refusal && !command.incurred) {
+        return past_ceiling_reply<ChargeReply, ChargeStatus>(std::move(*refusal));
+    }
     auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
     if (own != nullptr) set_relief(touches, *own);
     if (const auto denial = deny(state, touches); denial && !command.incurred) {
@@ -397,6 +432,9 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
     }
     const Hold* own = own_hold(state, who.run);
     if (!fits(state, command.bound, own)) return refuse(ReserveStatus::amount_too_large, too_large);
+    if (auto refusal = past_ceiling(state, run, command.bound.usd)) {
+        return past_ceiling_reply<ReserveReply, ReserveStatus>(std::move(*refusal));
+    }
     auto touches = touches_of(state, who, command.bound, stamp.at);
     if (own != nullptr) set_relief(touches, *own);
     if (const auto denial = deny(state, touches)) {

@@ -22,6 +22,16 @@ constexpr std::size_t budgets_per_org_max = 100'000;
 constexpr std::size_t schedules_per_org_max = 100'000;
 constexpr std::size_t keys_per_org_max = 100'000;
 constexpr std::size_t caps_per_org_max = 10'000;
+constexpr std::size_t worktrees_per_org_max = 100'000;
+constexpr std::size_t environment_max = 256;
+constexpr std::int64_t timeout_s_max = 30 * 24 * 3600;
+constexpr std::int32_t grace_s_max = 3600;
+constexpr std::int32_t tries_max = 100;
+constexpr std::int32_t backoff_s_max = 24 * 3600;
+// Worktrees get blocks of ports below those that systems give out by themselves.
+constexpr std::int32_t ports_first = 20'000;
+constexpr std::int32_t ports_end = 32'760;
+constexpr std::int32_t ports_per_worktree = 10;
 constexpr std::size_t orgs_max = 10'000;
 constexpr std::size_t unfinished_runs_per_org_max = 100'000;  // Queued and live.
 constexpr std::size_t open_holds_per_org_max = 200'000;

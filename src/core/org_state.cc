@@ -57,12 +57,14 @@ OrgState::OrgState(OrgId org_id, RowSource& row_source)
       messages(org_id, row_source),
       cost_events(org_id, row_source),
       answers(org_id, row_source),
+      launches(org_id, row_source),
       agents_(org_id, row_source),
       budgets_(org_id, row_source),
       schedules_(org_id, row_source),
       holds_(org_id, row_source),
       runs_(org_id, row_source),
-      claims_(org_id, row_source) {}
+      claims_(org_id, row_source),
+      worktrees_(org_id, row_source) {}
 
 // ---- agents and schedules -----------------------------------------------------------------------------------------
 
@@ -257,6 +259,9 @@ void OrgState::index(const Run& run, bool add) {
         set_in(line_, line_key(run));
         count_one(queued_by_agent_, run.who.agent, add);
         for (const Place& place : run.wanted) add ? wanted_.add(run.id, place) : wanted_.remove(run.id, place);
+        if (run.not_before > run.created_at) {
+            set_in(deadlines_, Deadline{run.not_before, DeadlineKind::line_may_move, run.id.value, {}});
+        }
         if (run.queued_until < far_future) {
             set_in(deadlines_, Deadline{run.queued_until, DeadlineKind::queue_ends, run.id.value, {}});
         }
@@ -294,6 +299,25 @@ void OrgState::erase_claims(const Run& run) {
     }
 }
 
+// ---- worktrees ----------------------------------------------------------------------------------------------------
+
+void OrgState::put_worktree(Worktree worktree) {
+    if (const Worktree* before = worktrees_.find(worktree.run)) index(*before, false);
+    index(worktree, true);
+    put_row(worktrees_, std::move(worktree));
+}
+
+void OrgState::erase_worktree(RunId run_id) {
+    index(*worktrees_.find(run_id), false);
+    worktrees_.erase(run_id);
+}
+
+void OrgState::index(const Worktree& worktree, bool add) {
+    if (worktree.state != WorktreeState::open || worktree.port_base == 0) return;
+    auto& ports = ports_by_node_[worktree.node];
+    add ? void(ports.insert(worktree.port_base)) : void(ports.erase(worktree.port_base));
+}
+
 // ---- deadlines, commit, open --------------------------------------------------------------------------------------
 
 std::optional<Deadline> OrgState::first_deadline() const {
@@ -305,7 +329,7 @@ bool OrgState::has_changes() const {
            caps.has_changes() || budgets_.has_changes() || windows.has_changes() || sessions.has_changes() ||
            runs_.has_changes() || claims_.has_changes() || holds_.has_changes() || rollups.has_changes() ||
            schedules_.has_changes() || !messages.rows().empty() || !cost_events.rows().empty() ||
-           !answers.rows().empty() || feed.has_page();
+           !answers.rows().empty() || !launches.rows().empty() || worktrees_.has_changes() || feed.has_page();
 }
 
 void OrgState::committed() {
@@ -328,6 +352,8 @@ void OrgState::committed() {
     messages.committed();
     cost_events.committed();
     answers.committed();
+    launches.committed();
+    worktrees_.committed(cached_rows_max, none);
 }
 
 void OrgState::adopt(Agent row) {
@@ -364,6 +390,11 @@ void OrgState::adopt(Hold row) {
 void OrgState::adopt(Schedule row) {
     index(row, true);
     schedules_.adopt(std::move(row));
+}
+
+void OrgState::adopt(Worktree row) {
+    index(row, true);
+    worktrees_.adopt(std::move(row));
 }
 
 }  // namespace interlock::core

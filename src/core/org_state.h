@@ -82,6 +82,7 @@ class OrgState {
     Journal<Message> messages;
     Journal<CostEvent> cost_events;
     Journal<Answer> answers;
+    Journal<Launch> launches;
     Feed feed;
 
     // Rows with an index.
@@ -110,6 +111,12 @@ class OrgState {
     std::vector<HoldId> open_holds_of(RunId run) const;
     std::size_t open_hold_count() const { return open_holds_.size(); }
     std::size_t open_holds_on(const std::string& budget) const { return count(parts_by_budget_, budget); }
+
+    const Worktree* worktree(RunId run_id) { return worktrees_.find(run_id); }
+    void put_worktree(Worktree worktree);
+    void erase_worktree(RunId run_id);
+    std::size_t worktree_count() const { return worktrees_.size(); }
+    const std::set<std::int32_t>& ports_on(const std::string& node) { return ports_by_node_[node]; }
 
     // Whether what is spent and held in the whole org, with `more` and without `less`, stays within 62 bits. Every
     // counter is a part of that sum: so none can leave its range, and this is the only place where anybody has to ask.
@@ -165,6 +172,7 @@ class OrgState {
     void adopt(Claim row);
     void adopt(Hold row);
     void adopt(Schedule row);
+    void adopt(Worktree row);
     void adopt(const FeedPage& row) { feed.adopt(row); }
 
  private:
@@ -178,6 +186,7 @@ class OrgState {
     void index(const Run& run, bool add);
     void index(const Hold& hold, bool add);
     void index(const Schedule& schedule, bool add);
+    void index(const Worktree& worktree, bool add);
     void index_budget(const std::string& name);
     std::vector<LiveBudget*>& budget_bucket(const Scope& scope);
 
@@ -187,6 +196,7 @@ class OrgState {
     Table<Hold> holds_;
     Table<Run> runs_;
     Table<Claim> claims_;
+    Table<Worktree> worktrees_;
 
     std::unordered_map<std::string, LiveBudget> live_budgets_;
     // A budget stands in one bucket: under the first member that its scope states.
@@ -208,6 +218,7 @@ class OrgState {
     PlaceIndex claimed_;
     PlaceIndex wanted_;
     std::set<Deadline> deadlines_;
+    std::map<std::string, std::set<std::int32_t>> ports_by_node_;  // The first of each block.
 };
 
 template <class OnPut, class OnErased>
@@ -232,6 +243,8 @@ void OrgState::collect(OnPut put, OnErased erased) {
     for (const Message& row : messages.rows()) put(row);
     for (const CostEvent& row : cost_events.rows()) put(row);
     for (const Answer& row : answers.rows()) put(row);
+    for (const Launch& row : launches.rows()) put(row);
+    collect_table(worktrees_);
 }
 
 }  // namespace interlock::core

@@ -226,8 +226,8 @@ BOOST_DESCRIBE_ENUM(AdmitStatus, admitted, queued, invalid_request, run_exists, 
                     concurrency_limit)
 
 // What a queued run waits for.
-enum class WaitsFor { nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap };
-BOOST_DESCRIBE_ENUM(WaitsFor, nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap)
+enum class WaitsFor { nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap, its_time };
+BOOST_DESCRIBE_ENUM(WaitsFor, nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap, its_time)
 
 struct AdmitReply {
     AdmitStatus status = AdmitStatus::admitted;
@@ -299,8 +299,18 @@ BOOST_DESCRIBE_STRUCT(TickReply, (), (expired_holds, lost_runs, fired, resumed_a
 struct NoSuchOrg {};
 BOOST_DESCRIBE_STRUCT(NoSuchOrg, (), ())
 
+enum class WorktreeStatus { done, unchanged, invalid_request, run_not_found, worktree_not_found, too_many };
+BOOST_DESCRIBE_ENUM(WorktreeStatus, done, unchanged, invalid_request, run_not_found, worktree_not_found, too_many)
+struct WorktreeReply {
+    WorktreeStatus status = WorktreeStatus::done;
+    std::int32_t port_base = 0;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(WorktreeReply, (), (status, port_base, detail))
+
+// The order is part of the stored answers: new ones go at the end.
 using Reply = std::variant<OrgReply, AgentReply, KeyReply, CapReply, BudgetReply, ChargeReply, ReserveReply, HoldReply,
                            SettleReply, SessionReply, AppendReply, AdmitReply, RunReply, ScheduleReply, WakeReply,
-                           TickReply, NoSuchOrg>;
+                           TickReply, NoSuchOrg, WorktreeReply>;
 
 }  // namespace interlock::core

@@ -4,7 +4,8 @@
 // its key; member names are column names, in every store. A row says nothing about rules: those are in the nouns' files
 // beside this one. What is stored where, and for how long, is said by `Life`.
 //
-// A member of a struct type marked `flat` is stored as that struct's own columns.
+// A member of a struct type marked `flat` is stored as that struct's own columns. Of one marked `sparse`, only what is
+// not at its default is written.
 #pragma once
 
 #include <array>
@@ -88,6 +89,57 @@ struct Attribution {
 };
 BOOST_DESCRIBE_STRUCT(Attribution, (), (agent, workflow, provider, model, api_key, run, session, tags))
 
+// ---- what a run is made of ----------------------------------------------------------------------------------------
+
+enum class ClaimKind { workspace, resource };
+BOOST_DESCRIBE_ENUM(ClaimKind, workspace, resource)
+enum class ClaimMode { read, write };
+BOOST_DESCRIBE_ENUM(ClaimMode, read, write)
+enum class OnConflict { refuse, queue, replace, isolate };
+BOOST_DESCRIBE_ENUM(OnConflict, refuse, queue, replace, isolate)
+
+// The process of a run: what a supervisor starts, and within which bounds.
+struct Process {
+    using sparse = void;
+    std::vector<std::string> command;   // The program and its arguments, as they are: no shell looks at them.
+    std::string directory;              // Where it works, unless it is isolated; empty: in a directory of its own.
+    Tags env;                           // Beside the few variables that every run has.
+    std::vector<std::string> pass_env;  // Handed through from the environment of whoever starts it.
+    std::int64_t timeout_s = 0;         // 0: none.
+    std::int32_t grace_s = 10;          // Between the polite signal and the sure one.
+    std::int32_t nice = 0;
+    std::map<std::string, std::int64_t> limits;  // By the names of ulimit: nofile, as, cpu, …
+    bool sandbox = false;                        // It writes only where it works, …
+    std::vector<std::string> writable;           // … and here.
+    std::string adapter;                         // Which known program it is; empty: told by its name.
+    std::string setup;                           // A shell's text, before the command, in a new worktree.
+    std::string teardown;                        // The same before the worktree is removed.
+    bool foreground = false;                     // Somebody's terminal starts it, not the server.
+    friend bool operator==(const Process&, const Process&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Process, (),
+                      (command, directory, env, pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter,
+                       setup, teardown, foreground))
+
+// What follows when a run fails, times out or is lost. The waits double, from the first to the longest.
+struct Retry {
+    std::int32_t tries = 1;  // In all.
+    std::int32_t backoff_s = 10;
+    std::int32_t backoff_max_s = 600;
+    friend bool operator==(const Retry&, const Retry&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Retry, (), (tries, backoff_s, backoff_max_s))
+
+// How an agent comes to its place.
+struct Workplace {
+    ClaimMode mode = ClaimMode::write;
+    OnConflict on_conflict = OnConflict::queue;
+    bool isolate = false;  // Always in a worktree of its own.
+    std::vector<std::string> resources;
+    friend bool operator==(const Workplace&, const Workplace&) = default;
+};
+BOOST_DESCRIBE_STRUCT(Workplace, (), (mode, on_conflict, isolate, resources))
+
 // ---- orgs, agents, keys, caps -------------------------------------------------------------------------------------
 
 struct Org {
@@ -122,8 +174,14 @@ struct Agent {
     std::vector<Pause> pauses;
     Instant created_at;
     bool archived = false;  // Names are never freed: the ledger refers to them forever.
+    Process process = {};   // Of its runs. Its `command` is empty here, and the agent's own is used.
+    Retry retry = {};
+    Workplace workplace = {};
+    std::string provider = {};  // Whose models its runs use, for the provider's cap.
 };
-BOOST_DESCRIBE_STRUCT(Agent, (), (name, command, max_concurrent_runs, tags, pauses, created_at, archived))
+BOOST_DESCRIBE_STRUCT(Agent, (),
+                      (name, command, max_concurrent_runs, tags, pauses, created_at, archived, process, retry,
+                       workplace, provider))
 
 // What an agent has cost so far. Apart from Agent, because it changes with every charge.
 struct AgentTotals {
@@ -172,6 +230,7 @@ BOOST_DESCRIBE_STRUCT(Cap, (), (kind, name, max_live))
 
 // What a budget covers: everything that agrees with each stated member.
 struct Scope {
+    using sparse = void;
     std::string agent;
     std::string workflow;
     std::string provider;
@@ -346,11 +405,6 @@ BOOST_DESCRIBE_STRUCT(Message, (), (session, seq, id, role, content, metadata, a
 
 // ---- runs, claims, schedules --------------------------------------------------------------------------------------
 
-enum class ClaimKind { workspace, resource };
-BOOST_DESCRIBE_ENUM(ClaimKind, workspace, resource)
-enum class ClaimMode { read, write };
-BOOST_DESCRIBE_ENUM(ClaimMode, read, write)
-
 // A place or a named thing that a run wants for itself. For a workspace, `chain` is the identity (device:inode) of the
 // directory and of every ancestor, the directory first: a bind mount gives one directory two paths, but not two inodes.
 struct Place {
@@ -384,9 +438,6 @@ constexpr bool is_live(RunState state) {
 }
 constexpr bool has_ended(RunState state) { return state >= RunState::succeeded; }
 
-enum class OnConflict { refuse, queue, replace, isolate };
-BOOST_DESCRIBE_ENUM(OnConflict, refuse, queue, replace, isolate)
-
 struct Run {
     static constexpr std::string_view table = "runs";
     static constexpr std::size_t key_columns = 1;
@@ -416,12 +467,54 @@ struct Run {
     std::int64_t settled = 0;  // Nano-dollars charged to it.
     std::int64_t tokens = 0;
     std::int64_t events = 0;
-    std::int64_t unknown = 0;  // Of `settled`, what is charged at its bound because nobody knows better.
+    std::int64_t unknown = 0;     // Of `settled`, what is charged at its bound because nobody knows better.
+    std::string name;             // What people call it; may be empty.
+    bool supervised = false;      // There is a Launch for it, and its node's supervisor is its owner.
+    std::int64_t ceiling = 0;     // Nano-dollars that it may spend in all; 0: what its budgets allow.
+    std::int32_t attempt = 1;     // Of as many tries as its Launch allows.
+    RunId retry_of = {};          // The try before it.
+    Instant not_before = {};      // In line, but not yet.
+    std::int32_t exit_code = -1;  // Of its process, 128 and the signal that killed it, or -1: not known.
 };
 BOOST_DESCRIBE_STRUCT(Run, (),
                       (id, who, node, state, priority, ticket, fence, wanted, hold_bound, hold, metered, isolated,
                        stop_requested, lease_s, created_at, queued_until, admitted_at, lease_until, started_at,
-                       ended_at, reason, schedule, settled, tokens, events, unknown))
+                       ended_at, reason, schedule, settled, tokens, events, unknown, name, supervised, ceiling, attempt,
+                       retry_of, not_before, exit_code))
+
+// What a supervised run starts. Written with its admission.
+struct Launch {
+    static constexpr std::string_view table = "launches";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::appended;
+    RunId run;
+    Process process = {};
+    Retry retry = {};
+};
+BOOST_DESCRIBE_STRUCT(Launch, (), (run, process, retry))
+
+enum class WorktreeState { open, saved };
+BOOST_DESCRIBE_ENUM(WorktreeState, open, saved)
+
+// A copy of a repository that was made for one run. It outlives the run until its work is safe elsewhere.
+struct Worktree {
+    static constexpr std::string_view table = "worktrees";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::resident;
+    RunId run;
+    std::string node;        // On whose disk it is.
+    std::string repository;  // Where it was taken from.
+    std::string path;
+    std::string branch;
+    std::string base;  // The commit it began at.
+    std::string teardown;
+    std::int32_t port_base = 0;  // The first of a block of ports that is its own; 0: there was none left.
+    WorktreeState state = WorktreeState::open;  // saved: removed, and what was in it is under `saved_as`.
+    std::string saved_as;
+    Instant created_at;
+};
+BOOST_DESCRIBE_STRUCT(Worktree, (),
+                      (run, node, repository, path, branch, base, teardown, port_base, state, saved_as, created_at))
 
 enum class Overlap { skip, queue, replace, allow };
 BOOST_DESCRIBE_ENUM(Overlap, skip, queue, replace, allow)
@@ -450,15 +543,17 @@ struct Schedule {
     Instant created_at;
     Instant next_at;  // The next tick, without jitter.
     Instant last_fired_at;
-    std::int64_t fired = 0;      // Ticks and wakes that became a run.
-    std::int64_t skipped = 0;    // Ticks that met a run still going, or came too late.
-    std::int64_t coalesced = 0;  // Wakes that found a run already waiting for them.
+    std::int64_t fired = 0;             // Ticks and wakes that became a run.
+    std::int64_t skipped = 0;           // Ticks that met a run still going, or came too late.
+    std::int64_t coalesced = 0;         // Wakes that found a run already waiting for them.
+    std::string node;                   // Where its runs are started.
+    std::vector<Place> worktrees = {};  // Where theirs are made, if they work in worktrees; else empty.
     friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 BOOST_DESCRIBE_STRUCT(Schedule, (),
                       (name, agent, every_s, cron, zone, jitter_s, overlap, missed, missed_max, places, lease_s,
                        priority, hold_bound, enabled, deleted, created_at, next_at, last_fired_at, fired, skipped,
-                       coalesced))
+                       coalesced, node, worktrees))
 
 // ---- what was answered, and the feed ------------------------------------------------------------------------------
 
@@ -489,6 +584,6 @@ BOOST_DESCRIBE_STRUCT(FeedPage, (), (last_seq, first_seq, at, body, hash))
 
 // Every kind of row, in the order they are written: what others refer to comes first.
 using AllRows = std::tuple<Org, Agent, AgentTotals, ApiKey, Cap, Budget, Window, Session, Message, Run, Claim, Hold,
-                           CostEvent, Rollup, Schedule, Answer, FeedPage>;
+                           CostEvent, Rollup, Schedule, Answer, FeedPage, Launch, Worktree>;
 
 }  // namespace interlock::core

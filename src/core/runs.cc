@@ -43,7 +43,8 @@ Amounts needed_amounts(const Run& run) {
 
 // Invariant (5): a run in line that waits for a place keeps its turn at all of its places. So does one that waits
 // behind it. One that waits for anything else holds nothing, and keeps nobody.
-void keep_turn(OrgState& state, const Run& run, PlaceIndex& kept) {
+void keep_turn(OrgState& state, Stamp stamp, const Run& run, PlaceIndex& kept) {
+    if (run.not_before > stamp.at) return;
     const bool waits = std::ranges::any_of(run.wanted, [&](const Place& place) {
         return state.claimed().collides(place, run.id) || kept.collides(place, run.id);
     });
@@ -52,11 +53,11 @@ void keep_turn(OrgState& state, const Run& run, PlaceIndex& kept) {
 }
 
 // The places that are kept for the runs ahead of this place in line.
-PlaceIndex kept_ahead_of(OrgState& state, const LineKey& mine) {
+PlaceIndex kept_ahead_of(OrgState& state, Stamp stamp, const LineKey& mine) {
     PlaceIndex kept;
     for (const LineKey& key : state.line()) {
         if (key >= mine) break;
-        keep_turn(state, *state.run(key.run), kept);
+        keep_turn(state, stamp, *state.run(key.run), kept);
     }
     return kept;
 }
@@ -72,13 +73,13 @@ std::vector<RunId> colliding(const PlaceIndex& places, const Run& run) {
 }
 
 // `kept` is for those who walk the line and know it already.
-std::optional<Obstacle> place_obstacle(OrgState& state, const Run& run, const PlaceIndex* kept) {
+std::optional<Obstacle> place_obstacle(OrgState& state, Stamp stamp, const Run& run, const PlaceIndex* kept) {
     if (auto holders = colliding(state.claimed(), run); !holders.empty()) {
         return Obstacle{WaitsFor::workspace, {}, std::move(holders), {}};
     }
     // Walking the line is slow, and seldom needed: somebody there must want the same place, although it is free.
     if (colliding(state.wanted(), run).empty()) return std::nullopt;
-    auto ahead = colliding(kept != nullptr ? *kept : kept_ahead_of(state, line_key(run)), run);
+    auto ahead = colliding(kept != nullptr ? *kept : kept_ahead_of(state, stamp, line_key(run)), run);
     if (ahead.empty()) return std::nullopt;
     return Obstacle{WaitsFor::workspace, {}, std::move(ahead), {}};
 }
@@ -115,6 +116,9 @@ std::optional<Obstacle> cap_obstacle(OrgState& state, const Run& run) {
 
 // The one place where it is decided whether a run may start. In the order of AdmitStatus.
 std::optional<Obstacle> find_obstacle(OrgState& state, Stamp stamp, const Run& run, const PlaceIndex* kept = nullptr) {
+    if (run.not_before > stamp.at) {
+        return Obstacle{WaitsFor::its_time, {}, {}, "it is tried again after a while"};
+    }
     const Agent* agent = working_agent(state, run.who.agent);
     if (agent == nullptr || !agent->pauses.empty()) {
         return Obstacle{
@@ -126,7 +130,7 @@ std::optional<Obstacle> find_obstacle(OrgState& state, Stamp stamp, const Run& r
     if (auto denial = deny(state, touches_of(state, run.who, needed_amounts(run), stamp.at))) {
         return Obstacle{WaitsFor::budget, std::move(denial), {}, {}};
     }
-    if (auto obstacle = place_obstacle(state, run, kept)) return obstacle;
+    if (auto obstacle = place_obstacle(state, stamp, run, kept)) return obstacle;
     return cap_obstacle(state, run);
 }
 
@@ -167,6 +171,45 @@ void grant(OrgState& state, Stamp stamp, Run& run) {
 
 // ---- ending -------------------------------------------------------------------------------------------------------
 
+// A run in line for another try of one that has failed, timed out or been lost, if its launch allows one more.
+void try_again(OrgState& state, Stamp stamp, const Run& ended) {
+    if (!ended.supervised || ended.state == RunState::succeeded || ended.state == RunState::cancelled) return;
+    if (!ended.stop_requested.empty() || ended.admitted_at == far_past) return;
+    auto launch = state.launches.find(ended.id);
+    ensure(launch.has_value(), "a supervised run has a launch");
+    if (ended.attempt >= launch->retry.tries) return;
+    const Id hash = id_from_hash(to_text("try_after", ended.id.value));
+    const RunId id(time_ordered_id(stamp.at, hash.high, hash.low));
+    if (state.run(id) != nullptr) return;
+
+    Run next = ended;
+    next.id = next.who.run = id;
+    next.state = RunState::queued;
+    next.ticket = ++state.org->last_ticket;
+    state.org_changed = true;
+    next.fence = {};
+    next.hold = {};
+    next.created_at = stamp.at;
+    next.queued_until = far_future;
+    next.admitted_at = next.lease_until = next.started_at = next.ended_at = far_past;
+    next.reason.clear();
+    next.settled = next.tokens = next.events = next.unknown = 0;
+    next.attempt += 1;
+    next.retry_of = ended.id;
+    next.exit_code = -1;
+    // Twice as long each time; half of it is drawn, so that those who failed together do not come back together.
+    const Retry& retry = launch->retry;
+    std::int64_t wait_ms = std::int64_t{1000} * retry.backoff_s;
+    for (std::int32_t n = 1; n < ended.attempt && wait_ms < retry.backoff_max_s * std::int64_t{1000}; ++n) wait_ms *= 2;
+    wait_ms = std::min(wait_ms, retry.backoff_max_s * std::int64_t{1000});
+    wait_ms = wait_ms / 2 + static_cast<std::int64_t>(hash.low % static_cast<std::uint64_t>(wait_ms / 2 + 1));
+    next.not_before = stamp.at + std::chrono::milliseconds(wait_ms);
+    launch->run = id;
+    state.launches.add() = std::move(*launch);
+    state.feed.add(RunChanged{id, next.who.agent, next.state, {}});
+    state.put_run(std::move(next));
+}
+
 void end_run(OrgState& state, Stamp stamp, Run run, RunState outcome, std::string reason, RestOfRun rest) {
     ensure(has_ended(outcome) && !has_ended(run.state), "a run ends once");
     if (is_live(run.state)) {
@@ -177,7 +220,8 @@ void end_run(OrgState& state, Stamp stamp, Run run, RunState outcome, std::strin
     run.reason = std::move(reason);
     run.ended_at = stamp.at;
     state.feed.add(RunEnded{run.id, run.who.agent, run.state, run.reason, run.settled, run.unknown});
-    state.put_run(std::move(run));
+    state.put_run(run);
+    try_again(state, stamp, run);
     state.line_may_move = true;
 }
 
@@ -224,6 +268,14 @@ Result<Run, RunReply> owned_run(OrgState& state, RunId id, Fence fence) {
     return *run;
 }
 
+// The same for a person who has no fence, where a supervisor hears of what was decided.
+Result<Run, RunReply> supervised_run(OrgState& state, RunId id, Fence fence) {
+    const Run* run = state.run(id);
+    if (fence.value != 0 || run == nullptr || !run->supervised) return owned_run(state, id, fence);
+    if (has_ended(run->state)) return fail(refused(RunStatus::run_ended, ended_because(*run), run->state));
+    return *run;
+}
+
 Complaint check_final(const std::optional<FinalCharge>& charge) {
     if (!charge) return std::nullopt;
     if (charge->cost.negative()) return "cost must not be negative";
@@ -235,7 +287,7 @@ Complaint check_final(const std::optional<FinalCharge>& charge) {
 
 // The owner ends its run: what it reports is charged, the rest of its hold is known to be unspent.
 RunReply end_by_owner(OrgState& state, Stamp stamp, Run run, RunState outcome, const std::string& reason,
-                      const std::optional<FinalCharge>& charge) {
+                      const std::optional<FinalCharge>& charge, std::int32_t exit_code) {
     Seq seq;
     if (charge) {
         const auto charged = charge_final(state, stamp, run, *charge);
@@ -245,6 +297,7 @@ RunReply end_by_owner(OrgState& state, Stamp stamp, Run run, RunState outcome, c
     RunReply reply = done(run);
     reply.state = outcome;
     reply.seq = seq;
+    run.exit_code = exit_code;
     end_run(state, stamp, std::move(run), outcome, reason, RestOfRun::known_unspent);
     return reply;
 }
@@ -258,10 +311,20 @@ Complaint check(const AdmitRun& command) {
     if (command.run.value.empty()) complaint = "a run needs an id";
     complaint = first_of(complaint, check_places(command.places));
     if (command.isolate_into) complaint = first_of(complaint, check_place(*command.isolate_into));
-    const bool has_room = command.isolate_into && command.isolate_into->kind == ClaimKind::workspace;
-    if (command.on_conflict == OnConflict::isolate && !has_room) {
+    if (command.worktrees) complaint = first_of(complaint, check_place(*command.worktrees));
+    const auto is_workspace = [](const std::optional<Place>& place) {
+        return place && place->kind == ClaimKind::workspace;
+    };
+    const bool has_room = is_workspace(command.isolate_into) || is_workspace(command.worktrees);
+    if ((command.on_conflict == OnConflict::isolate || command.isolate) && !has_room) {
         complaint = first_of(complaint, Complaint("isolate needs the workspace to isolate into"));
     }
+    complaint = first_of(complaint, check_label("name", command.name));
+    if (command.ceiling.negative()) complaint = first_of(complaint, Complaint("ceiling must not be negative"));
+    if (!command.process) return complaint;
+    complaint = first_of(complaint, check_process(*command.process), check_retry(command.retry));
+    if (command.process->command.empty()) complaint = first_of(complaint, Complaint("process has no command"));
+    if (command.node.empty()) complaint = first_of(complaint, Complaint("a process needs the node that starts it"));
     return complaint;
 }
 
@@ -284,13 +347,28 @@ Run new_run(const AdmitRun& command, Stamp stamp, const std::string& schedule) {
             .started_at = far_past,
             .ended_at = far_past,
             .reason = {},
-            .schedule = schedule};
+            .schedule = schedule,
+            .name = command.name,
+            .supervised = command.process.has_value(),
+            .ceiling = command.ceiling.nanos(),
+            .retry_of = {},
+            .not_before = far_past};
     run.who.run = run.id;
     return run;
 }
 
-// Swaps the workspaces for the one the caller brought; named resources stay.
-void isolate(Run& run, const Place& into) {
+// Swaps the workspaces for the one the caller brought, or for one that nobody has heard of yet; named resources stay.
+void isolate(Run& run, const AdmitRun& command) {
+    Place into;
+    if (command.isolate_into) {
+        into = *command.isolate_into;
+    } else {
+        const std::string name = to_text("run", run.id.value);
+        into = *command.worktrees;
+        into.mode = ClaimMode::write;
+        into.path += '/' + name;
+        into.chain.insert(into.chain.begin(), name);  // It has no identity before it is made, and then no other name.
+    }
     std::erase_if(run.wanted, [](const Place& place) { return place.kind == ClaimKind::workspace; });
     run.wanted.insert(run.wanted.begin(), into);
     run.isolated = true;
@@ -385,12 +463,14 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
                                  "all that is spent and held in the org would not fit 62 bits");
     }
     Run run = new_run(command, stamp, schedule);
+    if (command.isolate) isolate(run, command);
     const bool replaces = command.on_conflict == OnConflict::replace;
     // Who replaces goes before everybody of its priority.
     run.ticket = replaces ? -(state.org->last_ticket + 1) : state.org->last_ticket + 1;
     auto obstacle = find_obstacle(state, stamp, run);
-    if (obstacle && obstacle->what == WaitsFor::workspace && command.on_conflict == OnConflict::isolate) {
-        isolate(run, *command.isolate_into);
+    if (obstacle && obstacle->what == WaitsFor::workspace && command.on_conflict == OnConflict::isolate &&
+        !run.isolated) {
+        isolate(run, command);
         obstacle = find_obstacle(state, stamp, run);
     }
     const bool may_wait = command.on_conflict == OnConflict::queue || replaces;
@@ -400,6 +480,7 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
 
     // From here on the run must be admitted or put in line.
     state.org->last_ticket += 1;
+    if (command.process) state.launches.add() = Launch{command.run, *command.process, command.retry};
     if (!obstacle) {
         grant(state, stamp, run);
         return admitted(run);
@@ -439,7 +520,7 @@ RunReply heartbeat_run(OrgState& state, Stamp stamp, const HeartbeatRun& command
 }
 
 RunReply pause_run(OrgState& state, Stamp, const PauseRun& command) {
-    auto run = owned_run(state, command.run, command.fence);
+    auto run = supervised_run(state, command.run, command.fence);
     if (!run) return run.error();
     if (run->state == RunState::paused) return done(*run);
     if (run->state != RunState::running)
@@ -453,7 +534,7 @@ RunReply pause_run(OrgState& state, Stamp, const PauseRun& command) {
 }
 
 RunReply resume_run(OrgState& state, Stamp, const ResumeRun& command) {
-    auto run = owned_run(state, command.run, command.fence);
+    auto run = supervised_run(state, command.run, command.fence);
     if (!run) return run.error();
     if (run->state == RunState::running) return done(*run);
     if (run->state != RunState::paused)
@@ -475,7 +556,8 @@ RunReply finish_run(OrgState& state, Stamp stamp, const FinishRun& command) {
     if (complaint) return refused(RunStatus::invalid_request, *complaint);
     auto run = owned_run(state, command.run, command.fence);
     if (!run) return run.error();
-    return end_by_owner(state, stamp, std::move(*run), command.outcome, command.reason, command.charge);
+    return end_by_owner(state, stamp, std::move(*run), command.outcome, command.reason, command.charge,
+                        command.exit_code);
 }
 
 RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
@@ -489,7 +571,8 @@ RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
     if (command.fence.value != 0) {
         auto run = owned_run(state, command.run, command.fence);
         if (!run) return run.error();
-        return end_by_owner(state, stamp, std::move(*run), RunState::cancelled, command.reason, command.charge);
+        return end_by_owner(state, stamp, std::move(*run), RunState::cancelled, command.reason, command.charge,
+                            command.exit_code);
     }
     const Run* run = state.run(command.run);
     if (run == nullptr) return refused(RunStatus::run_not_found, "there is no such run");
@@ -530,10 +613,10 @@ void promote(OrgState& state, Stamp stamp) {
         if (!obstacle) {
             grant(state, stamp, run);
             // Whoever was passed, waiting for something else, may wait for this place from now on.
-            if (!colliding(state.wanted(), run).empty()) kept = kept_ahead_of(state, key);
+            if (!colliding(state.wanted(), run).empty()) kept = kept_ahead_of(state, stamp, key);
             continue;
         }
-        keep_turn(state, run, kept);
+        keep_turn(state, stamp, run, kept);
         if (obstacle->what == WaitsFor::budget) {
             state.line_waits_for_budget = true;
             if (obstacle->denial) state.watch_line(obstacle->denial->refusal.window_end);

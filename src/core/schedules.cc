@@ -84,10 +84,10 @@ bool has_queued(OrgState& state, const std::string& schedule, RunId& waiting) {
     return false;
 }
 
-AdmitRun admission_for(const Schedule& schedule, RunId run) {
+AdmitRun admission_for(OrgState& state, const Schedule& schedule, RunId run) {
     AdmitRun command{.run = run,
                      .who = {},
-                     .node = {},
+                     .node = schedule.node,
                      .places = schedule.places,
                      .on_conflict = OnConflict::queue,
                      .isolate_into = {},
@@ -95,8 +95,22 @@ AdmitRun admission_for(const Schedule& schedule, RunId run) {
                      .hold = schedule.hold_bound,
                      .metered = false,
                      .lease_s = schedule.lease_s,
-                     .queue_s = 0};
+                     .queue_s = 0,
+                     .name = schedule.name,
+                     .process = {},
+                     .retry = {},
+                     .ceiling = {},
+                     .isolate = !schedule.worktrees.empty(),
+                     .worktrees = {}};
     command.who.agent = schedule.agent;
+    if (command.isolate) command.worktrees = schedule.worktrees.front();
+    const Agent* agent = working_agent(state, schedule.agent);
+    if (agent != nullptr) command.who.provider = agent->provider;
+    if (agent != nullptr && !agent->command.empty() && !schedule.node.empty()) {
+        command.process = agent->process;
+        command.process->command = agent->command;
+        command.retry = agent->retry;
+    }
     if (schedule.overlap != Overlap::allow) {
         // One run at a time is what a claim is for: the schedule itself is the thing claimed.
         command.places.push_back({.kind = ClaimKind::resource,
@@ -110,7 +124,7 @@ AdmitRun admission_for(const Schedule& schedule, RunId run) {
 
 AdmitReply admit_next(OrgState& state, Stamp stamp, const Schedule& schedule, RunId run) {
     const auto before = state.unfinished_of_schedule(schedule.name);
-    const auto reply = admit_for_schedule(state, stamp, admission_for(schedule, run), schedule.name);
+    const auto reply = admit_for_schedule(state, stamp, admission_for(state, schedule, run), schedule.name);
     if (reply.status == AdmitStatus::queued && schedule.overlap == Overlap::replace) {
         // What a schedule replaces is its own run before, never somebody else's in the same place.
         for (const RunId id : before) {
@@ -141,12 +155,13 @@ RunId run_of_tick(const Schedule& schedule, Instant tick) {
 }
 
 Complaint check(const PutSchedule& command) {
-    Complaint complaint = first_of(check_name("name", command.name), check_name("agent", command.agent),
-                                   check_range("jitter_s", command.jitter_s, 0, limits::interval_s_max),
-                                   check_range("missed_max", command.missed_max, 1, limits::missed_ticks_max),
-                                   check_range("lease_s", command.lease_s, 1, limits::lease_s_max),
-                                   check_range("priority", command.priority, -1'000'000, 1'000'000),
-                                   check_amounts("hold", command.hold), check_places(command.places));
+    Complaint complaint =
+        first_of(check_name("name", command.name), check_name("agent", command.agent),
+                 check_range("jitter_s", command.jitter_s, 0, limits::interval_s_max),
+                 check_range("missed_max", command.missed_max, 1, limits::missed_ticks_max),
+                 check_range("lease_s", command.lease_s, 1, limits::lease_s_max),
+                 check_range("priority", command.priority, -1'000'000, 1'000'000), check_amounts("hold", command.hold),
+                 check_places(command.places), check_label("node", command.node), check_places(command.worktrees));
     if (complaint) return complaint;
     // One is left for the schedule itself.
     if (command.places.size() >= limits::claims_per_run_max) {
@@ -189,6 +204,8 @@ ScheduleReply put_schedule(OrgState& state, Stamp stamp, const PutSchedule& comm
     schedule.priority = command.priority;
     schedule.hold_bound = command.hold;
     schedule.enabled = command.enabled;
+    schedule.node = command.node;
+    schedule.worktrees = command.worktrees;
     schedule.deleted = false;
     if (!same_times) schedule.next_at = Ticks(schedule).next(stamp.at);
     if (schedule.next_at == far_future) {

@@ -16,6 +16,7 @@
 #include "core/runs.h"
 #include "core/schedules.h"
 #include "core/sessions.h"
+#include "core/worktrees.h"
 
 namespace interlock::core {
 namespace {
@@ -111,6 +112,8 @@ struct Apply {
     Reply operator()(const Wake& body) { return wake(state, stamp, body); }
     Reply operator()(const Tick&) { return tick(state, stamp); }
     Reply operator()(const Reopened&) { return reopened(state, stamp); }
+    Reply operator()(const PutWorktree& body) { return put_worktree(state, stamp, body); }
+    Reply operator()(const DropWorktree& body) { return drop_worktree(state, stamp, body); }
 };
 
 // Whether the command did what it asked: the successes come first in every status, one or two of them.
@@ -132,6 +135,7 @@ struct Succeeded {
     bool operator()(const WakeReply& reply) { return reply.status <= WakeStatus::coalesced; }
     bool operator()(const TickReply&) { return false; }  // Nobody asks twice what the time is.
     bool operator()(const NoSuchOrg&) { return false; }
+    bool operator()(const WorktreeReply& reply) { return reply.status <= WorktreeStatus::unchanged; }
 };
 
 bool makes_cost_event(const CommandBody& body) {
@@ -170,6 +174,7 @@ struct Meaning {
         // Nor is what the system found at a path: the client wrote the path.
         for (Place& place : command.places) place.chain.clear();
         if (command.isolate_into) command.isolate_into->chain.clear();
+        if (command.worktrees) command.worktrees->chain.clear();
         put_without(command, command.run);
     }
     void put(CreateKey command) {

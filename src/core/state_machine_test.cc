@@ -109,6 +109,11 @@ class StateMachineTest : public MoneyTest {
         say(Wake{"nightly", fresh_run()});
         say(DeleteSchedule{"nightly"});
         say(DeleteBudget{"day"});
+        PutWorktree worktree;
+        worktree.run = runs[0].run;
+        worktree.path = "/worktrees/one";
+        say(worktree);
+        say(DropWorktree{.run = runs[0].run, .saved_as = {}});
     }
 
     static constexpr std::size_t kinds_that_can_succeed = std::variant_size_v<CommandBody> - 2;  // Not Tick, Reopened.

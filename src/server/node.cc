@@ -21,12 +21,6 @@
 namespace interlock::server {
 namespace {
 
-std::string host_name() {
-    std::array<char, 256> name{};
-    ::gethostname(name.data(), name.size() - 1);
-    return name.data();
-}
-
 // Before there is a clock of the store's: only has to differ from all others.
 Id unique_id() { return engine::IdSource().next(engine::Clock().now()); }
 
@@ -77,7 +71,6 @@ class Node final : public Backend {
 
 Result<void, std::string> Node::open() {
     if (auto taken = lock_.take(options_.data_dir); !taken) return fail(taken.error().detail);
-    if (options_.node_name.empty()) options_.node_name = host_name();
     const auto id = node_id(options_.data_dir, unique_id());
     if (!id) return fail(id.error());
     id_ = *id;

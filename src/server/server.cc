@@ -30,6 +30,12 @@
 namespace interlock::server {
 namespace {
 
+std::string host_name() {
+    std::array<char, 256> name{};
+    ::gethostname(name.data(), name.size() - 1);
+    return name.data();
+}
+
 net::Task<net::Response> ready(net::Response response) { co_return response; }
 
 bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
@@ -111,10 +117,12 @@ struct Server::Parts {
     std::unique_ptr<api::Api> api;
     std::unique_ptr<net::HttpServer> http;
     std::string url;
+    core::Place worktrees;
     bool first_start = false;
     bool note_written = false;
 
     Result<void, std::string> open_engine();
+    Result<void, std::string> find_worktrees();
     Result<void, std::string> load_keys();
     Result<void, std::string> listen();
     api::Parts api_parts();
@@ -134,8 +142,10 @@ Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options
         return fail(std::string("--tls-cert and --tls-key go together"));
     }
     if (auto made = make_data_dir(options.data_dir); !made) return fail(made.error());
+    if (options.node_name.empty()) options.node_name = host_name();
     auto parts = std::make_unique<Parts>(std::move(options), log);
     if (auto opened = parts->open_engine(); !opened) return fail(opened.error());
+    if (auto found = parts->find_worktrees(); !found) return fail(found.error());
     if (auto loaded = parts->load_keys(); !loaded) return fail(loaded.error());
     if (auto listening = parts->listen(); !listening) return fail(listening.error());
     return std::unique_ptr<Server>(new Server(std::move(parts)));
@@ -184,6 +194,16 @@ Result<void, std::string> Server::Parts::open_engine() {
     workers = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{});
     feed = std::make_unique<api::FeedTail>(engine::Embedded::default_org, *reads);
     tail_to_tell.store(feed.get(), std::memory_order_release);
+    return {};
+}
+
+Result<void, std::string> Server::Parts::find_worktrees() {
+    const std::string path = options.data_dir + "/worktrees";
+    std::error_code error;
+    std::filesystem::create_directory(path, error);
+    auto place = supervisor::resolve_workspace(path, core::ClaimMode::write, supervisor::this_host());
+    if (!place) return fail(place.error().detail);
+    worktrees = std::move(*place);
     return {};
 }
 
@@ -288,6 +308,8 @@ api::Parts Server::Parts::api_parts() {
                   .address = url,
                   .started_at = backend.now()},
         .host = supervisor::this_host(),
+        .node = options.node_name,
+        .worktrees = worktrees,
         .workspace = [](const std::string& path, core::ClaimMode mode) -> Result<core::Place, std::string> {
             auto place = supervisor::resolve_workspace(path, mode, supervisor::this_host());
             if (!place) return fail(place.error().detail);

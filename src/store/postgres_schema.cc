@@ -8,23 +8,31 @@
 #include "store/postgres_columns.h"
 
 // The text is taken into the binary as it stands, so that there is one copy of it and no file to lose.
-__asm__(
-    ".pushsection .rodata\n"
-    ".global interlock_schema_postgres_001_begin\n"
-    ".global interlock_schema_postgres_001_end\n"
-    "interlock_schema_postgres_001_begin:\n"
-    ".incbin \"" INTERLOCK_SCHEMA_DIR
-    "/postgres/001_init.sql\"\n"
-    "interlock_schema_postgres_001_end:\n"
-    ".popsection\n");
-extern "C" const char interlock_schema_postgres_001_begin[];
-extern "C" const char interlock_schema_postgres_001_end[];
+#define INTERLOCK_SCHEMA(number, file)                      \
+    __asm__(                                                \
+        ".pushsection .rodata\n"                            \
+        ".global interlock_schema_postgres_" number         \
+        "_begin\n"                                          \
+        ".global interlock_schema_postgres_" number         \
+        "_end\n"                                            \
+        "interlock_schema_postgres_" number                 \
+        "_begin:\n"                                         \
+        ".incbin \"" INTERLOCK_SCHEMA_DIR "/postgres/" file \
+        "\"\n"                                              \
+        "interlock_schema_postgres_" number                 \
+        "_end:\n"                                           \
+        ".popsection\n")
+INTERLOCK_SCHEMA("001", "001_init.sql");
+INTERLOCK_SCHEMA("002", "002_supervised_runs.sql");
+extern "C" const char interlock_schema_postgres_001_begin[], interlock_schema_postgres_001_end[];
+extern "C" const char interlock_schema_postgres_002_begin[], interlock_schema_postgres_002_end[];
 
 namespace interlock::store {
 
 const std::vector<PostgresMigration>& postgres_migrations() {
     static const std::vector<PostgresMigration> all{
         {"001_init", {interlock_schema_postgres_001_begin, interlock_schema_postgres_001_end}, 1},
+        {"002_supervised_runs", {interlock_schema_postgres_002_begin, interlock_schema_postgres_002_end}, 2},
     };
     return all;
 }

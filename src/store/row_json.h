@@ -66,8 +66,10 @@ void write_json(std::string& out, const T& value) {
     } else {
         char before = '{';
         boost::mp11::mp_for_each<MembersOf<T>>([&](auto member) {
-            using Member = std::remove_cvref_t<decltype(value.*member.pointer)>;
-            if (std::is_same_v<T, core::Scope> && value.*member.pointer == Member{}) return;
+            if constexpr (requires { typename T::sparse; }) {
+                static const T defaults{};
+                if (value.*member.pointer == defaults.*member.pointer) return;
+            }
             out += before;
             out += '"';
             out += member.name;

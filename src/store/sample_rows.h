@@ -1,6 +1,7 @@
 // Rows for tests: plain ones to tell a story with, and extreme ones that try what a column can hold.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -176,8 +177,8 @@ void fill(T& value, std::uint64_t variant) {
         for (auto& element : value) fill(element, variant == 3 ? 1 : variant);
     } else if constexpr (IsMap<T>::value) {
         value.clear();
-        if (variant != 2) value[text(variant)] = text(variant);
-        for (int i = 0; variant == 3 && i < 300; ++i) value[std::to_string(i)] = text(1);
+        if (variant != 2) fill(value[text(variant)], variant);
+        for (int i = 0; variant == 3 && i < 300; ++i) fill(value[std::to_string(i)], 1);
     } else {
         boost::mp11::mp_for_each<MembersOf<T>>([&](auto member) { fill(value.*member.pointer, variant); });
     }
@@ -218,6 +219,8 @@ inline void make_valid(core::Run& row, std::uint64_t variant) {
     if (row.state == core::RunState::queued) row.fence = core::Fence(0);
     if (row.state != core::RunState::queued && row.fence.value == 0) row.fence = core::Fence(1);
     if (variant == 2) row.priority = INT32_MIN;
+    row.attempt = std::max(1, row.attempt);
+    row.exit_code = variant == 1 ? 255 : -1;
 }
 inline void make_valid(core::Claim& row, std::uint64_t) {
     fill_empty(row.place.path);
@@ -242,6 +245,12 @@ inline void make_valid(core::Answer&, std::uint64_t) {}
 inline void make_valid(core::FeedPage& row, std::uint64_t) {
     if (row.first_seq.value == 0) row.first_seq = row.last_seq = core::Seq(1);
     row.hash.resize(32, '\xAB');
+}
+
+inline void make_valid(core::Launch&, std::uint64_t) {}
+inline void make_valid(core::Worktree& row, std::uint64_t) {
+    fill_empty(row.path);
+    row.state = row.saved_as.empty() ? core::WorktreeState::open : core::WorktreeState::saved;
 }
 
 // The rows of one variant refer to each other as the tables demand: all ids are the same, and so are all names.

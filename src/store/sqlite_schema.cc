@@ -8,23 +8,31 @@
 #include "base/ensure.h"
 
 // The text is taken into the binary as it stands, so that there is one copy of it and no file to lose.
-__asm__(
-    ".pushsection .rodata\n"
-    ".global interlock_schema_sqlite_001_begin\n"
-    ".global interlock_schema_sqlite_001_end\n"
-    "interlock_schema_sqlite_001_begin:\n"
-    ".incbin \"" INTERLOCK_SCHEMA_DIR
-    "/sqlite/001_init.sql\"\n"
-    "interlock_schema_sqlite_001_end:\n"
-    ".popsection\n");
-extern "C" const char interlock_schema_sqlite_001_begin[];
-extern "C" const char interlock_schema_sqlite_001_end[];
+#define INTERLOCK_SCHEMA(number, file)                    \
+    __asm__(                                              \
+        ".pushsection .rodata\n"                          \
+        ".global interlock_schema_sqlite_" number         \
+        "_begin\n"                                        \
+        ".global interlock_schema_sqlite_" number         \
+        "_end\n"                                          \
+        "interlock_schema_sqlite_" number                 \
+        "_begin:\n"                                       \
+        ".incbin \"" INTERLOCK_SCHEMA_DIR "/sqlite/" file \
+        "\"\n"                                            \
+        "interlock_schema_sqlite_" number                 \
+        "_end:\n"                                         \
+        ".popsection\n")
+INTERLOCK_SCHEMA("001", "001_init.sql");
+INTERLOCK_SCHEMA("002", "002_supervised_runs.sql");
+extern "C" const char interlock_schema_sqlite_001_begin[], interlock_schema_sqlite_001_end[];
+extern "C" const char interlock_schema_sqlite_002_begin[], interlock_schema_sqlite_002_end[];
 
 namespace interlock::store {
 
 const std::vector<std::string_view>& migrations() {
     static const std::vector<std::string_view> all{
         {interlock_schema_sqlite_001_begin, interlock_schema_sqlite_001_end},
+        {interlock_schema_sqlite_002_begin, interlock_schema_sqlite_002_end},
     };
     return all;
 }

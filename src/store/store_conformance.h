@@ -294,6 +294,8 @@ TEST_P(StoreConformance, one_commit_cannot_insert_a_key_twice) {
 
 TEST_P(StoreConformance, every_appended_kind_refuses_a_second_row_under_a_key) {
     put(org_a, sample::extreme<core::Session>(2));
+    put(org_a, sample::agent("worker"));
+    put(org_a, sample::extreme<core::Run>(2));
 
     for_each_kind([&]<class Row>(Row) {
         if constexpr (Row::life == core::Life::appended) {
