@@ -16,12 +16,13 @@ ALLOWED = {
     "store": ("core", "base"),
     "engine": ("core", "store", "base"),
     "verify": ("store", "base"),
-    "supervisor": ("engine", "core", "base"),
+    "shim": (),
+    "supervisor": ("engine", "core", "shim", "base"),
     "net": ("base",),
     "api": ("engine", "core", "store", "net", "base"),
     "nodes": ("engine", "core", "store", "net", "base"),
     "gateway": ("engine", "core", "net", "base"),
-    "cli": ("net", "base"),
+    "cli": ("net", "shim", "base"),
 }
 ALLOWED["server"] = tuple(ALLOWED)
 BESIDE_SRC = ("sim", "crash", "bench", "examples", "tests")  # These may include everything.

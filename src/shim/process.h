@@ -1,0 +1,69 @@
+// Processes as /proc shows them, and how to end a whole tree of them for certain.
+//
+//   (1) A process is named by its id and its start time: ids come back, pairs do not within one boot.
+//   (2) Nothing is signalled whose start time was not seen to match, through a descriptor that cannot come to mean
+//       another process.
+//   (3) freeze_and_kill() stops every process before it kills the first. A process that is stopped cannot start
+//       another, and while its parent lives it cannot slip out of the tree.
+//
+// That a signal was sent does not mean that the process is gone: whoever needs proof looks again.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace interlock::shim {
+
+struct Process {
+    pid_t pid = 0;
+    std::string start;  // Clock ticks since the boot: field 22 of /proc/PID/stat.
+    pid_t parent = 0;
+    pid_t group = 0;
+    pid_t session = 0;
+    char state = '?';
+
+    // A zombie has ended: it runs nothing, holds nothing, and only waits for its parent to ask.
+    bool ended() const { return state == 'Z' || state == 'X'; }
+};
+
+// Empty when there is no such process.
+std::optional<Process> look_at(pid_t pid);
+// "" when there is no such process. A zombie still has a start time.
+std::string start_time(pid_t pid);
+// Whether that very process is there and has not ended.
+bool alive(pid_t pid, std::string_view start);
+// Changes with every boot. "" when /proc does not say.
+std::string boot_id();
+
+std::vector<pid_t> children(pid_t pid);
+// Zombies included, `pid` itself not. While the tree changes, some may be missed.
+std::vector<pid_t> descendants(pid_t pid);
+std::vector<Process> all_processes();
+
+// Whether the process was started with this "NAME=value" in its environment. No when it may not be read.
+bool has_in_environment(pid_t pid, std::string_view assignment);
+
+// False when the process is gone, or is not ours to signal.
+bool send_signal(const Process& process, int signal);
+
+// Which processes are meant. Children of what is meant are meant too.
+struct Tree {
+    std::vector<Process> roots = {};
+    // The roots themselves are left alone: a shim is the root of its own tree.
+    bool only_below = false;
+    // Asked about every process there is. Empty: nobody else is meant.
+    std::function<bool(const Process&)> also = {};
+    // Process groups that are known to have begun in this tree, though their first process may be gone.
+    std::vector<pid_t> groups = {};
+};
+
+// Both return those they signalled. Neither waits for the signal to have its effect.
+std::vector<Process> freeze(const Tree& tree);
+std::vector<Process> freeze_and_kill(const Tree& tree);
+
+}  // namespace interlock::shim

@@ -1,0 +1,47 @@
+// What a shim knows about its run, in a file that survives it: whoever comes later finds out whether the run still has
+// processes, and how it ended.
+//
+//   (1) The file is replaced as a whole: a reader sees one state or another, never a mixture.
+//   (2) Nothing of the run's environment is in it.
+//
+// It is not forced to the disk. What it says is about processes, and those do not survive a power loss either.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace interlock::shim {
+
+struct State {
+    pid_t pid = 0;      // The shim.
+    std::string start;  // Its start time.
+    std::string boot;
+    std::string run;
+    std::string phase;  // waiting, running or ended: as in `hello`.
+    pid_t child_pid = 0;
+    std::string child_start;
+    std::string cgroup;  // "" when there is none.
+    // As in `ended`; "" and 0 before that.
+    std::string how;
+    int code = 0;
+    std::string detail;
+    std::int64_t user_ms = 0;
+    std::int64_t system_ms = 0;
+    std::int64_t max_rss_kb = 0;
+    // The output: how long it is, and which part in its middle was given up.
+    std::int64_t log_end = 0;
+    std::int64_t hole_begin = 0;
+    std::int64_t hole_end = 0;
+
+    friend bool operator==(const State&, const State&) = default;
+};
+
+// Into `directory`/state. False when it could not be written; the state before it is then still there.
+bool write_state(const std::string& directory, const State& state);
+// Empty when there is none, or what is there is no state.
+std::optional<State> read_state(const std::string& directory);
+
+}  // namespace interlock::shim
