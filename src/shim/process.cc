@@ -119,7 +119,11 @@ class Walk {
     }
 
     bool is_left_alone(const Process& process) const {
-        return tree_.only_below && std::ranges::find(tree_.roots, process.pid, &Process::pid) != tree_.roots.end();
+        const auto is_it = [&](const Process& other) {
+            return other.pid == process.pid && other.start == process.start;
+        };
+        return std::ranges::any_of(tree_.spared, is_it) ||
+               (tree_.only_below && std::ranges::any_of(tree_.roots, is_it));
     }
 
     const Tree& tree_;
@@ -233,6 +237,14 @@ bool send_signal(const Process& process, int signal) {
     // Looked at through /proc after it was opened: if the start time matches now, the descriptor is that process.
     if (!fd || start_time(process.pid) != process.start) return false;
     return syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0) == 0;
+}
+
+std::vector<Process> members(const Tree& tree) {
+    std::vector<Process> found;
+    Walk(tree, [&](const Process& process) {
+        if (!process.ended()) found.push_back(process);
+    });
+    return found;
 }
 
 std::vector<Process> freeze(const Tree& tree) { return Freezer(tree).freeze(); }

@@ -54,14 +54,18 @@ bool send_signal(const Process& process, int signal);
 // Which processes are meant. Children of what is meant are meant too.
 struct Tree {
     std::vector<Process> roots = {};
-    // The roots themselves are left alone: a shim is the root of its own tree.
+    // The roots themselves are not meant: a shim is the root of its own tree.
     bool only_below = false;
     // Asked about every process there is. Empty: nobody else is meant.
     std::function<bool(const Process&)> also = {};
+    // Neither these nor what is below them.
+    std::vector<Process> spared = {};
     // Process groups that are known to have begun in this tree, though their first process may be gone.
     std::vector<pid_t> groups = {};
 };
 
+// Those that have not ended. While the tree changes, some may be missed.
+std::vector<Process> members(const Tree& tree);
 // Both return those they signalled. Neither waits for the signal to have its effect.
 std::vector<Process> freeze(const Tree& tree);
 std::vector<Process> freeze_and_kill(const Tree& tree);

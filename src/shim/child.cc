@@ -1,0 +1,222 @@
+#include "shim/child.h"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "shim/sandbox.h"
+
+namespace interlock::shim {
+namespace {
+
+constexpr int pipe_bytes = 1 << 20;
+constexpr int code_not_found = 127, code_cannot_run = 126;
+
+// What can fail on the way to the command. The last one reported is the one that counts: only `cgroup` is not the end.
+enum class Step : std::uint8_t { cgroup, session, limit, nice, dir, descriptors, sandbox, exec };
+
+struct Failure {
+    Step step;
+    std::uint8_t index;  // Which limit.
+    std::int32_t error;
+};
+
+struct Pipe {
+    Fd read, write;
+};
+
+std::optional<Pipe> make_pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+    return Pipe{.read = Fd(ends[0]), .write = Fd(ends[1])};
+}
+
+std::string failed_to(const char* what) { return std::string("cannot ") + what + ": " + std::strerror(errno); }
+
+// Both lists end with a null pointer, and point into the texts.
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+    std::vector<char*> pointers;
+    for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+std::string_view name_of(std::string_view assignment) { return assignment.substr(0, assignment.find('=') + 1); }
+
+// In the foreground the run has the caller's environment, with the launch's on top.
+std::vector<std::string> environment_for(const Launch& launch, bool foreground) {
+    std::vector<std::string> environment = launch.env;
+    for (char** inherited = environ; foreground && *inherited; ++inherited) {
+        bool replaced = false;
+        for (const std::string& own : launch.env) replaced |= name_of(own) == name_of(*inherited);
+        if (!replaced) environment.emplace_back(*inherited);
+    }
+    return environment;
+}
+
+// Runs in the new process. Every function of it says no with errno set.
+class Setup {
+ public:
+    Setup(const Launch& launch, const ChildOptions& options, pid_t parent, int report)
+        : launch_(launch), options_(options), parent_(parent), report_(report) {}
+
+    [[noreturn]] void become(const Fd& door, int output, const Fd& sandbox, char** environment, char** args) {
+        if (door && !write_all(door.get(), "0")) tell(Step::cgroup);
+        if (!be_alone()) fail(Step::session);
+        for (std::size_t i = 0; i < launch_.limits.size(); ++i) {
+            const rlimit both{.rlim_cur = launch_.limits[i].value, .rlim_max = launch_.limits[i].value};
+            // The kinds of limits are an enum in one libc and a number in another.
+            if (syscall(SYS_prlimit64, 0, launch_.limits[i].resource, &both, nullptr) != 0) fail(Step::limit, i);
+        }
+        if (launch_.nice != 0 && setpriority(PRIO_PROCESS, 0, launch_.nice) != 0) fail(Step::nice);
+        if (!launch_.dir.empty() && chdir(launch_.dir.c_str()) != 0) fail(Step::dir);
+        if (!set_descriptors(output)) fail(Step::descriptors);
+        if (sandbox && !enter_sandbox(sandbox)) fail(Step::sandbox);
+        reset_signals();
+        // The command is looked for in the PATH of the run, not in ours.
+        environ = environment;
+        execvp(args[0], args);
+        fail(Step::exec);
+    }
+
+ private:
+    void tell(Step step, std::size_t index = 0) {
+        const Failure failure{.step = step, .index = static_cast<std::uint8_t>(index), .error = errno};
+        static_cast<void>(write(report_, &failure, sizeof failure));
+    }
+
+    [[noreturn]] void fail(Step step, std::size_t index = 0) {
+        tell(step, index);
+        _exit(code_cannot_run);
+    }
+
+    bool be_alone() {
+        // A group of its own: what is sent to it reaches neither us nor the user's shell.
+        if (options_.foreground ? setpgid(0, 0) != 0 : setsid() < 0) return false;
+        if (options_.takes_terminal) tcsetpgrp(STDIN_FILENO, getpid());
+        // Nobody is left to hold it if we are gone. The parent may have died before this was set.
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return false;
+        return getppid() == parent_ || (errno = ESRCH, false);
+    }
+
+    bool set_descriptors(int output) {
+        if (!options_.foreground) {
+            const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+            if (null < 0 || dup2(null, STDIN_FILENO) < 0) return false;
+            if (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0) return false;
+        }
+        // Not closed yet, but by exec: the report is one of them.
+        constexpr unsigned close_on_exec = 1 << 2;
+        if (syscall(SYS_close_range, 3U, ~0U, close_on_exec) == 0) return true;
+        // Kernels before 5.11.
+        const long fd_max = sysconf(_SC_OPEN_MAX);
+        for (int fd = 3; fd < fd_max; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);
+        return true;
+    }
+
+    void reset_signals() {
+        for (int signal = 1; signal < NSIG; ++signal) {
+            struct sigaction action{};
+            action.sa_handler = sigismember(&options_.ignored, signal) == 1 ? SIG_IGN : SIG_DFL;
+            sigaction(signal, &action, nullptr);
+        }
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, nullptr);
+    }
+
+    const Launch& launch_;
+    const ChildOptions& options_;
+    const pid_t parent_;
+    const int report_;
+};
+
+}  // namespace
+
+std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup& cgroup, const ChildOptions& options) {
+    // 1. Everything that can be made ready beforehand is: here there is somebody to tell what is wrong.
+    Fd sandbox;
+    if (launch.sandbox) {
+        std::vector<std::string> writable = launch.writable;
+        if (!launch.dir.empty()) writable.push_back(launch.dir);
+        writable.push_back(launch.home + "/tmp");
+        auto made = make_sandbox(writable);
+        if (auto* problem = std::get_if<std::string>(&made)) return std::move(*problem);
+        sandbox = std::move(std::get<Fd>(made));
+    }
+    auto report = make_pipe();
+    if (!report) return failed_to("make a pipe");
+    fcntl(report->read.get(), F_SETFL, O_NONBLOCK);
+    std::optional<Pipe> output;
+    if (!options.foreground) {
+        output = make_pipe();
+        if (!output) return failed_to("make a pipe");
+        // A large pipe keeps a run that floods from waiting for us at every turn. Not every user may have one.
+        fcntl(output->read.get(), F_SETPIPE_SZ, pipe_bytes);
+        fcntl(output->read.get(), F_SETFL, O_NONBLOCK);
+    }
+    const Fd door = cgroup.open_door();
+    const auto environment = environment_for(launch, options.foreground);
+    auto environment_pointers = pointers_to(environment);
+    auto args = pointers_to(launch.args);
+
+    // 2. Fork. There is one thread, so everything may be called in the child.
+    const pid_t parent = getpid();
+    const pid_t pid = fork();
+    if (pid < 0) return failed_to("start a process");
+    if (pid == 0) {
+        Setup(launch, options, parent, report->write.get())
+            .become(door, output ? output->write.get() : -1, sandbox, environment_pointers.data(), args.data());
+    }
+
+    // 3. Whoever comes first makes the group; a signal may be sent to it from now on.
+    if (options.foreground) setpgid(pid, pid);
+    Child child{.pid = pid, .report = std::move(report->read), .output = output ? std::move(output->read) : Fd()};
+    return child;
+}
+
+ChildReport read_report(std::string_view bytes, const Launch& launch) {
+    ChildReport report;
+    for (; bytes.size() >= sizeof(Failure); bytes.remove_prefix(sizeof(Failure))) {
+        Failure failure{};
+        std::memcpy(&failure, bytes.data(), sizeof failure);
+        const std::string why = std::string(": ") + std::strerror(failure.error);
+        report.failed = failure.step != Step::cgroup;
+        report.code = code_cannot_run;
+        switch (failure.step) {
+            case Step::cgroup:
+                report.text = "no cgroup: the run could not join " + launch.cgroup + why;
+                break;
+            case Step::session:
+                report.text = "cannot give the run a process group of its own" + why;
+                break;
+            case Step::limit:
+                report.text = "cannot set the limit " + launch.limits[failure.index].text + why;
+                break;
+            case Step::nice:
+                report.text = "cannot set the nice value " + std::to_string(launch.nice) + why;
+                break;
+            case Step::dir:
+                report.text = "cannot start in '" + launch.dir + "'" + why;
+                break;
+            case Step::descriptors:
+                report.text = "cannot set up what the run reads and prints" + why;
+                break;
+            case Step::sandbox:
+                report.text = "this kernel cannot confine the run" + why + "; leave --sandbox out to run without";
+                break;
+            case Step::exec:
+                report.text = "cannot start '" + launch.args.front() + "'" + why;
+                if (failure.error == ENOENT) report.code = code_not_found;
+                break;
+        }
+    }
+    return report;
+}
+
+}  // namespace interlock::shim

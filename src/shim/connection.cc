@@ -1,0 +1,80 @@
+#include "shim/connection.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstring>
+
+namespace interlock::shim {
+namespace {
+
+constexpr std::int64_t retry_soon_ms = 100, retry_later_ms = 1'000;
+constexpr std::int64_t soon_means_ms = 5'000;  // How long it is tried in short turns.
+// A server that does not read is not told more and more. It misses beats, and those are worth nothing later.
+constexpr std::size_t unsent_bytes_max = 64 << 10;
+
+}  // namespace
+
+bool Connection::connect(std::int64_t now_ms) {
+    if (socket_ || now_ms < retry_at_) return false;
+    if (lost_at_ < 0) lost_at_ = now_ms;
+    retry_at_ = now_ms + (now_ms - lost_at_ < soon_means_ms ? retry_soon_ms : retry_later_ms);
+    const std::string path = "/proc/self/fd/" + std::to_string(data_directory_) + "/supervisor.sock";
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    Fd fresh(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fresh || ::connect(fresh.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+        return false;
+    socket_ = std::move(fresh);
+    reader_ = {};
+    unsent_.clear();
+    lost_ = false;
+    heard_at_ = now_ms;
+    return true;
+}
+
+void Connection::send(const Message& message) {
+    if (!socket_ || unsent_.size() > unsent_bytes_max) return;
+    unsent_ += encode(message);
+    flush();
+}
+
+void Connection::exchange(std::int64_t now_ms) {
+    if (!socket_) return;
+    receive(now_ms);
+    flush();
+    if (lost_ || reader_.broken()) lose(now_ms);
+}
+
+std::optional<Message> Connection::next() { return reader_.next(); }
+
+// One part at a time, however much there is: the run's output must not wait for a talkative server.
+void Connection::receive(std::int64_t now_ms) {
+    char buffer[16 << 10];
+    const ssize_t got = recv(socket_.get(), buffer, sizeof buffer, 0);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    lost_ = got <= 0;
+    if (lost_) return;
+    heard_at_ = now_ms;
+    reader_.add({buffer, static_cast<std::size_t>(got)});
+}
+
+void Connection::flush() {
+    while (!unsent_.empty()) {
+        const ssize_t sent = ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        // What else can go wrong is noticed when reading.
+        if (sent < 0) return;
+        unsent_.erase(0, static_cast<std::size_t>(sent));
+    }
+}
+
+void Connection::lose(std::int64_t now_ms) {
+    socket_.reset();
+    unsent_.clear();
+    lost_at_ = now_ms;
+    retry_at_ = now_ms + retry_soon_ms;
+}
+
+}  // namespace interlock::shim

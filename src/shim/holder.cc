@@ -1,0 +1,172 @@
+#include "shim/holder.h"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace interlock::shim {
+namespace {
+
+constexpr std::size_t read_bytes_max = 64 << 10;
+// What is taken after the last process is gone. Only a descriptor that was handed to a stranger could bring more.
+constexpr int last_reads_max = 256;
+// How long what the main process left behind may take to end itself.
+constexpr std::int64_t rest_grace_ms = 2'000;
+constexpr std::int64_t kill_again_first_ms = 20, kill_again_max_ms = 1'000;
+
+char read_buffer[read_bytes_max];
+
+}  // namespace
+
+Holder::Holder(bool foreground) : foreground_(foreground), self_(look_at(getpid()).value_or(Process{})) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    for (const pid_t pid : children(getpid())) {
+        if (auto process = look_at(pid)) inherited_.push_back(std::move(*process));
+    }
+}
+
+std::optional<std::string> Holder::start(Launch launch, const ChildOptions& options) {
+    launch_ = std::move(launch);
+    mkdir((launch_.home + "/tmp").c_str(), 0700);
+    if (!foreground_) log_ = OutputLog(launch_.home + "/output", launch_.log_max);
+    if (!launch_.cgroup.empty()) cgroup_ = Cgroup(launch_.cgroup, note_);
+    auto started = start_child(launch_, cgroup_, options);
+    if (auto* problem = std::get_if<std::string>(&started)) {
+        cgroup_.remove();
+        return std::move(*problem);
+    }
+    child_ = std::move(std::get<Child>(started));
+    children_left_ = true;
+    // The secrets in it were given on, and are not needed here any more.
+    launch_.env = {};
+    return std::nullopt;
+}
+
+std::optional<ChildReport> Holder::take_report() {
+    char bytes[256];
+    const ssize_t got = read(child_.report.get(), bytes, sizeof bytes);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return std::nullopt;
+    if (got > 0) {
+        report_.append(bytes, static_cast<std::size_t>(got));
+        return std::nullopt;
+    }
+    child_.report.reset();
+    ChildReport report = read_report(report_, launch_);
+    // It did not join, so the group would say nothing about the run.
+    if (!report.failed && !report.text.empty()) cgroup_.remove();
+    if (report.text.empty()) report.text = note_;
+    return report;
+}
+
+bool Holder::take_output() {
+    const ssize_t got = read(child_.output.get(), read_buffer, sizeof read_buffer);
+    if (got > 0) log_.add({read_buffer, static_cast<std::size_t>(got)});
+    // Nobody has the other end any more: the run closed what it prints to, and may well go on.
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) child_.output.reset();
+    return got > 0;
+}
+
+std::optional<int> Holder::reap(std::int64_t now_ms) {
+    std::optional<int> stopped_by;
+    for (;;) {
+        int status = 0;
+        const pid_t pid = waitpid(-1, &status, WNOHANG | __WALL | (foreground_ ? WUNTRACED : 0));
+        if (pid < 0 && errno == EINTR) continue;
+        children_left_ = pid == 0;
+        if (pid <= 0) break;
+        if (pid != child_.pid) continue;
+        if (WIFSTOPPED(status)) {
+            stopped_by = WSTOPSIG(status);
+        } else {
+            main_status_ = status;
+            stopped_by.reset();
+        }
+    }
+    if (main_status_ && !ending_the_rest_ && has_children()) end_the_rest(now_ms);
+    return stopped_by;
+}
+
+// Before the main process was reaped the group is its own; afterwards its number could be somebody else's.
+void Holder::signal_group(int signal) const {
+    if (started() && !main_status_) kill(-child_.pid, signal);
+}
+
+void Holder::stop(std::int64_t now_ms) {
+    if (stopping_ || !started()) return;
+    stopping_ = true;
+    signal_group(SIGTERM);
+    // What stands still cannot end itself: it is woken, with the signal already waiting for it.
+    if (paused()) resume();
+    signal_group(SIGCONT);
+    kill_at(now_ms + launch_.grace_ms);
+}
+
+void Holder::pause() {
+    if (!started() || paused()) return;
+    if (cgroup_ && cgroup_.freeze()) {
+        paused_ = Paused::by_cgroup;
+    } else {
+        if (cgroup_) cgroup_.thaw();
+        freeze(tree());
+        paused_ = Paused::by_signals;
+    }
+}
+
+void Holder::resume() {
+    if (paused_ == Paused::by_cgroup) cgroup_.thaw();
+    if (paused_ == Paused::by_signals) {
+        for (const Process& process : members(tree())) send_signal(process, SIGCONT);
+    }
+    paused_ = Paused::no;
+}
+
+void Holder::on_time(std::int64_t now_ms) {
+    if (kill_at_ > now_ms) return;
+    // The run may keep every processor busy, and whoever ends it must get his turn. Not everybody may ask for that.
+    setpriority(PRIO_PROCESS, 0, -20);
+    // Both: a privileged process can leave the control group, but not the tree.
+    if (cgroup_) cgroup_.kill();
+    freeze_and_kill(tree());
+    // Not everything dies at once, and something may never: a process that waits for a disk, or that belongs to another
+    // user. It is tried again for as long as it takes, and until then the run has not ended.
+    kill_again_ms_ = std::clamp(kill_again_ms_ * 2, kill_again_first_ms, kill_again_max_ms);
+    kill_at_ = now_ms + kill_again_ms_;
+}
+
+bool Holder::is_over() {
+    if (!started() || !main_status_ || child_.report || has_children() || (cgroup_ && cgroup_.populated()))
+        return false;
+    for (int i = 0; i < last_reads_max && child_.output && take_output(); ++i) continue;
+    child_.output.reset();
+    cgroup_.remove();
+    kill_at_ = never;
+    return true;
+}
+
+Tree Holder::tree() const {
+    return {.roots = {self_}, .only_below = true, .spared = inherited_, .groups = {child_.pid}};
+}
+
+bool Holder::has_children() const {
+    if (inherited_.empty() || !children_left_) return children_left_;
+    return std::ranges::any_of(children(getpid()), [&](pid_t pid) {
+        const auto found = std::ranges::find(inherited_, pid, &Process::pid);
+        return found == inherited_.end() || found->start != start_time(pid);
+    });
+}
+
+// What is still there when the main process is gone was not meant to stay.
+void Holder::end_the_rest(std::int64_t now_ms) {
+    ending_the_rest_ = true;
+    const std::vector<Process> rest = members(tree());
+    for (const Process& process : rest) send_signal(process, SIGTERM);
+    if (paused()) resume();
+    for (const Process& process : rest) send_signal(process, SIGCONT);
+    kill_at(now_ms + std::min(launch_.grace_ms, rest_grace_ms));
+}
+
+}  // namespace interlock::shim

@@ -1,0 +1,41 @@
+// What the server wants started, read from its `launch` message.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "shim/message.h"
+
+namespace interlock::shim {
+
+struct Limit {
+    std::string text;  // As it was written, for whoever is told that it failed.
+    int resource = 0;
+    rlim_t value = 0;
+};
+
+struct Launch {
+    std::vector<std::string> args;
+    std::vector<std::string> env;  // "NAME=value".
+    std::string dir;
+    std::string home;             // The directory of the run: `output` and `tmp` are in it.
+    std::int64_t timeout_ms = 0;  // 0: as long as it takes.
+    std::int64_t grace_ms = 10'000;
+    std::int64_t beat_ms = 1'000;
+    std::int64_t log_max = 0;  // 0: everything is kept.
+    int nice = 0;
+    std::vector<Limit> limits;
+    bool sandbox = false;
+    std::vector<std::string> writable;
+    std::string cgroup;  // "" when none is wanted.
+};
+
+// What is wrong with it, in a sentence, when it is no launch. Keys that are not known come from a newer server and are
+// left alone.
+std::variant<Launch, std::string> read_launch(const Message& message);
+
+}  // namespace interlock::shim

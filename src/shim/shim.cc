@@ -1,0 +1,526 @@
+#include "shim/shim.h"
+
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <string_view>
+
+#include "shim/connection.h"
+#include "shim/holder.h"
+#include "shim/remove_tree.h"
+#include "shim/state.h"
+#include "shim/terminal.h"
+
+namespace interlock::shim {
+namespace {
+
+constexpr std::int64_t launch_wait_ms = 30'000;           // Background: for the launch.
+constexpr std::int64_t done_wait_background_ms = 60'000;  // For the server to take note of the end.
+constexpr std::int64_t done_wait_foreground_ms = 10'000;
+constexpr std::int64_t silence_shown_ms = 2'000;  // Foreground: when the user hears that nobody answers.
+constexpr int code_failed = 1, code_usage = 2, code_refused = 1;
+
+// Signals that we hear of by reading. Blocked, they neither end nor stop us.
+constexpr int heard_signals[] = {SIGCHLD, SIGHUP,   SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
+                                 SIGUSR2, SIGWINCH, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU};
+
+struct Options {
+    std::string data_directory;
+    std::string run;
+    bool foreground = false;
+    bool quiet = false;
+};
+
+std::int64_t now_in_ms() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return std::int64_t{now.tv_sec} * 1'000 + now.tv_nsec / 1'000'000;
+}
+
+std::int64_t in_ms(const timeval& time) { return std::int64_t{time.tv_sec} * 1'000 + time.tv_usec / 1'000; }
+
+std::string text_of(std::int64_t number) { return std::to_string(number); }
+
+sigset_t set_of_heard_signals() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : heard_signals) sigaddset(&set, signal);
+    return set;
+}
+
+class Shim {
+ public:
+    Shim(Options options, int data_directory, std::string directory)
+        : options_(std::move(options)),
+          directory_(std::move(directory)),
+          connection_(data_directory),
+          holder_(options_.foreground) {}
+
+    int run();
+
+ private:
+    enum class Ending { by_itself, stopped, timed_out, fenced };
+
+    void tell_again(const State& before);
+
+    bool is(std::string_view phase) const { return state_.phase == phase; }
+    void set_up_signals();
+    void wait_for_something();
+    void keep_connected();
+
+    void on_message(const Message& message);
+    void on_launch(const Message& message);
+    void on_refused(const Message& message);
+    void end(Ending why, const std::string& reason);
+    void fence(const std::string& why);
+
+    void on_signals();
+    void on_signal(int signal);
+    void on_signal_in_foreground(int signal);
+    void on_main_stopped(int signal);
+    void go_on();
+
+    void on_report(const ChildReport& report);
+    void on_time();
+    void on_over();
+    void not_started(int code, const std::string& text);
+    void finish();
+    std::string detail_of_end(int status) const;
+    void send_hello();
+    void send_ended();
+    void read_log_sizes();
+    void save();
+    void leave(int code) { exit_code_ = code; }
+
+    const Options options_;
+    const std::string directory_;  // Of the run.
+    Connection connection_;
+    Holder holder_;
+    Terminal terminal_;
+    StatusLine status_line_;
+    State state_;
+    Fd signals_;
+    sigset_t ignored_{};  // What our caller wanted ignored.
+    std::int64_t now_ = now_in_ms();
+    std::int64_t began_at_ = now_;
+    std::int64_t beat_at_ = 0;
+    std::int64_t timeout_at_ = never;
+    std::int64_t ended_at_ = never;
+    std::int64_t first_asked_at_ = never;  // Foreground: when we were first asked from outside to end.
+    Ending ending_ = Ending::by_itself;
+    std::string reason_;
+    bool start_failed_ = false;
+    bool runs_in_terminal_ = false;
+    bool main_stopped_ = false;
+    bool saved_ = true;
+    int child_code_ = 0;
+    std::optional<int> exit_code_;
+};
+
+int Shim::run() {
+    const auto before = read_state(directory_);
+    if (before && before->phase == "running") {
+        // Another shim died over it. What is left of the run is the server's to end, and starting it twice nobody's.
+        say("interlock: run " + options_.run + " was started before and lost its shim");
+        return code_failed;
+    }
+    state_.pid = getpid();
+    state_.start = start_time(getpid());
+    state_.boot = boot_id();
+    state_.run = options_.run;
+    state_.phase = "waiting";
+    set_up_signals();
+    if (options_.foreground) terminal_ = Terminal::of_this_process();
+    // It ended and the server was not there to hear it: this shim only says so.
+    if (before && before->phase == "ended") tell_again(*before);
+    save();
+    while (!exit_code_) {
+        keep_connected();
+        wait_for_something();
+        now_ = now_in_ms();
+        on_signals();
+        connection_.exchange(now_);
+        while (auto message = connection_.next()) on_message(*message);
+        if (holder_.report_fd() >= 0) {
+            if (const auto report = holder_.take_report()) on_report(*report);
+        }
+        if (holder_.output_fd() >= 0) holder_.take_output();
+        if (const auto stopped_by = holder_.reap(now_)) on_main_stopped(*stopped_by);
+        if (holder_.main_status()) terminal_.take_back(holder_.pid());
+        if (is("running") && holder_.is_over()) on_over();
+        on_time();
+    }
+    finish();
+    return *exit_code_;
+}
+
+void Shim::tell_again(const State& before) {
+    const State self = state_;
+    state_ = before;
+    state_.pid = self.pid;
+    state_.start = self.start;
+    state_.boot = self.boot;
+    child_code_ = before.how == "signaled" ? 128 + before.code : before.code;
+    ended_at_ = now_;
+}
+
+void Shim::set_up_signals() {
+    // Whoever started us may have left these so that children vanish without a word, or that writing kills us.
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    sigemptyset(&ignored_);
+    for (const int number : {SIGHUP, SIGINT, SIGQUIT}) {
+        struct sigaction action{};
+        sigaction(number, nullptr, &action);
+        if (options_.foreground && action.sa_handler == SIG_IGN) sigaddset(&ignored_, number);
+        // A signal that is blocked and ignored may be read or not, depending on who was first.
+        signal(number, SIG_DFL);
+    }
+    const sigset_t heard = set_of_heard_signals();
+    sigprocmask(SIG_SETMASK, &heard, nullptr);
+    signals_ = Fd(signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+void Shim::keep_connected() {
+    if (!connection_.connect(now_)) return;
+    send_hello();
+    if (is("ended")) send_ended();
+}
+
+void Shim::wait_for_something() {
+    // Whatever is not there is -1, which poll() passes over.
+    const short connection_events = connection_.has_to_write() ? POLLIN | POLLOUT : POLLIN;
+    pollfd waits[] = {{.fd = connection_.fd(), .events = connection_events, .revents = 0},
+                      {.fd = signals_.get(), .events = POLLIN, .revents = 0},
+                      {.fd = holder_.report_fd(), .events = POLLIN, .revents = 0},
+                      {.fd = holder_.output_fd(), .events = POLLIN, .revents = 0}};
+    std::int64_t next = std::min({beat_at_, timeout_at_, holder_.next_at()});
+    if (!connection_.connected()) next = std::min(next, connection_.retry_at());
+    // The control group tells nobody here when it becomes empty.
+    if (holder_.started() && holder_.main_status()) next = std::min(next, now_ + 20);
+    poll(waits, std::size(waits), static_cast<int>(std::clamp<std::int64_t>(next - now_in_ms(), 0, 1'000)));
+}
+
+void Shim::on_message(const Message& message) {
+    const std::string& verb = message.front();
+    const std::string text = message.size() > 1 ? message[1] : "";
+    if (verb == "wait" && options_.foreground && is("waiting")) status_line_.show(text);
+    if (verb == "launch" && is("waiting")) on_launch(message);
+    if (verb == "refused" && is("waiting")) on_refused(message);
+    if (verb == "stop") end(Ending::stopped, text);
+    if (verb == "fenced") fence(text);
+    if (verb == "done" && is("ended")) {
+        if (options_.foreground && !options_.quiet && !text.empty()) say(text);
+        leave(child_code_);
+    }
+    if ((verb == "pause" || verb == "resume") && is("running")) {
+        verb == "pause" ? holder_.pause() : holder_.resume();
+        connection_.send({holder_.paused() ? "paused" : "resumed"});
+    }
+}
+
+void Shim::on_launch(const Message& message) {
+    status_line_.clear();
+    auto read = read_launch(message);
+    if (const auto* problem = std::get_if<std::string>(&read)) return not_started(126, *problem);
+    Launch launch = std::move(std::get<Launch>(read));
+    if (launch.home.empty()) launch.home = options_.data_directory + "/runs/" + options_.run;
+    if (launch.timeout_ms > 0) timeout_at_ = now_ + launch.timeout_ms;
+    runs_in_terminal_ = options_.foreground && terminal_.wanted_at_once();
+    const ChildOptions options{
+        .foreground = options_.foreground, .takes_terminal = runs_in_terminal_, .ignored = ignored_};
+    if (const auto problem = holder_.start(std::move(launch), options)) return not_started(126, *problem);
+    // Both of us do it, so that it is done before the run needs it and before we could be asked to undo it.
+    if (runs_in_terminal_) terminal_.give(holder_.pid());
+    state_.phase = "running";
+    state_.child_pid = holder_.pid();
+    state_.child_start = start_time(holder_.pid());
+    state_.cgroup = holder_.cgroup();
+    beat_at_ = now_;
+    save();
+}
+
+void Shim::on_refused(const Message& message) {
+    status_line_.clear();
+    const std::string text = message.size() > 1 ? message[1] : "";
+    int code = code_refused;
+    if (message.size() > 2) std::from_chars(message[2].data(), message[2].data() + message[2].size(), code);
+    if (options_.foreground && !text.empty()) say(text);
+    state_.phase = "ended";
+    state_.how = "not_started";
+    state_.code = code;
+    state_.detail = text;
+    save();
+    leave(code);
+}
+
+void Shim::end(Ending why, const std::string& reason) {
+    if (is("waiting")) {
+        // It was taken back before it began.
+        return not_started(128 + SIGTERM, "stopped before it started" + (reason.empty() ? "" : ": " + reason));
+    }
+    if (!is("running") || ending_ != Ending::by_itself || holder_.main_status()) return;
+    ending_ = why;
+    reason_ = reason;
+    if (options_.foreground && !options_.quiet) say("interlock: the run is being stopped: " + reason);
+    holder_.stop(now_);
+}
+
+void Shim::fence(const std::string& why) {
+    status_line_.clear();
+    if (options_.foreground && ending_ != Ending::fenced) say("interlock: " + why);
+    ending_ = Ending::fenced;
+    reason_ = why;
+    if (is("running")) return holder_.kill_at(now_);
+    leave(code_failed);
+}
+
+void Shim::on_signals() {
+    signalfd_siginfo info{};
+    while (read(signals_.get(), &info, sizeof info) == sizeof info) {
+        const int signal = static_cast<int>(info.ssi_signo);
+        if (sigismember(&ignored_, signal) == 1 || signal == SIGCHLD) continue;
+        options_.foreground ? on_signal_in_foreground(signal) : on_signal(signal);
+    }
+}
+
+// In the background nobody but the server and whoever ends the machine has something to say.
+void Shim::on_signal(int signal) {
+    if (signal != SIGTERM) return;
+    if (is("waiting")) return leave(128 + SIGTERM);
+    end(Ending::stopped, "the shim was asked to end");
+}
+
+void Shim::on_signal_in_foreground(int signal) {
+    const bool asks_to_end = signal == SIGINT || signal == SIGTERM || signal == SIGQUIT || signal == SIGHUP;
+    if (signal == SIGCONT) return main_stopped_ ? go_on() : void();
+    if (is("waiting")) {
+        if (asks_to_end) status_line_.clear(), leave(128 + signal);
+        if (signal == SIGTSTP) terminal_.stop_ourselves(signal);
+        return;
+    }
+    // The server will find the end in the state file.
+    if (is("ended")) return asks_to_end ? leave(child_code_) : void();
+    if (signal == SIGTTIN || signal == SIGTTOU) return;
+    holder_.signal_group(signal);
+    if (signal != SIGINT && signal != SIGTERM) return;
+    // What the run does with it is its own affair. Who asks again after the grace, or when only leftovers are there,
+    // means it.
+    if (first_asked_at_ == never) first_asked_at_ = now_;
+    if (holder_.main_status() || (now_ > first_asked_at_ && now_ - first_asked_at_ >= holder_.launch().grace_ms)) {
+        holder_.kill_at(now_);
+    }
+}
+
+void Shim::on_main_stopped(int signal) {
+    if (holder_.paused()) return;
+    main_stopped_ = true;
+    // Without a terminal there is no shell that waits to see us stop.
+    if (!terminal_) return;
+    if ((signal == SIGTTIN || signal == SIGTTOU) && terminal_.ours()) {
+        // It asks for the terminal, and it is ours to give.
+        if (!terminal_.give(holder_.pid())) return;
+        runs_in_terminal_ = true;
+        return go_on();
+    }
+    // The server is told while we can speak: a moment later we stand still too.
+    connection_.send({"paused"});
+    terminal_.take_back(holder_.pid());
+    terminal_.stop_ourselves(signal);
+    now_ = now_in_ms();
+    if (runs_in_terminal_ && terminal_.ours()) terminal_.give(holder_.pid());
+    go_on();
+    connection_.send({"resumed"});
+}
+
+void Shim::go_on() {
+    main_stopped_ = false;
+    holder_.signal_group(SIGCONT);
+}
+
+void Shim::on_report(const ChildReport& report) {
+    state_.cgroup = holder_.cgroup();
+    if (report.failed) {
+        start_failed_ = true;
+        child_code_ = report.code;
+        reason_ = report.text;
+        return;
+    }
+    save();
+    connection_.send({"started", text_of(state_.child_pid), state_.child_start, report.text});
+}
+
+void Shim::on_time() {
+    if (now_ >= beat_at_) {
+        const std::int64_t every = holder_.started() ? holder_.launch().beat_ms : Launch{}.beat_ms;
+        beat_at_ = now_ + every;
+        read_log_sizes();
+        connection_.send({"beat", text_of(state_.log_end), text_of(state_.hole_begin), text_of(state_.hole_end)});
+        if (!saved_) save();
+    }
+    if (now_ >= timeout_at_) {
+        timeout_at_ = never;
+        end(Ending::timed_out, "it took longer than " + text_of(holder_.launch().timeout_ms) + " ms");
+    }
+    holder_.on_time(now_);
+
+    const std::int64_t silent_for = now_ - std::max(connection_.heard_at(), began_at_);
+    if (is("waiting") && options_.foreground && !connection_.connected() && silent_for > silence_shown_ms) {
+        status_line_.show("interlock: waiting for the server, which does not answer");
+    }
+    if (is("waiting") && !options_.foreground && now_ - began_at_ > launch_wait_ms) {
+        // The state stays at waiting: nothing was started, and the server may send another shim.
+        leave(code_failed);
+    }
+    const std::int64_t patience = options_.foreground ? done_wait_foreground_ms : done_wait_background_ms;
+    if (is("ended") && !exit_code_ && now_ - std::max(connection_.heard_at(), ended_at_) > patience) {
+        if (options_.foreground)
+            say("interlock: the run has ended, but the server could not be told; it will find out");
+        leave(child_code_);
+    }
+}
+
+// Invariant (3) holds.
+void Shim::on_over() {
+    const int status = *holder_.main_status();
+    rusage usage{};
+    getrusage(RUSAGE_CHILDREN, &usage);
+    state_.user_ms = in_ms(usage.ru_utime);
+    state_.system_ms = in_ms(usage.ru_stime);
+    state_.max_rss_kb = usage.ru_maxrss;
+    if (start_failed_) return not_started(child_code_, reason_);
+
+    const bool exited = WIFEXITED(status);
+    state_.code = exited ? WEXITSTATUS(status) : WTERMSIG(status);
+    child_code_ = exited ? state_.code : 128 + state_.code;
+    state_.how = ending_ == Ending::timed_out   ? "timed_out"
+                 : ending_ != Ending::by_itself ? "stopped"
+                 : exited                       ? "exited"
+                                                : "signaled";
+    state_.detail = detail_of_end(status);
+    state_.phase = "ended";
+    state_.cgroup = "";
+    ended_at_ = now_;
+    save();
+    // Who was fenced has nothing to say about the run any more.
+    if (ending_ == Ending::fenced) return leave(code_failed);
+    send_ended();
+}
+
+std::string Shim::detail_of_end(int status) const {
+    std::string detail = reason_;
+    const auto add = [&](const std::string& text) { detail += (detail.empty() || text.empty() ? "" : "; ") + text; };
+    if (WIFSIGNALED(status)) {
+        add("ended by signal " + text_of(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")" +
+            (WCOREDUMP(status) ? ", core dumped" : ""));
+    } else if (ending_ != Ending::by_itself) {
+        add("ended with exit code " + text_of(WEXITSTATUS(status)));
+    }
+    add(holder_.log().lost());
+    return detail;
+}
+
+void Shim::not_started(int code, const std::string& text) {
+    state_.phase = "ended";
+    state_.how = "not_started";
+    state_.code = child_code_ = code;
+    state_.detail = text;
+    state_.cgroup = "";
+    ended_at_ = now_;
+    if (options_.foreground) say("interlock: " + text);
+    save();
+    if (ending_ == Ending::fenced) return leave(code_failed);
+    send_ended();
+}
+
+void Shim::finish() {
+    if (holder_.started()) remove_tree(holder_.launch().home + "/tmp");
+}
+
+void Shim::send_hello() {
+    connection_.send({"hello", "1", state_.run, text_of(state_.pid), state_.start, state_.boot, state_.phase,
+                      text_of(state_.child_pid), state_.child_start, options_.foreground ? "1" : "0"});
+}
+
+void Shim::send_ended() {
+    connection_.send({"ended", state_.how, text_of(state_.code), state_.detail, text_of(state_.user_ms),
+                      text_of(state_.system_ms), text_of(state_.max_rss_kb)});
+}
+
+void Shim::read_log_sizes() {
+    if (!holder_.started()) return;
+    state_.log_end = holder_.log().end();
+    state_.hole_begin = holder_.log().hole_begin();
+    state_.hole_end = holder_.log().hole_end();
+}
+
+// On a full disk it is tried again with every beat.
+void Shim::save() {
+    read_log_sizes();
+    saved_ = write_state(directory_, state_);
+}
+
+std::optional<Options> read_options(int argc, char** argv) {
+    Options options;
+    for (int i = 1; i < argc; ++i) {
+        const std::string word = argv[i];
+        if (word == "--foreground") {
+            options.foreground = true;
+        } else if (word == "--quiet") {
+            options.quiet = true;
+        } else if (options.data_directory.empty()) {
+            options.data_directory = word;
+        } else if (options.run.empty()) {
+            options.run = word;
+        } else {
+            return std::nullopt;
+        }
+    }
+    // The run's name becomes a directory's.
+    const bool is_name =
+        !options.run.empty() && options.run.front() != '.' && options.run.find('/') == std::string::npos;
+    return is_name ? std::optional(options) : std::nullopt;
+}
+
+}  // namespace
+
+int run_shim(int argc, char** argv) {
+    const auto options = read_options(argc, argv);
+    if (!options) {
+        say("usage: shim DATA_DIR RUN [--foreground] [--quiet]");
+        return code_usage;
+    }
+    const auto failed_with = [](const std::string& path) {
+        say("interlock: cannot use " + path + ": " + std::strerror(errno));
+        return code_failed;
+    };
+
+    // 1. The places, held open: they stay ours when somebody renames them.
+    const Fd data(open(options->data_directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!data) return failed_with(options->data_directory);
+    const std::string runs = options->data_directory + "/runs", directory = runs + "/" + options->run;
+    mkdir(runs.c_str(), 0700);
+    mkdir(directory.c_str(), 0700);
+    const Fd run_directory(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!run_directory) return failed_with(directory);
+
+    // 2. The lock. Whoever has it is this run's shim, and there is nothing left to do for a second one.
+    const Fd lock(openat(run_directory.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!lock) return failed_with(directory + "/lock");
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? 0 : failed_with(directory + "/lock");
+
+    // 3. The run.
+    return Shim(*options, data.get(), "/proc/self/fd/" + std::to_string(run_directory.get())).run();
+}
+
+}  // namespace interlock::shim

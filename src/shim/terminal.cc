@@ -1,0 +1,70 @@
+#include "shim/terminal.h"
+
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace interlock::shim {
+
+Terminal Terminal::of_this_process() {
+    Terminal terminal;
+    terminal.tty_ = Fd(open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY));
+    if (terminal.tty_ && tcgetattr(terminal.tty_.get(), &terminal.modes_) != 0) terminal.tty_.reset();
+    return terminal;
+}
+
+bool Terminal::ours() const { return tty_ && tcgetpgrp(tty_.get()) == getpgrp(); }
+
+bool Terminal::wanted_at_once() const {
+    return ours() && tcgetsid(STDIN_FILENO) == getsid(0) && isatty(STDOUT_FILENO) == 1;
+}
+
+bool Terminal::give(pid_t group) {
+    if (!tty_ || tcsetpgrp(tty_.get(), group) != 0) return false;
+    if (has_modes_of_run_) tcsetattr(tty_.get(), TCSANOW, &modes_of_run_);
+    return true;
+}
+
+void Terminal::take_back(pid_t group) {
+    if (!tty_ || tcgetpgrp(tty_.get()) != group) return;
+    has_modes_of_run_ = tcgetattr(tty_.get(), &modes_of_run_) == 0;
+    tcsetpgrp(tty_.get(), getpgrp());
+    tcsetattr(tty_.get(), TCSANOW, &modes_);
+}
+
+void Terminal::stop_ourselves(int signal) {
+    kill(0, signal);
+    // Ours is blocked: it takes effect here, and here we go on.
+    sigset_t only_this;
+    sigemptyset(&only_this);
+    sigaddset(&only_this, signal);
+    sigprocmask(SIG_UNBLOCK, &only_this, nullptr);
+    sigprocmask(SIG_BLOCK, &only_this, nullptr);
+}
+
+void StatusLine::show(const std::string& text) {
+    if (text == shown_) return;
+    shown_ = text;
+    winsize size{};
+    if (isatty(STDERR_FILENO) != 1) {
+        say(text);
+        return;
+    }
+    // A line that wraps could not be rewritten. No character is cut in two.
+    std::size_t length = text.size();
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) {
+        length = std::min<std::size_t>(length, size.ws_col - 1U);
+        while (length < text.size() && length > 0 && (text[length] & 0xc0) == 0x80) --length;
+    }
+    write_all(STDERR_FILENO, "\r\033[K" + text.substr(0, length));
+}
+
+void StatusLine::clear() {
+    if (!shown_.empty() && isatty(STDERR_FILENO) == 1) write_all(STDERR_FILENO, "\r\033[K");
+    shown_.clear();
+}
+
+void say(std::string_view text) { write_all(STDERR_FILENO, std::string(text) + "\n"); }
+
+}  // namespace interlock::shim
