@@ -1,5 +1,6 @@
 """Black-box tests: they know the program, its exit codes and what it prints, and nothing of its insides."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -7,6 +8,7 @@ import subprocess
 
 import pytest
 
+from fake_supervisor import World
 from interlock_server import Server
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -34,6 +36,21 @@ def interlock(binary, tmp_path):
     run.binary = binary
     run.scratch = scratch
     return run
+
+
+@pytest.fixture(scope="session")
+def shim_program():
+    """The shim: INTERLOCK_SHIM, or what ./dev build leaves behind."""
+    path = pathlib.Path(os.environ.get("INTERLOCK_SHIM", ROOT / "build/release/interlock-shim"))
+    assert os.access(path, os.X_OK), f"{path} is not a program: run ./dev build, or set INTERLOCK_SHIM"
+    return str(path)
+
+
+@pytest.fixture
+def world(shim_program, tmp_path):
+    """Shims with a supervisor that does what the test says. Afterwards nothing is left of them."""
+    with contextlib.ExitStack() as stack:
+        yield World(shim_program, tmp_path, stack)
 
 
 @pytest.fixture(scope="module")

@@ -63,8 +63,9 @@ bool kernel_lists_children() {
 std::vector<pid_t> listed_children(pid_t pid) {
     std::vector<pid_t> found;
     for (const pid_t thread : numbers_in(proc(pid, "task"))) {
-        const auto text = read_file(proc(pid, "task/") + std::to_string(thread) + "/children");
-        for (const std::string_view word : words_of(text.value_or(""))) {
+        const std::string path = proc(pid, "task/") + std::to_string(thread) + "/children";
+        const std::string text = read_file(path).value_or("");
+        for (const std::string_view word : words_of(text)) {
             if (const auto child = number_in<pid_t>(word)) found.push_back(*child);
         }
     }
