@@ -1,0 +1,40 @@
+// A program that is started, waited for and gone: its exit code and what it wrote.
+//
+//   (1) Nothing of this process leaks into the program: no descriptor, no blocked or ignored signal, and of the
+//       environment only the few variables that say where things are (PATH, HOME, the language, proxies, and where git
+//       keeps its settings). Passwords and the GIT_DIR of whoever started the server are not among them.
+//   (2) When run_program() returns, the program has ended, and so has every process that stayed in its process group.
+//   (3) No shell reads the arguments.
+//
+// It blocks; call it on a worker thread. Nobody else in the process may reap the child (waitpid of -1, or SIGCHLD
+// ignored): the outcome would be lost, and an error says so.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace interlock::supervisor {
+
+struct ProgramOptions {
+    std::string dir;               // The working directory; empty: that of this process.
+    std::vector<std::string> env;  // "NAME=value", on top of what (1) lets through.
+    std::chrono::milliseconds timeout = std::chrono::seconds(60);
+    std::string input;                                       // What the program reads from its standard input.
+    std::size_t output_max = std::size_t{64} * 1024 * 1024;  // More is an error, and the program is killed.
+    int keep_open = -1;  // A descriptor that the program holds until it ends, such as a lock that must not outlive it.
+};
+
+struct Finished {
+    int exit_code = 0;  // 128 + the signal's number when a signal ended it, as a shell says it.
+    std::string out;
+    std::string err;  // Its beginning, where it is long.
+};
+
+// The error is a sentence: not found, timed out, wrote too much. A program that ended by itself is never an error.
+Result<Finished, std::string> run_program(const std::vector<std::string>& argv, const ProgramOptions& options = {});
+
+}  // namespace interlock::supervisor
