@@ -20,10 +20,10 @@
 namespace interlock::supervisor {
 
 struct ProgramOptions {
-    std::string dir;               // The working directory; empty: that of this process.
-    std::vector<std::string> env;  // "NAME=value", on top of what (1) lets through.
+    std::string dir = {};               // The working directory; empty: that of this process.
+    std::vector<std::string> env = {};  // "NAME=value", on top of what (1) lets through.
     std::chrono::milliseconds timeout = std::chrono::seconds(60);
-    std::string input;                                       // What the program reads from its standard input.
+    std::string input = {};                                  // What the program reads from its standard input.
     std::size_t output_max = std::size_t{64} * 1024 * 1024;  // More is an error, and the program is killed.
     int keep_open = -1;  // A descriptor that the program holds until it ends, such as a lock that must not outlive it.
 };

@@ -44,13 +44,13 @@ struct Repository {
 };
 
 struct Worktree {
-    std::string run;
-    std::string repository;  // Its main worktree, or the bare repository.
-    std::string path;
-    std::string directory;  // `path`, or the directory in it that corresponds to the workspace asked for.
-    std::string branch;     // Without refs/heads/.
-    std::string base;       // The commit it began with.
-    std::string teardown;   // For /bin/sh, before it is removed; the caller's, as is the next.
+    std::string run = {};
+    std::string repository = {};  // Its main worktree, or the bare repository.
+    std::string path = {};
+    std::string directory = {};  // `path`, or the directory in it that corresponds to the workspace asked for.
+    std::string branch = {};     // Without refs/heads/.
+    std::string base = {};       // The commit it began with.
+    std::string teardown = {};   // For /bin/sh, before it is removed; the caller's, as is the next.
     int port_base = 0;
 };
 
@@ -101,10 +101,10 @@ Result<std::string, std::string> save_work(const Worktree& worktree);
 enum class Force { no, yes };
 
 struct RemoveWorktree {
-    Worktree worktree;
+    Worktree worktree = {};
     Force force = Force::no;
     Lease lease = Lease::none;
-    std::string lock_dir;
+    std::string lock_dir = {};
 };
 
 struct Removed {

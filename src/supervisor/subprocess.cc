@@ -1,0 +1,255 @@
+#include "supervisor/subprocess.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "supervisor/open_file.h"
+
+namespace interlock::supervisor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t error_text_max = std::size_t{64} * 1024;
+constexpr std::size_t pipe_bytes_max = std::size_t{1024} * 1024;  // What a user may have, by default.
+
+struct Pipe {
+    OpenFile read_end;
+    OpenFile write_end;
+};
+
+struct Child {
+    pid_t pid = -1;
+    OpenFile ended;  // Its pidfd, readable once it has ended.
+    OpenFile out;
+    OpenFile err;
+};
+
+Result<Child, std::string> start(const std::vector<std::string>& argv, const ProgramOptions& options);
+// Reads until the program has ended. The error says why it was not waited for any longer.
+Result<void, std::string> follow(Child& child, const ProgramOptions& options, Finished& finished);
+int reap(const Child& child);
+
+std::string system_error(std::string_view what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
+
+}  // namespace
+
+Result<Finished, std::string> run_program(const std::vector<std::string>& argv, const ProgramOptions& options) {
+    if (argv.empty()) return fail(std::string("there is no program to start"));
+    auto child = start(argv, options);
+    if (!child) return fail(std::move(child.error()));
+
+    Finished finished;
+    const auto followed = follow(*child, options, finished);
+    // Until it is reaped its number belongs to it, and so does the group: this cannot hit a stranger.
+    kill(-child->pid, SIGKILL);
+    finished.exit_code = reap(*child);
+    if (!followed) return fail(fmt::format("{} {}", argv.front(), followed.error()));
+    if (finished.exit_code < 0) {
+        return fail(fmt::format("nobody knows how {} ended: somebody else has reaped it", argv.front()));
+    }
+    return finished;
+}
+
+namespace {
+
+// Where things are, and nothing that is secret or that changes which repository git looks at.
+bool passed_on(std::string_view name) {
+    static constexpr std::array<std::string_view, 24> names = {"PATH",
+                                                               "HOME",
+                                                               "USER",
+                                                               "LOGNAME",
+                                                               "SHELL",
+                                                               "LANG",
+                                                               "TZ",
+                                                               "TMPDIR",
+                                                               "http_proxy",
+                                                               "https_proxy",
+                                                               "no_proxy",
+                                                               "all_proxy",
+                                                               "HTTP_PROXY",
+                                                               "HTTPS_PROXY",
+                                                               "NO_PROXY",
+                                                               "ALL_PROXY",
+                                                               "SSL_CERT_FILE",
+                                                               "SSL_CERT_DIR",
+                                                               "SSH_AUTH_SOCK",
+                                                               "GIT_CONFIG_GLOBAL",
+                                                               "GIT_CONFIG_SYSTEM",
+                                                               "GIT_CONFIG_NOSYSTEM",
+                                                               "GIT_EXEC_PATH",
+                                                               "GIT_SSL_CAINFO"};
+    return std::ranges::find(names, name) != names.end() || name.starts_with("LC_") || name.starts_with("XDG_");
+}
+
+std::string_view name_of(std::string_view variable) { return variable.substr(0, variable.find('=')); }
+
+std::vector<std::string> environment_with(const std::vector<std::string>& additions) {
+    std::vector<std::string> variables = additions;
+    for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+        const std::string_view name = name_of(*variable);
+        const bool replaced = std::ranges::any_of(additions, [&](const auto& added) { return name_of(added) == name; });
+        if (passed_on(name) && !replaced) variables.emplace_back(*variable);
+    }
+    return variables;
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+    std::vector<char*> pointers;
+    // posix_spawn does not change what its char* point to; its signature is older than const.
+    for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+Result<Pipe, std::string> make_pipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(system_error("cannot make a pipe"));
+    Pipe made{.read_end = OpenFile(ends[0]), .write_end = OpenFile(ends[1])};
+    if (fcntl(made.read_end.fd(), F_SETFL, O_NONBLOCK) != 0) return fail(system_error("cannot set up a pipe"));
+    return made;
+}
+
+// A file in memory instead of a pipe: the program may read it or not, and nobody has to feed it or meets SIGPIPE.
+Result<OpenFile, std::string> input_file(std::string_view input) {
+    if (input.empty()) return OpenFile(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    OpenFile file(memfd_create("input", MFD_CLOEXEC));
+    while (file && !input.empty()) {
+        const auto written = write(file.fd(), input.data(), input.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return fail(system_error("cannot hold the input of a program"));
+        input.remove_prefix(static_cast<std::size_t>(written));
+    }
+    if (!file || lseek(file.fd(), 0, SEEK_SET) != 0) return fail(system_error("cannot hold the input of a program"));
+    return file;
+}
+
+class SpawnSettings {
+ public:
+    SpawnSettings() {
+        posix_spawn_file_actions_init(&actions);
+        posix_spawnattr_init(&attributes);
+        sigset_t none;
+        sigset_t all;
+        sigemptyset(&none);
+        sigfillset(&all);
+        posix_spawnattr_setsigmask(&attributes, &none);
+        posix_spawnattr_setsigdefault(&attributes, &all);
+        posix_spawnattr_setpgroup(&attributes, 0);
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    }
+    ~SpawnSettings() {
+        posix_spawn_file_actions_destroy(&actions);
+        posix_spawnattr_destroy(&attributes);
+    }
+    SpawnSettings(const SpawnSettings&) = delete;
+    SpawnSettings& operator=(const SpawnSettings&) = delete;
+
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+};
+
+Result<Child, std::string> start(const std::vector<std::string>& argv, const ProgramOptions& options) {
+    auto in = input_file(options.input);
+    if (!in) return fail(std::move(in.error()));
+    auto out = make_pipe();
+    if (!out) return fail(std::move(out.error()));
+    auto err = make_pipe();
+    if (!err) return fail(std::move(err.error()));
+
+    // The child's 0, 1 and 2 are duplicates; everything else in this process is closed when it starts (CLOEXEC), but
+    // for the one descriptor it is to keep: duplicating that to itself takes the mark off.
+    SpawnSettings settings;
+    posix_spawn_file_actions_adddup2(&settings.actions, in->fd(), STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&settings.actions, out->write_end.fd(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&settings.actions, err->write_end.fd(), STDERR_FILENO);
+    if (options.keep_open >= 0) {
+        posix_spawn_file_actions_adddup2(&settings.actions, options.keep_open, options.keep_open);
+    }
+    if (!options.dir.empty()) posix_spawn_file_actions_addchdir_np(&settings.actions, options.dir.c_str());
+
+    const auto variables = environment_with(options.env);
+    Child child;
+    const int error = posix_spawnp(&child.pid, argv.front().c_str(), &settings.actions, &settings.attributes,
+                                   pointers_to(argv).data(), pointers_to(variables).data());
+    if (error != 0) {
+        return fail(fmt::format("cannot start {}{}: {}", argv.front(),
+                                options.dir.empty() ? "" : fmt::format(" in {}", options.dir), std::strerror(error)));
+    }
+    // By its number, because the header of glibc 2.36 that declares it does so for C only.
+    child.ended = OpenFile(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
+    child.out = std::move(out->read_end);
+    child.err = std::move(err->read_end);
+    if (!child.ended) {
+        const std::string why = system_error(fmt::format("cannot follow {}", argv.front()));
+        kill(-child.pid, SIGKILL);
+        reap(child);
+        return fail(why);
+    }
+    return child;
+}
+
+// What can be read now. False once there is nothing more to come. It takes no more than the largest pipe holds: less
+// could leave something behind at the end, more might never come back from a program that does not stop writing.
+bool read_some(const OpenFile& from, std::string& text, std::size_t text_max) {
+    std::array<char, 65536> buffer;
+    for (std::size_t taken = 0; taken < pipe_bytes_max;) {
+        const auto count = read(from.fd(), buffer.data(), buffer.size());
+        if (count == 0) return false;
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return errno == EAGAIN;
+        taken += static_cast<std::size_t>(count);
+        text.append(buffer.data(), std::min(static_cast<std::size_t>(count), text_max - text.size()));
+    }
+    return true;
+}
+
+Result<void, std::string> follow(Child& child, const ProgramOptions& options, Finished& finished) {
+    const auto deadline = Clock::now() + options.timeout;
+    for (bool ended = false; !ended;) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+        if (left.count() <= 0) return fail(fmt::format("took longer than {} ms", options.timeout.count()));
+        std::array<pollfd, 3> waiting = {pollfd{child.ended.fd(), POLLIN, 0}, pollfd{child.out.fd(), POLLIN, 0},
+                                         pollfd{child.err.fd(), POLLIN, 0}};
+        const int wait_ms = static_cast<int>(std::min<std::int64_t>(left.count(), 60'000));
+        if (poll(waiting.data(), waiting.size(), wait_ms) < 0 && errno != EINTR) {
+            return fail(system_error("cannot be waited for"));
+        }
+        // First whether it has ended, then the pipes: what it wrote before its end is then already in them. What its
+        // own children write after that belongs to nobody.
+        ended = waiting[0].revents != 0;
+        if (child.out && !read_some(child.out, finished.out, options.output_max + 1)) child.out = OpenFile();
+        if (child.err && !read_some(child.err, finished.err, error_text_max)) child.err = OpenFile();
+        if (finished.out.size() > options.output_max) {
+            return fail(fmt::format("wrote more than {} bytes", options.output_max));
+        }
+    }
+    return {};
+}
+
+int reap(const Child& child) {
+    int status = 0;
+    pid_t reaped = -1;
+    do reaped = waitpid(child.pid, &status, 0);
+    while (reaped < 0 && errno == EINTR);
+    if (reaped != child.pid) return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+}  // namespace interlock::supervisor
