@@ -1,0 +1,263 @@
+#include "supervisor/file_tree.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include <fcntl.h>
+#include <fts.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "supervisor/open_file.h"
+#include "supervisor/worktrees.h"
+
+namespace interlock::supervisor {
+namespace {
+
+constexpr std::size_t repositories_named_max = 3;
+
+std::string failure(std::string_view what, const std::string& path) {
+    return fmt::format("cannot {} {}: {}", what, path, std::strerror(errno));
+}
+
+bool write_all(int fd, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const auto written = write(fd, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+}
+
+std::string parent_of(const std::string& name) {
+    const auto slash = name.rfind('/');
+    return slash == std::string::npos ? std::string() : name.substr(0, slash);
+}
+
+std::string last_of(const std::string& name) { return name.substr(name.rfind('/') + 1); }
+
+// Directory by directory, so that no link on the way can lead out of `top`.
+Result<OpenFile, std::string> open_below(const std::string& top, const std::string& name, bool make) {
+    OpenFile here(open(top.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    std::string_view rest = name;
+    while (here && !rest.empty()) {
+        const std::string next(rest.substr(0, rest.find('/')));
+        rest.remove_prefix(std::min(next.size() + 1, rest.size()));
+        if (next.empty() || next == "." || next == "..") return fail(fmt::format("{} is no name below {}", name, top));
+        if (make && mkdirat(here.fd(), next.c_str(), 0777) != 0 && errno != EEXIST) break;
+        here = OpenFile(openat(here.fd(), next.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    }
+    if (!here || !rest.empty()) return fail(failure("use the directory", top + "/" + name));
+    return here;
+}
+
+bool copy_bytes(int from, int to) {
+    // A file system that can share the blocks copies nothing.
+    if (ioctl(to, FICLONE, from) == 0) return true;
+    std::array<char, 65536> buffer;
+    for (;;) {
+        const auto count = read(from, buffer.data(), buffer.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return count == 0;
+        if (!write_all(to, {buffer.data(), static_cast<std::size_t>(count)})) return false;
+    }
+}
+
+std::optional<std::string> link_target(int dir, const std::string& name) {
+    std::array<char, 4096> buffer;
+    const auto length = readlinkat(dir, name.c_str(), buffer.data(), buffer.size());
+    if (length < 0 || static_cast<std::size_t>(length) == buffer.size()) return std::nullopt;
+    return std::string(buffer.data(), static_cast<std::size_t>(length));
+}
+
+Result<bool, std::string> put_link(const OpenFile& dir, const std::string& name, const std::string& target) {
+    if (symlinkat(target.c_str(), dir.fd(), name.c_str()) == 0) return true;
+    if (errno == EEXIST) return false;
+    return fail(failure("make the link", name));
+}
+
+class Walk {
+ public:
+    explicit Walk(const std::string& path) : path_(path) {
+        std::array<char*, 2> paths = {path_.data(), nullptr};
+        // NOCHDIR: the working directory belongs to all threads.
+        fts_ = fts_open(paths.data(), FTS_PHYSICAL | FTS_NOCHDIR, nullptr);
+    }
+    ~Walk() {
+        if (fts_ != nullptr) fts_close(fts_);
+    }
+    Walk(const Walk&) = delete;
+    Walk& operator=(const Walk&) = delete;
+
+    FTSENT* next() { return fts_ == nullptr ? nullptr : fts_read(fts_); }
+
+ private:
+    std::string path_;
+    FTS* fts_ = nullptr;
+};
+
+}  // namespace
+
+std::optional<struct stat> status_of(const std::string& path) {
+    struct stat status{};
+    if (lstat(path.c_str(), &status) != 0) return std::nullopt;
+    return status;
+}
+
+bool is_directory(const std::string& path) {
+    const auto status = status_of(path);
+    return status && S_ISDIR(status->st_mode);
+}
+
+std::optional<std::string> read_file(const std::string& path) {
+    const OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return std::nullopt;
+    std::string text;
+    std::array<char, 65536> buffer;
+    for (;;) {
+        const auto count = read(file.fd(), buffer.data(), buffer.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return std::nullopt;
+        if (count == 0) return text;
+        text.append(buffer.data(), static_cast<std::size_t>(count));
+    }
+}
+
+Result<void, std::string> write_file_durably(const std::string& path, std::string_view text) {
+    const std::string beside = path + ".new";
+    const OpenFile file(open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!file || !write_all(file.fd(), text) || fsync(file.fd()) != 0) return fail(failure("write", beside));
+    if (rename(beside.c_str(), path.c_str()) != 0) return fail(failure("write", path));
+    const OpenFile dir(open(parent_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!dir || fsync(dir.fd()) != 0) return fail(failure("write", path));
+    return {};
+}
+
+Result<bool, std::string> put_file(const std::string& top, const std::string& name, const FileContent& content) {
+    const auto dir = open_below(top, parent_of(name), true);
+    if (!dir) return fail(dir.error());
+    const std::string last = last_of(name);
+    if (content.kind == FileContent::Kind::link) return put_link(*dir, last, content.bytes);
+
+    const mode_t mode = content.kind == FileContent::Kind::executable ? 0777 : 0666;
+    const OpenFile file(openat(dir->fd(), last.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+    if (!file && errno == EEXIST) return false;
+    if (!file || !write_all(file.fd(), content.bytes)) return fail(failure("write", top + "/" + name));
+    return true;
+}
+
+Result<bool, std::string> copy_file(const std::string& from, const std::string& top, const std::string& name) {
+    const auto source_dir = open_below(from, parent_of(name), false);
+    if (!source_dir) return false;
+    const std::string last = last_of(name);
+    struct stat status{};
+    if (fstatat(source_dir->fd(), last.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
+    if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) return false;
+
+    const auto dir = open_below(top, parent_of(name), true);
+    if (!dir) return fail(dir.error());
+    if (S_ISLNK(status.st_mode)) {
+        const auto target = link_target(source_dir->fd(), last);
+        if (!target) return fail(failure("read the link", from + "/" + name));
+        return put_link(*dir, last, *target);
+    }
+    const OpenFile source(openat(source_dir->fd(), last.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!source) return fail(failure("read", from + "/" + name));
+    const OpenFile file(openat(dir->fd(), last.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!file && errno == EEXIST) return false;
+    const std::array<timespec, 2> times = {status.st_atim, status.st_mtim};
+    if (!file || !copy_bytes(source.fd(), file.fd()) || fchmod(file.fd(), status.st_mode & 0777) != 0 ||
+        futimens(file.fd(), times.data()) != 0) {
+        return fail(failure("copy to", top + "/" + name));
+    }
+    return true;
+}
+
+Result<void, std::string> take_file(const std::string& top, const std::string& name) {
+    {
+        const auto dir = open_below(top, parent_of(name), false);
+        if (!dir) return {};
+        if (unlinkat(dir->fd(), last_of(name).c_str(), 0) != 0 && errno != ENOENT) {
+            return fail(failure("remove", top + "/" + name));
+        }
+    }
+    for (std::string above = parent_of(name); !above.empty(); above = parent_of(above)) {
+        const auto dir = open_below(top, parent_of(above), false);
+        if (!dir || unlinkat(dir->fd(), last_of(above).c_str(), AT_REMOVEDIR) != 0) break;
+    }
+    return {};
+}
+
+Result<void, std::string> put_directory(const std::string& top, const std::string& name) {
+    const auto dir = open_below(top, name, true);
+    if (!dir) return fail(dir.error());
+    return {};
+}
+
+Result<void, std::string> remove_tree(const std::string& path) {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+    if (!error) return {};
+    // Some tools write-protect the directories of their caches; the second try comes after undoing that.
+    Walk walk(path);
+    while (FTSENT* entry = walk.next()) {
+        if (entry->fts_info == FTS_D) chmod(entry->fts_path, entry->fts_statp->st_mode | 0700);
+        if (entry->fts_info == FTS_DNR) chmod(entry->fts_path, 0700);
+    }
+    std::filesystem::remove_all(path, error);
+    if (error) return fail(fmt::format("cannot remove {}: {}", path, error.message()));
+    return {};
+}
+
+Result<std::vector<std::string>, std::string> repositories_inside(const std::string& path) {
+    std::vector<std::string> found;
+    Walk walk(path);
+    errno = 0;
+    while (FTSENT* entry = walk.next()) {
+        const std::string_view name = entry->fts_name;
+        const std::string at = entry->fts_path;
+        switch (entry->fts_info) {
+            case FTS_DNR:
+            case FTS_ERR:
+            case FTS_NS:
+                return fail(fmt::format("cannot look into {}: {}", at, std::strerror(entry->fts_errno)));
+            default:
+                break;
+        }
+        if (entry->fts_info == FTS_DP || entry->fts_level < 1) continue;
+        const bool git = name == ".git" && entry->fts_level > 1;
+        // A bare one has no .git and is known by what it consists of.
+        const bool bare = name == "HEAD" && entry->fts_info == FTS_F && is_directory(parent_of(at) + "/objects") &&
+                          is_directory(parent_of(at) + "/refs");
+        if (git || bare) found.push_back(parent_of(at));
+        if (found.size() == repositories_named_max) break;
+        errno = 0;
+    }
+    if (found.empty() && errno != 0) return fail(failure("look into", path));
+    return found;
+}
+
+std::uint64_t disk_bytes(const std::string& path) {
+    std::uint64_t bytes = 0;
+    std::set<std::pair<dev_t, ino_t>> counted;
+    Walk walk(path);
+    while (FTSENT* entry = walk.next()) {
+        if (entry->fts_info == FTS_DP || entry->fts_info == FTS_NS || entry->fts_info == FTS_ERR) continue;
+        const struct stat& status = *entry->fts_statp;
+        const bool again =
+            !S_ISDIR(status.st_mode) && status.st_nlink > 1 && !counted.emplace(status.st_dev, status.st_ino).second;
+        if (!again) bytes += static_cast<std::uint64_t>(status.st_blocks) * 512;
+    }
+    return bytes;
+}
+
+}  // namespace interlock::supervisor
