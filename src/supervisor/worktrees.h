@@ -54,7 +54,7 @@ struct Worktree {
     int port_base = 0;
 };
 
-// The sentence says why there is none: no repository there, no commit yet, or a bare repository.
+// `dir` is absolute. The sentence says why there is none: no repository there, no commit yet, or a bare repository.
 Result<Repository, std::string> find_repository(const std::string& dir);
 
 struct MakeWorktree {
