@@ -111,6 +111,23 @@ TEST_F(RemoveWorktreeTest, force_saves_commits_that_only_the_reflog_knows) {
     EXPECT_EQ(sh(again.path, "git symbolic-ref -q HEAD || echo detached"), "detached");
 }
 
+TEST_F(RemoveWorktreeTest, a_worktree_on_a_branch_without_commits_is_saved_with_all_it_was_before) {
+    const Worktree worktree = made(wanted(repository_));
+    sh(worktree.path,
+       "echo a > a; git add a; git commit -q -m a; git checkout -q --detach; git commit -q --allow-empty -m b");
+    const std::string detached =
+        sh(worktree.path, "git rev-parse HEAD; git checkout -q --orphan fresh; git rm -q --cached a");
+    const auto before = files(worktree.path);
+    EXPECT_EQ(reasons(worktree), (Names{"modified", "untracked", "unreachable_commits"}));
+
+    removed(removal(worktree, Force::yes));
+
+    sh(repository_, "git reflog expire --expire=now --all; git gc -q --prune=now; git cat-file -e " + detached);
+    const Worktree again = restored(worktree);
+    EXPECT_EQ(files(again.path), before);
+    EXPECT_EQ(sh(repository_, "git log -1 --format=%s interlock/run_1"), "a");
+}
+
 TEST_F(RemoveWorktreeTest, an_unfinished_merge_is_saved_as_the_files_that_are_there) {
     const Worktree worktree = made(wanted(repository_));
     sh(repository_, "echo theirs > tracked; git commit -q -a -m theirs");

@@ -22,24 +22,27 @@ struct Ref {
     std::string name;
 };
 
-// Refs of the repository that keep a commit after the worktree and its branch are gone; the newest first.
-Result<std::vector<Ref>, std::string> other_refs(const std::string& common_dir, const std::string& branch) {
+struct Refs {
+    std::vector<Ref> lasting;  // Those that keep a commit after the worktree and its branch are gone; the newest first.
+    std::vector<Ref> of_the_worktree;  // Of bisect and the like, in the worktree that was asked.
+};
+
+Result<Refs, std::string> refs_seen_by(const Git& git, const std::string& branch) {
     const auto listed =
-        Git::of_repository(common_dir)
-            .ask({"for-each-ref", "--sort=-committerdate", "--format=%(objectname) %(refname) %(symref)"});
+        git.ask({"for-each-ref", "--sort=-committerdate", "--format=%(objectname) %(refname) %(symref)"});
     if (!listed) return fail(listed.error());
-    std::vector<Ref> refs;
+    Refs refs;
     for (const std::string& line : lines_of(*listed)) {
         const auto words = pieces(line, ' ');
         if (words.size() < 2) return fail(fmt::format("git for-each-ref answered what is not understood: {}", line));
         const std::string& name = words[1];
-        // What only points to another ref keeps nothing by itself, and bisect and the like belong to one worktree.
         const bool symbolic = words.size() > 2 && !words[2].empty();
-        const bool fleeting =
-            std::ranges::any_of(std::array{"refs/interlock/", "refs/bisect/", "refs/worktree/", "refs/rewritten/"},
-                                [&](const char* prefix) { return name.starts_with(prefix); });
-        if (symbolic || fleeting || name == "refs/stash" || name == branch_ref(branch)) continue;
-        refs.push_back({.object = words[0], .name = name});
+        const bool own = std::ranges::any_of(std::array{"refs/bisect/", "refs/worktree/", "refs/rewritten/"},
+                                             [&](const char* prefix) { return name.starts_with(prefix); });
+        if (own) refs.of_the_worktree.push_back({.object = words[0], .name = name});
+        // What only points to another ref keeps nothing by itself.
+        const bool fleeting = own || symbolic || name.starts_with("refs/interlock/") || name == "refs/stash";
+        if (!fleeting && name != branch_ref(branch)) refs.lasting.push_back({.object = words[0], .name = name});
     }
     return refs;
 }
@@ -63,21 +66,26 @@ void add_operation_commits(const std::string& git_dir, std::set<std::string>& po
 }
 
 // Every commit that HEAD or the branch was at, as far as their reflogs go.
-Result<void, std::string> add_reflog(const Git& git, const std::string& ref, std::set<std::string>& positions) {
-    const auto exists = git.run({"reflog", "exists", ref});
-    if (!exists) return fail(exists.error());
-    if (exists->exit_code != 0) return {};
-    const auto walked = git.ask({"rev-list", "--walk-reflogs", ref, "--"});
-    if (!walked) return fail(walked.error());
-    for (std::string& commit : lines_of(*walked)) positions.insert(std::move(commit));
-    return {};
-}
-
-Result<void, std::string> add_own_refs(const Git& git, std::set<std::string>& positions) {
-    const auto listed =
-        git.ask({"for-each-ref", "--format=%(objectname)", "refs/worktree/", "refs/rewritten/", "refs/bisect/"});
-    if (!listed) return fail(listed.error());
-    for (std::string& object : lines_of(*listed)) positions.insert(std::move(object));
+Result<void, std::string> add_reflogs(const Git& git, const std::string& git_dir, const WorktreeCommits& now,
+                                      const std::string& branch, std::set<std::string>& positions) {
+    std::vector<std::string> arguments = {"rev-list", "--walk-reflogs"};
+    if (!now.head.empty()) arguments.push_back("HEAD");
+    if (!now.branch_tip.empty()) arguments.push_back(branch_ref(branch));
+    if (arguments.size() > 2) {
+        arguments.push_back("--");
+        const auto walked = git.ask(std::move(arguments));
+        if (!walked) return fail(walked.error());
+        for (std::string& commit : lines_of(*walked)) positions.insert(std::move(commit));
+    }
+    // git does not walk the reflog of a HEAD that has no commit (checkout --orphan), although there is one.
+    if (now.head.empty()) {
+        for (const std::string& line : lines_of(read_file(git_dir + "/logs/HEAD").value_or(""))) {
+            const auto words = pieces(line, ' ');
+            for (std::size_t i = 0; i < std::min<std::size_t>(words.size(), 2); ++i) {
+                if (is_object_name(words[i])) positions.insert(words[i]);
+            }
+        }
+    }
     return {};
 }
 
@@ -116,15 +124,15 @@ Result<WorktreeCommits, std::string> commits_of(const Registration& registration
     for (const std::string& commit : {found.head, found.branch_tip}) {
         if (!commit.empty()) positions.insert(commit);
     }
-    for (const std::string& ref : {std::string("HEAD"), branch_ref(branch)}) {
-        if (auto added = add_reflog(git, ref, positions); !added) return fail(added.error());
+    if (auto added = add_reflogs(git, registration.git_dir, found, branch, positions); !added) {
+        return fail(added.error());
     }
-    if (auto added = add_own_refs(git, positions); !added) return fail(added.error());
     add_operation_commits(registration.git_dir, positions);
 
-    const auto others = other_refs(common_dir, branch);
-    if (!others) return fail(others.error());
-    const auto commits = only_from(common_dir, *others, positions);
+    const auto refs = refs_seen_by(git, branch);
+    if (!refs) return fail(refs.error());
+    for (const Ref& ref : refs->of_the_worktree) positions.insert(ref.object);
+    const auto commits = only_from(common_dir, refs->lasting, positions);
     if (!commits) return fail(commits.error());
     std::set<std::string> parents;
     for (const auto& commit : *commits) parents.insert(commit.begin() + 1, commit.end());
@@ -140,14 +148,15 @@ Result<std::vector<std::string>, std::string> without_equivalent(const WorktreeC
                                                                  const std::string& branch) {
     std::set<std::string> left(commits.unreachable.begin(), commits.unreachable.end());
     if (left.empty() || commits.tips.size() > compared_tips_max) return commits.unreachable;
-    const auto others = other_refs(common_dir, branch);
-    if (!others) return fail(others.error());
+    const Git git = Git::of_repository(common_dir);
+    const auto refs = refs_seen_by(git, branch);
+    if (!refs) return fail(refs.error());
     std::size_t compared = 0;
-    for (const Ref& ref : *others) {
+    for (const Ref& ref : refs->lasting) {
         if (!ref.name.starts_with("refs/heads/") && !ref.name.starts_with("refs/remotes/")) continue;
         if (left.empty() || ++compared > compared_branches_max) break;
         for (const std::string& tip : commits.tips) {
-            const auto listed = Git::of_repository(common_dir).ask({"cherry", ref.object, tip});
+            const auto listed = git.ask({"cherry", ref.object, tip});
             if (!listed) return fail(listed.error());
             for (const std::string& line : lines_of(*listed)) {
                 if (line.starts_with("- ")) left.erase(line.substr(2));
@@ -161,10 +170,10 @@ Result<std::vector<std::string>, std::string> unreachable_but_for(const std::str
                                                                   const std::string& branch,
                                                                   const std::vector<std::string>& commits,
                                                                   const std::string& keeper) {
-    auto others = other_refs(common_dir, branch);
-    if (!others) return fail(std::move(others.error()));
-    if (!keeper.empty()) others->push_back({.object = keeper, .name = {}});
-    const auto found = only_from(common_dir, *others, std::set<std::string>(commits.begin(), commits.end()));
+    auto refs = refs_seen_by(Git::of_repository(common_dir), branch);
+    if (!refs) return fail(std::move(refs.error()));
+    if (!keeper.empty()) refs->lasting.push_back({.object = keeper, .name = {}});
+    const auto found = only_from(common_dir, refs->lasting, std::set<std::string>(commits.begin(), commits.end()));
     if (!found) return fail(found.error());
     std::vector<std::string> unreachable;
     for (const auto& commit : *found) unreachable.push_back(commit.front());
