@@ -318,6 +318,12 @@ struct DeleteSchedule {
 };
 BOOST_DESCRIBE_STRUCT(DeleteSchedule, (), (name))
 
+struct EnableSchedule {  // Or lets it rest, until it is enabled again: what is due meanwhile is not made up for.
+    std::string name;
+    bool enabled = true;
+};
+BOOST_DESCRIBE_STRUCT(EnableSchedule, (), (name, enabled))
+
 struct Wake {  // One run now, unless one is already waiting to start: then that one serves this wake too.
     std::string schedule;
     RunId run;
@@ -337,7 +343,8 @@ using CommandBody =
     std::variant<CreateOrg, PutAgent, PauseAgent, ResumeAgent, ArchiveAgent, CreateKey, RevokeKey, SetCap, PutBudget,
                  DeleteBudget, UnfreezeBudget, Charge, Reserve, ExtendHold, SettleHold, ReleaseHold, CreateSession,
                  Append, ForkSession, CloseSession, AdmitRun, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun,
-                 CancelRun, LoseRun, PutSchedule, DeleteSchedule, Wake, Tick, Reopened, PutWorktree, DropWorktree>;
+                 CancelRun, LoseRun, PutSchedule, DeleteSchedule, Wake, Tick, Reopened, PutWorktree, DropWorktree,
+                 EnableSchedule>;
 
 struct Command {
     OrgId org;

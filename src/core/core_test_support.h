@@ -414,7 +414,7 @@ auto reply_to() {
         return AdmitReply{};
     else if constexpr (one_of<Body, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun, CancelRun, LoseRun>)
         return RunReply{};
-    else if constexpr (one_of<Body, PutSchedule, DeleteSchedule>)
+    else if constexpr (one_of<Body, PutSchedule, DeleteSchedule, EnableSchedule>)
         return ScheduleReply{};
     else if constexpr (one_of<Body, Wake>)
         return WakeReply{};

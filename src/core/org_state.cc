@@ -109,16 +109,16 @@ void OrgState::put_schedule(Schedule schedule) {
     put_row(schedules_, std::move(schedule));
 }
 
-Instant due_at(const Schedule& schedule) {
-    if (schedule.jitter_s == 0) return schedule.next_at;
-    const Id spread = id_from_hash(schedule.name + '@' + std::to_string(micros(schedule.next_at)));
+Instant due_at(const Schedule& schedule, Instant tick) {
+    if (schedule.jitter_s == 0) return tick;
+    const Id spread = id_from_hash(schedule.name + '@' + std::to_string(micros(tick)));
     const auto delay_s = static_cast<std::int64_t>(spread.low % static_cast<std::uint64_t>(schedule.jitter_s + 1));
-    return schedule.next_at + std::chrono::seconds(delay_s);
+    return tick + std::chrono::seconds(delay_s);
 }
 
 void OrgState::index(const Schedule& schedule, bool add) {
     if (schedule.deleted || !schedule.enabled) return;
-    const Deadline due{due_at(schedule), DeadlineKind::schedule_due, {}, schedule.name};
+    const Deadline due{due_at(schedule, schedule.next_at), DeadlineKind::schedule_due, {}, schedule.name};
     add ? void(deadlines_.insert(due)) : void(deadlines_.erase(due));
 }
 

@@ -48,8 +48,8 @@ struct LiveBudget {
 // Whether each member that the scope states agrees.
 bool covers(const Scope& scope, const Attribution& who);
 
-// When the schedule's next tick fires: the tick and its jitter, which is a function of the tick.
-Instant due_at(const Schedule& schedule);
+// When a tick of the schedule fires: the tick and its jitter, which is a function of the tick.
+Instant due_at(const Schedule& schedule, Instant tick);
 
 // A run in line: higher priority first, then first come.
 struct LineKey {

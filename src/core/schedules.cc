@@ -154,6 +154,12 @@ RunId run_of_tick(const Schedule& schedule, Instant tick) {
     return RunId(time_ordered_id(tick, hash.high, hash.low));
 }
 
+ScheduleReply no_schedule(const std::string& name) {
+    return {.status = ScheduleStatus::schedule_not_found,
+            .next_at = {},
+            .detail = fmt::format("there is no schedule '{}'", name)};
+}
+
 Complaint check(const PutSchedule& command) {
     Complaint complaint =
         first_of(check_name("name", command.name), check_name("agent", command.agent),
@@ -230,11 +236,7 @@ ScheduleReply put_schedule(OrgState& state, Stamp stamp, const PutSchedule& comm
 
 ScheduleReply delete_schedule(OrgState& state, Stamp, const DeleteSchedule& command) {
     const Schedule* found = state.schedule(command.name);
-    if (found == nullptr || found->deleted) {
-        return {.status = ScheduleStatus::schedule_not_found,
-                .next_at = {},
-                .detail = fmt::format("there is no schedule '{}'", command.name)};
-    }
+    if (found == nullptr || found->deleted) return no_schedule(command.name);
 
     // From here on it must go. Its runs go on.
     Schedule schedule = *found;
@@ -242,6 +244,28 @@ ScheduleReply delete_schedule(OrgState& state, Stamp, const DeleteSchedule& comm
     state.put_schedule(std::move(schedule));
     state.feed.add(ScheduleDeleted{command.name});
     return {.status = ScheduleStatus::done, .next_at = {}, .detail = {}};
+}
+
+ScheduleReply enable_schedule(OrgState& state, Stamp stamp, const EnableSchedule& command) {
+    const Schedule* found = state.schedule(command.name);
+    if (found == nullptr || found->deleted) return no_schedule(command.name);
+    if (found->enabled == command.enabled) {
+        return {.status = ScheduleStatus::unchanged, .next_at = found->next_at, .detail = {}};
+    }
+    Schedule schedule = *found;
+    schedule.enabled = command.enabled;
+    if (command.enabled) schedule.next_at = Ticks(schedule).next(stamp.at);
+    if (schedule.next_at == far_future) {
+        return {.status = ScheduleStatus::invalid_request,
+                .next_at = {},
+                .detail = fmt::format("cron: '{}' is never due again", schedule.cron)};
+    }
+
+    // From here on it must change.
+    const Instant next_at = schedule.next_at;
+    state.put_schedule(std::move(schedule));
+    state.feed.add(ScheduleChanged{command.name, next_at});
+    return {.status = ScheduleStatus::done, .next_at = next_at, .detail = {}};
 }
 
 WakeReply wake(OrgState& state, Stamp stamp, const Wake& command) {
@@ -309,6 +333,16 @@ std::int64_t fire(OrgState& state, Stamp stamp, const std::string& name) {
     }
     state.put_schedule(std::move(schedule));
     return fired;
+}
+
+std::vector<Instant> next_ticks(const Schedule& schedule, std::size_t count) {
+    std::vector<Instant> all;
+    if (!schedule.enabled || schedule.deleted) return all;
+    const Ticks ticks(schedule);
+    for (Instant tick = schedule.next_at; all.size() < count && tick != far_future; tick = ticks.next(tick)) {
+        all.push_back(tick);
+    }
+    return all;
 }
 
 }  // namespace interlock::core

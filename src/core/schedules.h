@@ -14,9 +14,13 @@ namespace interlock::core {
 
 ScheduleReply put_schedule(OrgState& state, Stamp stamp, const PutSchedule& command);
 ScheduleReply delete_schedule(OrgState& state, Stamp stamp, const DeleteSchedule& command);
+ScheduleReply enable_schedule(OrgState& state, Stamp stamp, const EnableSchedule& command);
 WakeReply wake(OrgState& state, Stamp stamp, const Wake& command);
 
 // Fires what is due of a schedule and moves it on. Returns how many runs it started or put in line.
 std::int64_t fire(OrgState& state, Stamp stamp, const std::string& name);
+
+// The ticks to come, without jitter, the next one first: at most `count`, and none of a schedule that rests.
+std::vector<Instant> next_ticks(const Schedule& schedule, std::size_t count);
 
 }  // namespace interlock::core

@@ -603,6 +603,48 @@ TEST_F(SchedulesTest, a_disabled_schedule_does_not_fire_and_misses_nothing) {
     EXPECT_EQ(row().skipped, 0);
 }
 
+TEST_F(SchedulesTest, a_schedule_rests_until_it_is_enabled_again_and_makes_up_for_nothing) {
+    PutSchedule command = every(hours(1));
+    command.missed = Missed::all;
+    const Instant made = now;
+    put_schedule(command);
+
+    EXPECT_EQ(apply(EnableSchedule{"nightly", false}).status, ScheduleStatus::done);
+    EXPECT_EQ(apply(EnableSchedule{"nightly", false}).status, ScheduleStatus::unchanged);
+    EXPECT_EQ(go_to(made + hours(5) + seconds(1)), 0);
+    EXPECT_TRUE(next_ticks(row(), 3).empty());
+    EXPECT_EQ(apply(EnableSchedule{"nightly", true}).next_at, made + hours(6));
+    reload();
+    EXPECT_EQ(go_to(made + hours(6)), 1);
+    EXPECT_EQ(row().skipped, 0);
+}
+
+TEST_F(SchedulesTest, only_a_schedule_that_is_there_can_rest) {
+    EXPECT_EQ(apply(EnableSchedule{"nightly", false}).status, ScheduleStatus::schedule_not_found);
+    put_schedule(every(hours(1)));
+    apply(DeleteSchedule{"nightly"});
+
+    EXPECT_EQ(apply(EnableSchedule{"nightly", false}).status, ScheduleStatus::schedule_not_found);
+}
+
+TEST_F(SchedulesTest, the_ticks_to_come_are_the_ones_that_fire) {
+    at(instant("2026-03-28T12:00:00Z"));
+    PutSchedule command = on("30 2 * * *", "Europe/Berlin");
+    command.jitter_s = 50;
+    put_schedule(command);
+    const std::vector<Instant> foretold = next_ticks(row(), 3);
+    EXPECT_EQ(foretold, (std::vector{instant("2026-03-29T01:00:00Z"), instant("2026-03-30T00:30:00Z"),
+                                     instant("2026-03-31T00:30:00Z")}));
+
+    for (const Instant tick : foretold) {
+        const Instant due = due_at(row(), tick);
+        EXPECT_EQ(at(due - moment).fired, 0);
+        EXPECT_EQ(at(due).fired, 1);
+        EXPECT_EQ(told<ScheduleFired>().back().tick, tick);
+        for (const RunId run : runs_in(RunState::starting)) finish(owner_of(run));
+    }
+}
+
 TEST_F(SchedulesTest, a_deleted_schedule_fires_no_more_and_its_runs_go_on) {
     put_schedule(every(hours(1)));
     advance(hours(1));

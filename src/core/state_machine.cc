@@ -114,6 +114,7 @@ struct Apply {
     Reply operator()(const Reopened&) { return reopened(state, stamp); }
     Reply operator()(const PutWorktree& body) { return put_worktree(state, stamp, body); }
     Reply operator()(const DropWorktree& body) { return drop_worktree(state, stamp, body); }
+    Reply operator()(const EnableSchedule& body) { return enable_schedule(state, stamp, body); }
 };
 
 // Whether the command did what it asked: the successes come first in every status, one or two of them.

@@ -107,6 +107,7 @@ class StateMachineTest : public MoneyTest {
         schedule.every_s = 3600;
         say(schedule);
         say(Wake{"nightly", fresh_run()});
+        say(EnableSchedule{"nightly", false});
         say(DeleteSchedule{"nightly"});
         say(DeleteBudget{"day"});
         PutWorktree worktree;
