@@ -1,17 +1,45 @@
-// Agents: who works here, how much at once, and whether they may.
+// Agents: who works here, as what, how much at once, and whether they may.
+#include <fmt/format.h>
+
 #include "api/route.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
 namespace {
 
-struct AgentBody {
+// What a client says of an agent and is shown again, all in one place: that the rules keep some of it with the process
+// and some with the workplace is no business of clients.
+struct AgentSettings {
     std::int32_t max_concurrent_runs = 1;
     std::vector<std::string> command;
     core::Tags tags;
+    std::string provider;
+    std::string workspace;
+    core::ClaimMode mode = core::ClaimMode::write;
+    core::OnConflict on_conflict = core::OnConflict::queue;
+    bool isolate = false;
+    std::vector<std::string> resources;
+    std::vector<std::string> pass_env;
+    std::int64_t timeout_s = 0;
+    std::int32_t grace_s = 10;
+    std::int32_t nice = 0;
+    std::map<std::string, std::int64_t> limits;
+    bool sandbox = false;
+    std::vector<std::string> writable;
+    std::string adapter;
+    std::string setup;
+    std::string teardown;
+    core::Retry retry;
+};
+BOOST_DESCRIBE_STRUCT(AgentSettings, (),
+                      (max_concurrent_runs, command, tags, provider, workspace, mode, on_conflict, isolate, resources,
+                       pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter, setup, teardown, retry))
+
+struct AgentBody : AgentSettings {
+    core::Tags env;
     std::optional<std::string> key;
 };
-BOOST_DESCRIBE_STRUCT(AgentBody, (), (max_concurrent_runs, command, tags, key))
+BOOST_DESCRIBE_STRUCT(AgentBody, (AgentSettings), (env, key))
 
 struct PauseBody {
     std::string reason;
@@ -22,12 +50,14 @@ BOOST_DESCRIBE_STRUCT(PauseBody, (), (reason, key))
 enum class AgentState { active, paused, archived };
 BOOST_DESCRIBE_ENUM(AgentState, active, paused, archived)
 
-struct AgentView {
+struct AgentHead {
     std::string name;
     AgentState state = AgentState::active;
-    std::int32_t max_concurrent_runs = 1;
-    std::vector<std::string> command;
-    core::Tags tags;
+};
+BOOST_DESCRIBE_STRUCT(AgentHead, (), (name, state))
+
+struct AgentView : AgentHead, AgentSettings {
+    std::map<std::string, std::optional<std::string>> env;  // Without the values, for those who may not change them.
     std::vector<core::Pause> pauses;
     Instant created_at;
     Money spent;
@@ -37,22 +67,90 @@ struct AgentView {
     std::int64_t live_runs = 0;
     std::int64_t queued_runs = 0;
 };
-BOOST_DESCRIBE_STRUCT(AgentView, (),
-                      (name, state, max_concurrent_runs, command, tags, pauses, created_at, spent, tokens, events,
-                       last_event_at, live_runs, queued_runs))
+BOOST_DESCRIBE_STRUCT(AgentView, (AgentHead, AgentSettings),
+                      (env, pauses, created_at, spent, tokens, events, last_event_at, live_runs, queued_runs))
 
-AgentView view_of(const core::Agent& agent) {
-    return {.name = agent.name,
-            .state = agent.archived         ? AgentState::archived
-                     : agent.pauses.empty() ? AgentState::active
-                                            : AgentState::paused,
-            .max_concurrent_runs = agent.max_concurrent_runs,
+AgentSettings settings_of(const core::Agent& agent) {
+    const core::Process& process = agent.process;
+    return {.max_concurrent_runs = agent.max_concurrent_runs,
             .command = agent.command,
             .tags = agent.tags,
-            .pauses = agent.pauses,
-            .created_at = agent.created_at,
-            .spent = {},
-            .last_event_at = far_past};
+            .provider = agent.provider,
+            .workspace = process.directory,
+            .mode = agent.workplace.mode,
+            .on_conflict = agent.workplace.on_conflict,
+            .isolate = agent.workplace.isolate,
+            .resources = agent.workplace.resources,
+            .pass_env = process.pass_env,
+            .timeout_s = process.timeout_s,
+            .grace_s = process.grace_s,
+            .nice = process.nice,
+            .limits = process.limits,
+            .sandbox = process.sandbox,
+            .writable = process.writable,
+            .adapter = process.adapter,
+            .setup = process.setup,
+            .teardown = process.teardown,
+            .retry = agent.retry};
+}
+
+core::PutAgent command_of(const std::string& name, const AgentBody& body) {
+    return {.name = name,
+            .command = body.command,
+            .max_concurrent_runs = body.max_concurrent_runs,
+            .tags = body.tags,
+            .process = {.command = {},
+                        .directory = body.workspace,
+                        .env = body.env,
+                        .pass_env = body.pass_env,
+                        .timeout_s = body.timeout_s,
+                        .grace_s = body.grace_s,
+                        .nice = body.nice,
+                        .limits = body.limits,
+                        .sandbox = body.sandbox,
+                        .writable = body.writable,
+                        .adapter = body.adapter,
+                        .setup = body.setup,
+                        .teardown = body.teardown},
+            .retry = body.retry,
+            .workplace = {.mode = body.mode,
+                          .on_conflict = body.on_conflict,
+                          .isolate = body.isolate,
+                          .resources = body.resources},
+            .provider = body.provider};
+}
+
+// An agent's environment may hold secrets: whoever only reads learns which variables there are, and no more.
+AgentView view_of(const core::Agent& agent, const Caller& caller) {
+    AgentView view;
+    view.name = agent.name;
+    view.state = agent.archived ? AgentState::archived : agent.pauses.empty() ? AgentState::active : AgentState::paused;
+    static_cast<AgentSettings&>(view) = settings_of(agent);
+    for (const auto& [name, value] : agent.process.env) {
+        view.env[name] = caller.may(Access::operate) ? std::optional(value) : std::nullopt;
+    }
+    view.pauses = agent.pauses;
+    view.created_at = agent.created_at;
+    view.last_event_at = far_past;
+    return view;
+}
+
+// The server's own directory means nothing to a client.
+Result<void, Problem> check_paths(const AgentBody& body) {
+    const auto check = [](const std::string& path, std::string_view what,
+                          std::string pointer) -> Result<void, Problem> {
+        if (path.starts_with('/')) return {};
+        return fail(invalid(fmt::format("{} is '{}'; it must be an absolute path", what, path), std::move(pointer)));
+    };
+    if (!body.workspace.empty()) {
+        if (auto good = check(body.workspace, "workspace", "/workspace"); !good) return good;
+    }
+    for (std::size_t i = 0; i < body.writable.size(); ++i) {
+        if (auto good = check(body.writable[i], "a path of writable", fmt::format("/writable/{}", i)); !good) {
+            return good;
+        }
+    }
+    return {};
 }
 
 Result<void, store::ReadError> add_totals(store::Snapshot& snapshot, core::OrgId org, std::vector<AgentView>& views) {
@@ -81,14 +179,14 @@ Result<void, store::ReadError> add_totals(store::Snapshot& snapshot, core::OrgId
 
 Answered show(Call& call, std::string name, int status, bool repeated) {
     if (!call.caller.may_see_agent(name)) co_return respond(call, not_found("agent", name));
-    const core::OrgId org = call.caller.org;
-    const auto views =
-        co_await read(call, [org, name](store::Snapshot& snapshot) -> Result<std::vector<AgentView>, store::ReadError> {
-            const auto agent = store::read_row<core::Agent>(snapshot, org, name);
+    const Caller caller = call.caller;
+    const auto views = co_await read(
+        call, [caller, name](store::Snapshot& snapshot) -> Result<std::vector<AgentView>, store::ReadError> {
+            const auto agent = store::read_row<core::Agent>(snapshot, caller.org, name);
             if (!agent) return fail(agent.error());
             std::vector<AgentView> views;
-            if (*agent) views.push_back(view_of(**agent));
-            if (const auto added = add_totals(snapshot, org, views); !added) return fail(added.error());
+            if (*agent) views.push_back(view_of(**agent, caller));
+            if (const auto added = add_totals(snapshot, caller.org, views); !added) return fail(added.error());
             return views;
         });
     if (!views) co_return respond(call, views.error());
@@ -107,20 +205,19 @@ Answered list_agents(Call& call) {
     }
     const bool archived = which == "true";
     const std::string after(call.parameter("after"));
-    const std::string only = call.caller.agent;
-    const core::OrgId org = call.caller.org;
+    const Caller caller = call.caller;
     const std::int64_t count = *limit;
     auto views =
         co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::vector<AgentView>, store::ReadError> {
-            const auto agents = store::read_rows<core::Agent>(snapshot, org,
+            const auto agents = store::read_rows<core::Agent>(snapshot, caller.org,
                                                               std::string(archived ? "" : "and archived = 0 ") +
-                                                                  (only.empty() ? "" : "and name = $4 ") +
+                                                                  (caller.agent.empty() ? "" : "and name = $4 ") +
                                                                   "and name > $2 order by name limit $3",
-                                                              {after, count + 1, only});
+                                                              {after, count + 1, caller.agent});
             if (!agents) return fail(agents.error());
             std::vector<AgentView> views;
-            for (const core::Agent& agent : *agents) views.push_back(view_of(agent));
-            if (const auto added = add_totals(snapshot, org, views); !added) return fail(added.error());
+            for (const core::Agent& agent : *agents) views.push_back(view_of(agent, caller));
+            if (const auto added = add_totals(snapshot, caller.org, views); !added) return fail(added.error());
             return views;
         });
     if (!views) co_return respond(call, views.error());
@@ -130,8 +227,8 @@ Answered list_agents(Call& call) {
 Answered put_agent(Call& call) {
     const auto body = read_body<AgentBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::AgentReply>(
-        call, core::PutAgent{call.names[0], body->command, body->max_concurrent_runs, body->tags}, body->key);
+    if (const auto good = check_paths(*body); !good) co_return respond(call, good.error());
+    const auto done = co_await ask<core::AgentReply>(call, command_of(call.names[0], *body), body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show(call, call.names[0], 200, done->repeated);
 }
@@ -185,7 +282,8 @@ std::vector<Route> agent_routes() {
          .handler = put_agent,
          .body = schema_of<AgentBody>,
          .example =
-             R"({"max_concurrent_runs": 2, "command": ["claude", "-p", "fix the tests"], "tags": {"team": "core"}})",
+             R"({"max_concurrent_runs": 2, "command": ["claude", "-p", "fix the tests"], "workspace": "/src/shop",)"
+             R"( "isolate": true, "timeout_s": 1800, "retry": {"tries": 3}, "tags": {"team": "core"}})",
          .answer = schema_of<AgentView>},
         {.method = Method::delete_,
          .path = "/v1/agents/{name}",

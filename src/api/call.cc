@@ -106,8 +106,8 @@ Problem pointed(Problem problem, std::string_view body) {
     const std::size_t end = std::min(problem.detail.find_first_of(" :"), problem.detail.size());
     std::string word = problem.detail.substr(0, end);
     // What the rules call otherwise than the wire.
-    for (const auto& [ours, theirs] :
-         {std::pair("zone", "timezone"), std::pair("bound", "amount"), std::pair("limit_units", "limit")}) {
+    for (const auto& [ours, theirs] : {std::pair("zone", "timezone"), std::pair("bound", "amount"),
+                                       std::pair("limit_units", "limit"), std::pair("directory", "workspace")}) {
         if (word != ours) continue;
         word = theirs;
         problem.detail.replace(0, end, word);

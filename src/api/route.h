@@ -69,6 +69,7 @@ std::vector<Route> session_routes();
 std::vector<Route> transcript_routes();
 std::vector<Route> run_routes();
 std::vector<Route> schedule_routes();
+std::vector<Route> tick_routes();
 std::vector<Route> cap_routes();
 std::vector<Route> key_routes();
 std::vector<Route> event_routes();

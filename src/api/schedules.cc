@@ -19,9 +19,12 @@ struct ScheduleBody {
     core::Overlap overlap = core::Overlap::skip;
     core::Missed missed = core::Missed::one;
     std::int32_t missed_max = 10;
-    std::string workspace;
-    std::vector<std::string> resources;
-    core::ClaimMode mode = core::ClaimMode::write;
+    // Where it works. What is not said is as its agent has it.
+    std::optional<std::string> workspace;
+    std::optional<std::vector<std::string>> resources;
+    std::optional<core::ClaimMode> mode;
+    std::optional<bool> isolate;
+    std::string node;
     std::int32_t lease_s = 60;
     std::int32_t priority = 0;
     Money hold;
@@ -30,7 +33,7 @@ struct ScheduleBody {
 };
 BOOST_DESCRIBE_STRUCT(ScheduleBody, (),
                       (agent, every, every_s, cron, timezone, jitter_s, overlap, missed, missed_max, workspace,
-                       resources, mode, lease_s, priority, hold, enabled, key))
+                       resources, mode, isolate, node, lease_s, priority, hold, enabled, key))
 
 struct ScheduleView {
     std::string name;
@@ -44,7 +47,10 @@ struct ScheduleView {
     std::int32_t missed_max = 10;
     std::optional<std::string> workspace;
     std::vector<std::string> resources;
+    core::ClaimMode mode = core::ClaimMode::write;
     std::vector<PlaceView> places;
+    bool isolate = false;
+    std::string node;
     std::int32_t lease_s = 60;
     std::int32_t priority = 0;
     Money hold;
@@ -58,8 +64,8 @@ struct ScheduleView {
 };
 BOOST_DESCRIBE_STRUCT(ScheduleView, (),
                       (name, agent, every_s, cron, timezone, jitter_s, overlap, missed, missed_max, workspace,
-                       resources, places, lease_s, priority, hold, enabled, created_at, next_at, last_fired_at, fired,
-                       skipped, coalesced))
+                       resources, mode, places, isolate, node, lease_s, priority, hold, enabled, created_at, next_at,
+                       last_fired_at, fired, skipped, coalesced))
 
 struct WakeAnswer {
     core::WakeStatus status = core::WakeStatus::woken;
@@ -82,7 +88,10 @@ ScheduleView view_of(const core::Schedule& schedule) {
                       .missed_max = schedule.missed_max,
                       .workspace = {},
                       .resources = {},
+                      .mode = schedule.places.empty() ? core::ClaimMode::write : schedule.places.front().mode,
                       .places = views_of(schedule.places),
+                      .isolate = !schedule.worktrees.empty(),
+                      .node = schedule.node,
                       .lease_s = schedule.lease_s,
                       .priority = schedule.priority,
                       .hold = Money::nanos(schedule.hold_bound.usd),
@@ -150,6 +159,17 @@ Answered list_schedules(Call& call) {
     co_return respond(page_of(std::move(views), count, [](const ScheduleView& view) { return view.name; }));
 }
 
+// The places of a schedule's runs. They are looked up now, so that a directory that is not there is noticed by whoever
+// puts the schedule and not at night.
+net::Task<Result<std::vector<core::Place>, Problem>> places_of(Call& call, const ScheduleBody& body,
+                                                               const core::Agent& agent) {
+    const std::string workspace = body.workspace.value_or(agent.process.directory);
+    auto places = co_await find_places(call, workspace, body.resources.value_or(agent.workplace.resources),
+                                       body.mode.value_or(agent.workplace.mode));
+    if (places || body.workspace) co_return places;
+    co_return fail(invalid(fmt::format("agent '{}': {}", body.agent, places.error().detail)));
+}
+
 Answered put_schedule(Call& call) {
     auto body = read_body<ScheduleBody>(call);
     if (!body) co_return respond(call, body.error());
@@ -164,8 +184,17 @@ Answered put_schedule(Call& call) {
         }
         body->every_s = *seconds;
     }
-    const auto places = co_await find_places(call, body->workspace, body->resources, body->mode);
+    const core::OrgId org = call.caller.org;
+    const auto agent = co_await read(call, [org, name = body->agent](store::Snapshot& snapshot) {
+        return store::read_row<core::Agent>(snapshot, org, name);
+    });
+    if (!agent) co_return respond(call, agent.error());
+    // That there is no such agent is the rules' to say.
+    const core::Agent its = agent->value_or(core::Agent{});
+    const auto places = co_await places_of(call, *body, its);
     if (!places) co_return respond(call, places.error());
+    std::vector<core::Place> worktrees;
+    if (body->isolate.value_or(its.workplace.isolate)) worktrees.push_back(call.parts.worktrees);
     const auto done = co_await ask<core::ScheduleReply>(
         call,
         core::PutSchedule{.name = call.names[0],
@@ -181,7 +210,9 @@ Answered put_schedule(Call& call) {
                           .lease_s = body->lease_s,
                           .priority = body->priority,
                           .hold = {.usd = body->hold.nanos(), .tokens = 0, .calls = 0, .runs = 0},
-                          .enabled = body->enabled},
+                          .enabled = body->enabled,
+                          .node = body->node.empty() ? call.parts.node : body->node,
+                          .worktrees = std::move(worktrees)},
         body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show(call, call.names[0], done->repeated);
@@ -191,6 +222,17 @@ Answered delete_schedule(Call& call) {
     const auto done = co_await ask<core::ScheduleReply>(call, core::DeleteSchedule{call.names[0]});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
+
+Answered enable(Call& call, bool enabled) {
+    const auto body = read_body<OnlyKey>(call);
+    if (!body) co_return respond(call, body.error());
+    const auto done = co_await ask<core::ScheduleReply>(call, core::EnableSchedule{call.names[0], enabled}, body->key);
+    if (!done) co_return respond(call, done.error());
+    co_return co_await show(call, call.names[0], done->repeated);
+}
+
+Answered pause(Call& call) { return enable(call, false); }
+Answered resume(Call& call) { return enable(call, true); }
 
 Answered wake(Call& call) {
     const auto body = read_body<OnlyKey>(call);
@@ -253,6 +295,20 @@ std::vector<Route> schedule_routes() {
          .summary = "Delete a schedule; its runs go on",
          .handler = delete_schedule,
          .status = 204},
+        {.method = Method::post,
+         .path = "/v1/schedules/{name}/pause",
+         .needs = operate,
+         .summary = "Let a schedule rest; its runs go on",
+         .handler = pause,
+         .body = schema_of<OnlyKey>,
+         .answer = schema_of<ScheduleView>},
+        {.method = Method::post,
+         .path = "/v1/schedules/{name}/resume",
+         .needs = operate,
+         .summary = "End a schedule's rest; what it missed is not made up for",
+         .handler = resume,
+         .body = schema_of<OnlyKey>,
+         .answer = schema_of<ScheduleView>},
         {.method = Method::post,
          .path = "/v1/schedules/{name}/wake",
          .needs = act,

@@ -82,7 +82,9 @@ constexpr bool is_optional = false;
 template <class T>
 constexpr bool is_optional<std::optional<T>> = true;
 template <class T>
-constexpr bool is_tags = std::is_same_v<T, core::Tags>;
+constexpr bool is_map = false;
+template <class T>
+constexpr bool is_map<std::map<std::string, T>> = true;
 template <class T>
 using Members = boost::describe::describe_members<T, boost::describe::mod_public | boost::describe::mod_inherited>;
 
@@ -189,10 +191,13 @@ bool WireReader::get(const json::value& from, T& into) {
         if (!get_integer(from, std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), number)) return false;
         into = static_cast<T>(number);
         return true;
-    } else if constexpr (is_tags<T>) {
-        if (!from.is_object()) return refuse("must be an object of strings");
+    } else if constexpr (is_map<T>) {
+        if (!from.is_object()) {
+            return refuse(std::is_integral_v<typename T::mapped_type> ? "must be an object of numbers"
+                                                                      : "must be an object of strings");
+        }
         for (const auto& [name, value] : from.get_object()) {
-            if (!inside(name, [&] { return get_text(value, into[std::string(name)]); })) return false;
+            if (!inside(name, [&] { return get(value, into[std::string(name)]); })) return false;
         }
         return true;
     } else if constexpr (codec_detail::IsVector<T>::value) {
@@ -276,13 +281,13 @@ void put_json(std::string& out, const T& value) {
     } else if constexpr (std::is_integral_v<T>) {
         char digits[24];
         out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
-    } else if constexpr (is_tags<T>) {
+    } else if constexpr (is_map<T>) {
         out += '{';
         for (const auto& [name, mapped] : value) {
             if (out.back() != '{') out += ',';
             put_text(out, name);
             out += ':';
-            put_text(out, mapped);
+            put_json(out, mapped);
         }
         out += '}';
     } else if constexpr (codec_detail::IsVector<T>::value) {
@@ -345,8 +350,8 @@ json::value schema_of() {
         return {{"type", "string"}, {"enum", std::move(names)}};
     } else if constexpr (std::is_same_v<T, std::string>) {
         return {{"type", "string"}};
-    } else if constexpr (is_tags<T>) {
-        return {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
+    } else if constexpr (is_map<T>) {
+        return {{"type", "object"}, {"additionalProperties", schema_of<typename T::mapped_type>()}};
     } else if constexpr (codec_detail::IsVector<T>::value) {
         return {{"type", "array"}, {"items", schema_of<typename T::value_type>()}};
     } else {
