@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <boost/describe/class.hpp>
+
 #include "base/log.h"
 #include "base/result.h"
 #include "core/rows.h"
@@ -32,6 +34,38 @@ struct ServerFacts {
     std::string data_dir;
     std::string address;
     Instant started_at;
+};
+
+// A piece of what a run's process wrote. Positions are bytes since its beginning.
+struct LogPiece {
+    std::string bytes;
+    std::int64_t offset = 0;  // Of the first of `bytes`.
+    std::int64_t next = 0;    // Where to go on.
+    std::int64_t end = 0;     // So much was written up to now.
+    std::int64_t hole_begin = 0;
+    std::int64_t hole_end = 0;  // What lies between was given up to keep the log in bounds; equal: nothing was.
+    bool kept = false;          // Whether there is a log at all.
+};
+
+// Why a worktree stays where it is.
+struct WorktreeReason {
+    std::string keeps;   // A word for programs: modified, process_inside, …
+    std::string detail;  // A sentence.
+    friend bool operator==(const WorktreeReason&, const WorktreeReason&) = default;
+};
+BOOST_DESCRIBE_STRUCT(WorktreeReason, (), (keeps, detail))
+
+// What is seen of a worktree on the disk.
+struct WorktreeLook {
+    std::int64_t bytes = 0;
+    std::vector<WorktreeReason> reasons;  // None: nothing would be lost with it.
+};
+
+struct WorktreeRemoval {
+    bool removed = false;
+    std::vector<WorktreeReason> reasons;  // When it was not.
+    std::string saved_as;                 // The ref that has what was in it; empty: all of it is elsewhere.
+    std::string detail;                   // What went wrong on the way and stopped nothing.
 };
 
 struct Parts {
@@ -59,8 +93,17 @@ struct Parts {
     core::Place worktrees;  // The directory in which worktrees are made.
     // What a path names on this machine; the error is a sentence. Blocks: called on a worker.
     std::function<Result<core::Place, std::string>(const std::string& path, core::ClaimMode mode)> workspace;
-    // A directory of this name for a run that has to stay out of another's way; made if it is not there. Blocks.
-    std::function<Result<std::string, std::string>(const std::string& name)> isolated_directory;
+    // Whether worktrees can be made of what is at this path; the error is a sentence. Blocks.
+    std::function<Result<void, std::string>(const std::string& path)> repository;
+    // Makes the place that a run was given to stay out of another's way, and says where it is. Blocks.
+    std::function<Result<std::string, std::string>(core::RunId run)> make_worktree;
+    // What the run's process wrote, at most `limit` bytes of it from `offset` on; so many from the end where that is
+    // negative. Nothing, and no error, where nothing is yet. Blocks.
+    std::function<Result<LogPiece, std::string>(core::RunId run, std::int64_t offset, std::int64_t limit)> run_log;
+    // Worktrees of this node; the errors are sentences. All three block, and may take long.
+    std::function<Result<WorktreeLook, std::string>(core::RunId run)> worktree_reasons;
+    std::function<Result<WorktreeRemoval, std::string>(core::RunId run, bool force)> remove_worktree;
+    std::function<Result<void, std::string>(core::RunId run)> restore_worktree;
     // The checker's report as JSON. Blocks, and may take long.
     std::function<Result<std::string, std::string>()> verify;
     // A copy of the store in a new file, as JSON facts about it. Blocks, and may take long.

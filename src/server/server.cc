@@ -315,12 +315,23 @@ api::Parts Server::Parts::api_parts() {
             if (!place) return fail(place.error().detail);
             return std::move(*place);
         },
-        .isolated_directory = [this](const std::string& name) -> Result<std::string, std::string> {
-            const std::string path = options.data_dir + "/isolated/" + name;
-            std::error_code error;
-            std::filesystem::create_directories(path, error);
-            if (error) return fail(error.message());
-            return std::filesystem::absolute(path).string();
+        .repository = [](const std::string&) -> Result<void, std::string> {
+            return fail(std::string("worktrees are not available"));
+        },
+        .make_worktree = [](core::RunId) -> Result<std::string, std::string> {
+            return fail(std::string("worktrees are not available"));
+        },
+        .run_log = [](core::RunId, std::int64_t, std::int64_t) -> Result<api::LogPiece, std::string> {
+            return fail(std::string("logs are not available"));
+        },
+        .worktree_reasons = [](core::RunId) -> Result<api::WorktreeLook, std::string> {
+            return fail(std::string("worktrees are not available"));
+        },
+        .remove_worktree = [](core::RunId, bool) -> Result<api::WorktreeRemoval, std::string> {
+            return fail(std::string("worktrees are not available"));
+        },
+        .restore_worktree = [](core::RunId) -> Result<void, std::string> {
+            return fail(std::string("worktrees are not available"));
         },
         .verify = [this]() -> Result<std::string, std::string> {
             auto snapshot = engine->store().snapshot();

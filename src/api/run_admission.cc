@@ -1,0 +1,464 @@
+// How a run comes to be: asked for by a client that owns it, or started by a supervisor as its agent or the request
+// says; and once more, after it has ended.
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "api/attribution.h"
+#include "api/route.h"
+#include "api/run_view.h"
+#include "store/read_rows.h"
+
+namespace interlock::api {
+namespace {
+
+struct RetryBody {
+    std::optional<std::int32_t> tries;
+    std::optional<std::int32_t> backoff_s;
+    std::optional<std::int32_t> backoff_max_s;
+};
+BOOST_DESCRIBE_STRUCT(RetryBody, (), (tries, backoff_s, backoff_max_s))
+
+// How a process is started. Where nothing is stated, what the agent says holds.
+struct ProcessBody {
+    std::optional<std::vector<std::string>> command;
+    std::optional<core::Tags> env;
+    std::optional<std::vector<std::string>> pass_env;
+    std::optional<std::int64_t> timeout_s;
+    std::optional<std::int32_t> grace_s;
+    std::optional<std::int32_t> nice;
+    std::optional<std::map<std::string, std::int64_t>> limits;
+    std::optional<bool> sandbox;
+    std::optional<std::vector<std::string>> writable;
+    std::optional<std::string> adapter;
+    std::optional<std::string> setup;
+    std::optional<std::string> teardown;
+    std::optional<RetryBody> retry;
+    std::optional<bool> foreground;
+};
+BOOST_DESCRIBE_STRUCT(ProcessBody, (),
+                      (command, env, pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter, setup,
+                       teardown, retry, foreground))
+
+struct RunBody : ProcessBody {
+    static constexpr std::array required{"agent"};
+    std::string agent;
+    std::string name;
+    bool launch = false;
+    std::optional<std::string> workspace;
+    std::optional<std::vector<std::string>> resources;
+    std::optional<core::ClaimMode> mode;
+    std::optional<core::OnConflict> on_conflict;
+    std::optional<bool> isolate;
+    std::string isolate_into;
+    std::int32_t priority = 0;
+    std::optional<Money> budget;
+    std::optional<Money> hold;
+    std::int64_t hold_tokens = 0;
+    std::int64_t hold_calls = 0;
+    std::int32_t lease_s = 60;
+    std::int64_t queue_s = 0;
+    bool metered = false;
+    core::SessionId session;
+    std::string workflow;
+    std::optional<std::string> provider;
+    std::string model;
+    std::string node;
+    core::Tags tags;
+    std::optional<std::string> key;
+
+    // A command says by itself that it is to be started.
+    bool supervised() const { return launch || (command && !command->empty()); }
+};
+BOOST_DESCRIBE_STRUCT(RunBody, (ProcessBody),
+                      (agent, name, launch, workspace, resources, mode, on_conflict, isolate, isolate_into, priority,
+                       budget, hold, hold_tokens, hold_calls, lease_s, queue_s, metered, session, workflow, provider,
+                       model, node, tags, key))
+
+struct AdmittedView : RunDetail {
+    std::int64_t place_in_line = 0;
+    core::WaitsFor waits_for = core::WaitsFor::nothing;
+    bool repeated = false;
+};
+BOOST_DESCRIBE_STRUCT(AdmittedView, (RunDetail), (place_in_line, waits_for, repeated))
+
+// ---- who may ask for what -----------------------------------------------------------------------------------------
+
+// The first member that says how a process is started; empty when none is stated.
+std::string first_of_process(const ProcessBody& body) {
+    std::string first;
+    boost::mp11::mp_for_each<wire_detail::Members<ProcessBody>>([&](auto member) {
+        if (first.empty() && (body.*member.pointer).has_value()) first = member.name;
+    });
+    return first;
+}
+
+// A supervised run is a process of the server's user. Agents have keys, and read what strangers wrote: by its key an
+// agent may have its own command started, as its operator set it up and where, and nothing else. So it states none of
+// what a process is made of, nor its place: a build in a directory of the agent's choice is a command of its choice.
+// Nor what weakens a bound that its operator set: the resources that it locks, the mode, the isolation. What is left
+// are those members which a client-owned run of the same key may state as well: its account, name, turn and money.
+std::optional<Problem> check_permitted(const Caller& caller, const RunBody& body) {
+    if (caller.may(Access::operate)) return std::nullopt;
+    std::string beyond = first_of_process(body);
+    if (beyond.empty() && body.workspace) beyond = "workspace";
+    if (beyond.empty() && body.resources) beyond = "resources";
+    if (beyond.empty() && body.mode) beyond = "mode";
+    if (beyond.empty() && body.isolate && !*body.isolate) beyond = "isolate";
+    if (beyond.empty() && !body.isolate_into.empty()) beyond = "isolate_into";
+    if (beyond.empty() && body.provider) beyond = "provider";
+    if (beyond.empty()) return std::nullopt;
+    return Problem{.status = 403,
+                   .code = "forbidden",
+                   .detail = fmt::format("the key lets its agent start its own command as the agent is set up; to "
+                                         "state {} takes an operator key",
+                                         beyond),
+                   .pointer = "/" + beyond};
+}
+
+// ---- what is started ----------------------------------------------------------------------------------------------
+
+template <class T>
+void state(T& member, const std::optional<T>& body) {
+    if (body) member = *body;
+}
+
+// What is a list of names adds to the agent's.
+template <class Map>
+void state_each(Map& members, const std::optional<Map>& body) {
+    if (!body) return;
+    for (const auto& [name, value] : *body) members[name] = value;
+}
+void state_each(std::vector<std::string>& members, const std::optional<std::vector<std::string>>& body) {
+    if (body) members.insert(members.end(), body->begin(), body->end());
+}
+
+core::Process process_of(const core::Agent& agent, const RunBody& body) {
+    core::Process process = agent.process;
+    process.command = body.command && !body.command->empty() ? *body.command : agent.command;
+    state_each(process.env, body.env);
+    state_each(process.pass_env, body.pass_env);
+    state(process.timeout_s, body.timeout_s);
+    state(process.grace_s, body.grace_s);
+    state(process.nice, body.nice);
+    state_each(process.limits, body.limits);
+    state(process.sandbox, body.sandbox);
+    state_each(process.writable, body.writable);
+    state(process.adapter, body.adapter);
+    state(process.setup, body.setup);
+    state(process.teardown, body.teardown);
+    process.foreground = body.foreground.value_or(false);
+    return process;
+}
+
+core::Retry retry_of(const core::Agent& agent, const RunBody& body) {
+    core::Retry retry = agent.retry;
+    if (body.retry) {
+        state(retry.tries, body.retry->tries);
+        state(retry.backoff_s, body.retry->backoff_s);
+        state(retry.backoff_max_s, body.retry->backoff_max_s);
+    }
+    // Whoever looks at the terminal decides whether it is tried again.
+    if (body.foreground.value_or(false)) retry.tries = 1;
+    return retry;
+}
+
+Problem cannot_start(std::string_view code, std::string detail) {
+    return {.status = 422, .code = std::string(code), .detail = std::move(detail)};
+}
+
+// ---- where it works -----------------------------------------------------------------------------------------------
+
+// A client that lost the answer asks again, and its directory may be gone by then. Where the key is known already, the
+// place is taken as it was written: the rules give the first answer, and admit nothing.
+net::Task<bool> is_repeat(Call& call, const std::optional<std::string>& key_in_body) {
+    const auto key = read_key(call, key_in_body);
+    if (!key) co_return false;
+    const core::OrgId org = call.caller.org;
+    const Id id = key->key.value;
+    const auto known = co_await read(
+        call, [=](store::Snapshot& snapshot) { return store::read_row<core::Answer>(snapshot, org, id); });
+    co_return known && *known;
+}
+
+std::vector<core::Place> places_as_written(const Call& call, const std::string& workspace,
+                                           const std::vector<std::string>& resources, core::ClaimMode mode) {
+    std::string path = std::filesystem::path(workspace).lexically_normal().string();
+    if (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    std::vector<core::Place> places = named_resources(resources, mode);
+    places.insert(
+        places.begin(),
+        {.kind = core::ClaimKind::workspace, .host = call.parts.host, .path = path, .chain = {}, .mode = mode});
+    return places;
+}
+
+// Fills in where a run that is to stay out of another's way goes: where the client says, or where worktrees are made.
+net::Task<std::optional<Problem>> find_isolation(Call& call, std::string into, core::AdmitRun& command) {
+    if (command.on_conflict != core::OnConflict::isolate && !command.isolate) co_return std::nullopt;
+    if (into.empty()) {
+        command.worktrees = call.parts.worktrees;
+        co_return std::nullopt;
+    }
+    const core::ClaimMode mode = command.places.empty() ? core::ClaimMode::write : command.places.front().mode;
+    auto places = co_await find_places(call, std::move(into), {}, mode);
+    if (!places) {
+        places.error().pointer = "/isolate_into";
+        co_return places.error();
+    }
+    command.isolate_into = std::move(places->front());
+    co_return std::nullopt;
+}
+
+// What starts in a worktree needs something that worktrees are made of. A client that owns its run gets along with an
+// empty directory.
+net::Task<std::optional<Problem>> check_repository(Call& call, const core::AdmitRun& command) {
+    if (!command.process || !command.worktrees) co_return std::nullopt;
+    const std::string path = command.process->directory;
+    if (path.empty()) {
+        co_return cannot_start("not_a_repository",
+                               "a run that is isolated works in a copy of its workspace, and this one has none");
+    }
+    const auto& look = call.parts.repository;
+    const auto found = co_await net::run_on(call.parts.workers, [&look, path] { return look(path); });
+    if (found) co_return std::nullopt;
+    co_return cannot_start("not_a_repository", "no worktree can be made for the run: " + found.error());
+}
+
+// ---- the answer ---------------------------------------------------------------------------------------------------
+
+net::Response admitted(StoredRun stored, const Done<core::AdmitReply>& done,
+                       const std::optional<std::string>& worktree) {
+    AdmittedView view;
+    static_cast<RunDetail&>(view) = detail_of(stored);
+    if (worktree) view.workspace = worktree;
+    view.place_in_line = done.reply.place_in_line;
+    view.waits_for = done.reply.waits_for;
+    view.repeated = done.repeated;
+    return respond(201, view, done.repeated);
+}
+
+// The client's own run has been given a place that is not there yet. Without it the run cannot be, so it goes again.
+net::Task<Result<std::string, Problem>> make_worktree(Call& call, const core::Run& run) {
+    const auto& make = call.parts.make_worktree;
+    const core::RunId id = run.id;
+    const auto made = co_await net::run_on(call.parts.workers, [&make, id] { return make(id); });
+    if (made) co_return *made;
+    std::string why = "no directory could be made for the run: " + made.error();
+    const core::CancelRun cancel{.run = run.id, .fence = run.fence, .reason = why, .charge = {}};
+    (void)co_await submit(call, core::CommandKey(call.parts.fresh_id()), cancel);
+    co_return fail(unavailable(std::move(why)));
+}
+
+Answered admit_and_show(Call& call, core::AdmitRun command, std::optional<std::string> key) {
+    if (auto problem = co_await check_repository(call, command)) co_return respond(call, *problem);
+    const bool makes_place = !command.process && command.worktrees;
+    const auto done = co_await ask<core::AdmitReply>(call, std::move(command), std::move(key));
+    if (!done) co_return respond(call, done.error());
+    auto stored = co_await read_stored_run(call, done->reply.run);
+    if (!stored) co_return respond(call, stored.error());
+    const core::Run& run = stored->run;
+    std::optional<std::string> worktree;
+    if (makes_place && run.isolated && !core::has_ended(run.state)) {
+        const auto made = co_await make_worktree(call, run);
+        if (!made) co_return respond(call, made.error());
+        worktree = *made;
+    }
+    co_return admitted(std::move(*stored), *done, worktree);
+}
+
+// ---- POST /v1/runs ------------------------------------------------------------------------------------------------
+
+net::Task<Result<core::Agent, Problem>> read_agent(Call& call, std::string name) {
+    const core::OrgId org = call.caller.org;
+    auto agent = co_await read(
+        call, [=](store::Snapshot& snapshot) { return store::read_row<core::Agent>(snapshot, org, name); });
+    if (!agent) co_return fail(agent.error());
+    if (!*agent) co_return fail(not_found("agent", name));
+    co_return std::move(**agent);
+}
+
+// Adds what is started, as the agent's row and the body say.
+net::Task<std::optional<Problem>> add_process(Call& call, const RunBody& body, const core::Agent& agent,
+                                              core::AdmitRun& command) {
+    if (auto problem = check_permitted(call.caller, body)) co_return problem;
+    if (!body.node.empty() && body.node != call.parts.node) {
+        co_return co_await of_another_node(call, body.node, "what this would start");
+    }
+    command.node = call.parts.node;
+    command.process = process_of(agent, body);
+    command.retry = retry_of(agent, body);
+    if (command.process->command.empty()) {
+        co_return cannot_start("no_command",
+                               fmt::format("agent '{}' has no command of its own, and the request states none; give "
+                                           "one, or set the agent's",
+                                           agent.name));
+    }
+    for (std::size_t i = 0; i < command.process->writable.size(); ++i) {
+        if (command.process->writable[i].starts_with('/')) continue;
+        co_return invalid(fmt::format("writable has '{}'; it must be an absolute path", command.process->writable[i]),
+                          "/writable");
+    }
+    co_return std::nullopt;
+}
+
+Answered admit(Call& call) {
+    const auto body = read_body<RunBody>(call);
+    if (!body) co_return respond(call, body.error());
+    if (body->budget && !body->budget->positive()) {
+        co_return respond(call, invalid("budget must be more than 0; leave it out for none", "/budget"));
+    }
+    core::Agent agent;
+    if (body->supervised()) {
+        if (!call.caller.may_see_agent(body->agent)) co_return respond(call, not_found("agent", body->agent));
+        auto found = co_await read_agent(call, body->agent);
+        if (!found) co_return respond(call, found.error());
+        agent = std::move(*found);
+    } else {
+        agent.workplace.on_conflict = core::OnConflict::refuse;
+        if (const std::string stray = first_of_process(*body); !stray.empty()) {
+            co_return respond(call, invalid(fmt::format("{} is for runs that the server starts: state a command, or "
+                                                        "launch to have the agent's",
+                                                        stray),
+                                            "/" + stray));
+        }
+    }
+    core::AdmitRun command{.run = core::RunId(call.parts.fresh_id()),
+                           .who = {.agent = body->agent,
+                                   .workflow = body->workflow,
+                                   .provider = body->provider.value_or(agent.provider),
+                                   .model = body->model,
+                                   .api_key = call.caller.key_id,
+                                   .run = {},
+                                   .session = body->session,
+                                   .tags = body->tags},
+                           .node = body->node,
+                           .places = {},
+                           .on_conflict = body->on_conflict.value_or(agent.workplace.on_conflict),
+                           .isolate_into = {},
+                           .priority = body->priority,
+                           .hold = {.usd = body->hold.value_or(body->budget.value_or(Money())).nanos(),
+                                    .tokens = body->hold_tokens,
+                                    .calls = body->hold_calls,
+                                    .runs = 0},
+                           .metered = body->metered,
+                           .lease_s = body->lease_s,
+                           .queue_s = body->queue_s,
+                           .name = body->name,
+                           .ceiling = body->budget.value_or(Money()),
+                           .isolate = body->isolate.value_or(agent.workplace.isolate)};
+    if (auto problem = co_await check_account(call, command.who)) co_return respond(call, *problem);
+    if (body->supervised()) {
+        if (auto problem = co_await add_process(call, *body, agent, command)) co_return respond(call, *problem);
+    }
+
+    const std::string workspace = body->workspace.value_or(agent.process.directory);
+    const std::vector<std::string> resources = body->resources.value_or(agent.workplace.resources);
+    const core::ClaimMode mode = body->mode.value_or(agent.workplace.mode);
+    auto places = co_await find_places(call, workspace, resources, mode);
+    if (!places) {
+        if (!co_await is_repeat(call, body->key)) co_return respond(call, places.error());
+        places = places_as_written(call, workspace, resources, mode);
+    }
+    command.places = std::move(*places);
+    // By its one true name, so that a retry finds the same place.
+    if (command.process) command.process->directory = workspace.empty() ? "" : command.places.front().path;
+    if (auto problem = co_await find_isolation(call, body->isolate_into, command)) co_return respond(call, *problem);
+    co_return co_await admit_and_show(call, std::move(command), body->key);
+}
+
+// ---- POST /v1/runs/{id}/retry -------------------------------------------------------------------------------------
+
+// The workspace that was first asked for: of a run that was isolated, its claim is the copy.
+std::string first_workspace(const StoredRun& stored) {
+    if (!stored.run.isolated) {
+        for (const core::Place& place : stored.run.wanted) {
+            if (place.kind == core::ClaimKind::workspace) return place.path;
+        }
+    }
+    return stored.launch->process.directory;
+}
+
+std::optional<Problem> why_not_again(const StoredRun& stored) {
+    const auto refuse = [](std::string detail) {
+        return Problem{.status = 409, .code = "wrong_state", .detail = std::move(detail)};
+    };
+    if (!stored.launch) return refuse("the run was its client's; only what the server started can it start again");
+    if (stored.launch->process.foreground) {
+        return refuse("the run was started from somebody's terminal, and can only be started again from one");
+    }
+    if (!core::has_ended(stored.run.state)) return refuse("the run has not ended");
+    return std::nullopt;
+}
+
+Answered retry(Call& call) {
+    const auto id = read_id<core::RunId>("run", call.names[0]);
+    if (!id) co_return respond(call, id.error());
+    const auto body = read_body<OnlyKey>(call);
+    if (!body) co_return respond(call, body.error());
+    const auto stored = co_await read_stored_run(call, *id);
+    if (!stored) co_return respond(call, stored.error());
+    if (auto problem = why_not_again(*stored)) co_return respond(call, *problem);
+    const core::Run& run = stored->run;
+    if (run.node != call.parts.node) co_return respond(call, co_await of_another_node(call, run.node, "the run"));
+
+    std::vector<std::string> resources;
+    core::ClaimMode mode = core::ClaimMode::write;
+    for (const core::Place& place : run.wanted) {
+        if (place.kind == core::ClaimKind::resource) resources.push_back(place.path);
+        if (place.kind == core::ClaimKind::resource || !run.isolated) mode = place.mode;
+    }
+    core::AdmitRun command{.run = core::RunId(call.parts.fresh_id()),
+                           .who = run.who,
+                           .node = run.node,
+                           .places = {},
+                           .on_conflict = core::OnConflict::queue,
+                           .isolate_into = {},
+                           .priority = run.priority,
+                           .hold = run.hold_bound,
+                           .metered = run.metered,
+                           .lease_s = run.lease_s,
+                           .name = run.name,
+                           .process = stored->launch->process,
+                           .retry = stored->launch->retry,
+                           .ceiling = Money::nanos(run.ceiling),
+                           .isolate = run.isolated};
+    command.who.run = {};
+    command.who.api_key = call.caller.key_id;
+    command.process->directory = first_workspace(*stored);
+    auto places = co_await find_places(call, command.process->directory, resources, mode);
+    if (!places) {
+        if (!co_await is_repeat(call, body->key)) co_return respond(call, places.error());
+        places = places_as_written(call, command.process->directory, resources, mode);
+    }
+    command.places = std::move(*places);
+    if (auto problem = co_await find_isolation(call, {}, command)) co_return respond(call, *problem);
+    co_return co_await admit_and_show(call, std::move(command), body->key);
+}
+
+}  // namespace
+
+std::vector<Route> admission_routes() {
+    return {
+        {.method = net::Method::post,
+         .path = "/v1/runs",
+         .needs = Access::act,
+         .summary = "Admit a run: state, caps, budgets and places in one step",
+         .handler = admit,
+         .narrowest = Bound::agent,
+         .body = schema_of<RunBody>,
+         .example = R"({"agent": "writer", "resources": ["deploy-prod"], "mode": "write", "on_conflict": "queue",)"
+                    R"( "hold": "1.00", "lease_s": 60})",
+         .answer = schema_of<AdmittedView>,
+         .status = 201},
+        {.method = net::Method::post,
+         .path = "/v1/runs/{id}/retry",
+         .needs = Access::operate,
+         .summary = "Start again what an ended run was",
+         .handler = retry,
+         .body = schema_of<OnlyKey>,
+         .answer = schema_of<AdmittedView>,
+         .status = 201},
+    };
+}
+
+}  // namespace interlock::api
