@@ -25,10 +25,13 @@ enum class Takes {
     numbers,   // 50,80 → an array of numbers.
     repeat,    // May be given again and again; → an array of texts.
     pairs,     // k=v, again and again; → an object.
+    counts,    // k=5, again and again; → an object of numbers.
+    length,    // How long: 90s, 30m, 2h, 1d; → seconds.
     json,      // A JSON object.
     instant,   // A date, an instant, or how long ago: 2026-11-01, 2026-11-01T09:00:00Z, 24h.
     date,      // The same, to the day.
     path,      // A file or directory as seen from here; sent as an absolute path.
+    paths,     // The same, again and again; → an array.
     segments,  // Words with slashes between them, as in a path: provider/anthropic.
     content,   // Text; "-" reads standard input.
     on,        // A switch: present → true.

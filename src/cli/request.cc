@@ -133,6 +133,21 @@ Outcome<json::value> pairs_value(const Place& place, const std::vector<std::stri
     return json::value(std::move(object));
 }
 
+Outcome<json::value> counts_value(const Place& place, const std::vector<std::string>& texts) {
+    auto pairs = pairs_value(place, texts);
+    if (!pairs) return pairs;
+    for (auto& [name, value] : pairs->get_object()) {
+        auto number = number_value(place, std::string(value.get_string()));
+        if (!number) return number;
+        value = std::move(*number);
+    }
+    return pairs;
+}
+
+json::value path_value(const std::string& text) {
+    return json::value(std::filesystem::absolute(text).lexically_normal().string());
+}
+
 Outcome<json::value> time_value(const Place& place, const std::string& text, Instant now, Takes takes) {
     const auto at = instant_from_text(text, now);
     if (!at) return fail(wrong(place, text, "a date (2026-11-01), an instant or how long ago (24h, 7d)"));
@@ -176,6 +191,13 @@ Outcome<json::value> value_of(Takes takes, const Place& place, const std::vector
             return json::value_from(texts);
         case Takes::pairs:
             return pairs_value(place, texts);
+        case Takes::counts:
+            return counts_value(place, texts);
+        case Takes::length: {
+            const auto seconds = seconds_from_text(text);
+            if (!seconds) return fail(wrong(place, text, "a length of time such as 90s, 30m, 2h or 1d"));
+            return json::value(*seconds);
+        }
         case Takes::json: {
             boost::system::error_code unreadable;
             json::value value = json::parse(text, unreadable);
@@ -186,7 +208,12 @@ Outcome<json::value> value_of(Takes takes, const Place& place, const std::vector
         case Takes::date:
             return time_value(place, text, now, takes);
         case Takes::path:
-            return json::value(std::filesystem::absolute(text).lexically_normal().string());
+            return path_value(text);
+        case Takes::paths: {
+            json::array paths;
+            for (const std::string& path : texts) paths.push_back(path_value(path));
+            return json::value(std::move(paths));
+        }
         case Takes::content:
             return json::value(text == "-" ? read_all(in) : text);
         case Takes::on:

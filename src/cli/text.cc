@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -172,6 +173,21 @@ std::string duration(std::chrono::microseconds length) {
     if (exact_to_the_minute) return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
     if (whole < 48 * 60 * 60) return fmt::format("{} h", whole / 3600);
     return fmt::format("{} d", whole / 86400);
+}
+
+std::optional<std::int64_t> seconds_from_text(std::string_view text) {
+    std::int64_t number = 0;
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, number);
+    const std::string_view unit(end, static_cast<std::size_t>(last - end));
+    const std::int64_t seconds = unit.empty() || unit == "s" ? 1
+                                 : unit == "m"               ? 60
+                                 : unit == "h"               ? 3600
+                                 : unit == "d"               ? 86400
+                                                             : 0;
+    std::int64_t all = 0;
+    if (error != std::errc() || number < 0 || seconds == 0 || __builtin_mul_overflow(number, seconds, &all)) return {};
+    return all;
 }
 
 std::string relative_time(Instant at, Instant now) {

@@ -40,6 +40,8 @@ std::string count_of(std::int64_t number, std::string_view what);
 std::string size(std::int64_t bytes);
 // "0.85 ms", "12 s", "3 min", "2 h", "4 d"
 std::string duration(std::chrono::microseconds length);
+// "90", "90s", "15m", "2h", "1d" → seconds.
+std::optional<std::int64_t> seconds_from_text(std::string_view text);
 // "now", "3 min ago", "in 2 h"; what is more than thirty days away is a date.
 std::string relative_time(Instant at, Instant now);
 
