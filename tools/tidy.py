@@ -17,7 +17,7 @@ ALLOWED = {
     "engine": ("core", "store", "base"),
     "verify": ("store", "base"),
     "shim": (),
-    "supervisor": ("engine", "core", "shim", "base"),
+    "supervisor": ("engine", "core", "store", "shim", "base"),
     "net": ("base",),
     "api": ("engine", "core", "store", "net", "base"),
     "nodes": ("engine", "core", "store", "net", "base"),

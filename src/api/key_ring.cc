@@ -64,6 +64,11 @@ void KeyRing::revoke(std::string_view id) {
     revoked_.emplace(id);
 }
 
+void KeyRing::remove(std::string_view id) {
+    const std::unique_lock lock(mutex_);
+    keys_.erase(std::string(id));
+}
+
 bool KeyRing::in_force(std::string_view id) const {
     const std::shared_lock lock(mutex_);
     return keys_.contains(std::string(id));

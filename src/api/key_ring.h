@@ -59,6 +59,7 @@ class KeyRing {
  public:
     void put(core::OrgId org, const core::ApiKey& key);  // In force unless it says revoked.
     void revoke(std::string_view id);
+    void remove(std::string_view id);  // For keys that no store knows.
     bool in_force(std::string_view id) const;
     // Empty unless the text is a key in force.
     std::optional<Caller> find(std::string_view text) const;

@@ -63,9 +63,9 @@ struct WorktreeLook {
 
 struct WorktreeRemoval {
     bool removed = false;
-    std::vector<WorktreeReason> reasons;  // When it was not.
-    std::string saved_as;                 // The ref that has what was in it; empty: all of it is elsewhere.
-    std::string detail;                   // What went wrong on the way and stopped nothing.
+    std::vector<WorktreeReason> reasons = {};  // When it was not.
+    std::string saved_as = {};                 // The ref that has what was in it; empty: all of it is elsewhere.
+    std::string detail = {};                   // What went wrong on the way and stopped nothing.
 };
 
 struct Parts {
@@ -96,7 +96,7 @@ struct Parts {
     // Whether worktrees can be made of what is at this path; the error is a sentence. Blocks.
     std::function<Result<void, std::string>(const std::string& path)> repository;
     // Makes the place that a run was given to stay out of another's way, and says where it is. Blocks.
-    std::function<Result<std::string, std::string>(core::RunId run)> make_worktree;
+    std::function<Result<std::string, std::string>(core::RunId run, const std::string& workspace)> make_worktree;
     // What the run's process wrote, at most `limit` bytes of it from `offset` on; so many from the end where that is
     // negative. Nothing, and no error, where nothing is yet. Blocks.
     std::function<Result<LogPiece, std::string>(core::RunId run, std::int64_t offset, std::int64_t limit)> run_log;

@@ -238,10 +238,10 @@ net::Response admitted(StoredRun stored, const Done<core::AdmitReply>& done,
 }
 
 // The client's own run has been given a place that is not there yet. Without it the run cannot be, so it goes again.
-net::Task<Result<std::string, Problem>> make_worktree(Call& call, const core::Run& run) {
+net::Task<Result<std::string, Problem>> make_worktree(Call& call, const core::Run& run, const std::string& workspace) {
     const auto& make = call.parts.make_worktree;
     const core::RunId id = run.id;
-    const auto made = co_await net::run_on(call.parts.workers, [&make, id] { return make(id); });
+    const auto made = co_await net::run_on(call.parts.workers, [&make, id, workspace] { return make(id, workspace); });
     if (made) co_return *made;
     std::string why = "no directory could be made for the run: " + made.error();
     const core::CancelRun cancel{.run = run.id, .fence = run.fence, .reason = why, .charge = {}};
@@ -252,6 +252,10 @@ net::Task<Result<std::string, Problem>> make_worktree(Call& call, const core::Ru
 Answered admit_and_show(Call& call, core::AdmitRun command, std::optional<std::string> key) {
     if (auto problem = co_await check_repository(call, command)) co_return respond(call, *problem);
     const bool makes_place = !command.process && command.worktrees;
+    std::string workspace;
+    for (const core::Place& place : command.places) {
+        if (place.kind == core::ClaimKind::workspace && workspace.empty()) workspace = place.path;
+    }
     const auto done = co_await ask<core::AdmitReply>(call, std::move(command), std::move(key));
     if (!done) co_return respond(call, done.error());
     auto stored = co_await read_stored_run(call, done->reply.run);
@@ -259,7 +263,7 @@ Answered admit_and_show(Call& call, core::AdmitRun command, std::optional<std::s
     const core::Run& run = stored->run;
     std::optional<std::string> worktree;
     if (makes_place && run.isolated && !core::has_ended(run.state)) {
-        const auto made = co_await make_worktree(call, run);
+        const auto made = co_await make_worktree(call, run, workspace);
         if (!made) co_return respond(call, made.error());
         worktree = *made;
     }

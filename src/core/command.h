@@ -214,7 +214,7 @@ struct StartRun {
 };
 BOOST_DESCRIBE_STRUCT(StartRun, (), (run, fence))
 
-struct HeartbeatRun {  // The first one also starts it.
+struct HeartbeatRun {  // The first one also starts it, unless it is supervised.
     RunId run;
     Fence fence;
 };
@@ -272,7 +272,8 @@ BOOST_DESCRIBE_STRUCT(LoseRun, (), (run, fence, reason))
 
 // ---- worktrees ----------------------------------------------------------------------------------------------------
 
-struct PutWorktree {  // Before anything is on the disk, so that nothing there is unknown. Gives it its ports.
+struct PutWorktree {  // Before anything is on the disk, so that nothing there is unknown, and again when
+                      // it is known where it begins. Gives it its ports.
     RunId run;
     std::string node;
     std::string repository;

@@ -511,7 +511,10 @@ RunReply start_run(OrgState& state, Stamp stamp, const StartRun& command) {
 RunReply heartbeat_run(OrgState& state, Stamp stamp, const HeartbeatRun& command) {
     auto run = owned_run(state, command.run, command.fence);
     if (!run) return run.error();
-    if (run->state == RunState::starting) return start_run(state, stamp, {command.run, command.fence});
+    // A supervisor says itself when there is a process; until then it only keeps the lease.
+    if (run->state == RunState::starting && !run->supervised) {
+        return start_run(state, stamp, {command.run, command.fence});
+    }
 
     // From here on the lease must be renewed.
     run->lease_until = std::max(run->lease_until, stamp.at + std::chrono::seconds(run->lease_s));

@@ -36,6 +36,14 @@ WorktreeReply put_worktree(OrgState& state, Stamp stamp, const PutWorktree& comm
     if (auto complaint = check(command)) return refused(WorktreeStatus::invalid_request, *complaint);
     if (state.run(command.run) == nullptr) return refused(WorktreeStatus::run_not_found, "there is no such run");
     const Worktree* found = state.worktree(command.run);
+    if (found != nullptr && found->state == WorktreeState::open && found->base.empty() && !command.base.empty()) {
+        Worktree worktree = *found;  // It began as a plan.
+        worktree.base = command.base;
+        worktree.repository = command.repository;
+        const std::int32_t port_base = worktree.port_base;
+        state.put_worktree(std::move(worktree));
+        return {.status = WorktreeStatus::done, .port_base = port_base, .detail = {}};
+    }
     if (found != nullptr && found->state == WorktreeState::open) {
         return {.status = WorktreeStatus::unchanged, .port_base = found->port_base, .detail = {}};
     }

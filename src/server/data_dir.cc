@@ -77,6 +77,16 @@ Result<Id, std::string> node_id(const std::string& data_dir, Id fresh) {
     return fresh;
 }
 
+Result<std::string, std::string> run_secret(const std::string& data_dir, const std::string& fresh) {
+    const std::string path = data_dir + "/run.secret";
+    if (const auto text = read_file(path)) {
+        if (text->size() >= fresh.size()) return *text;
+        return fail(fmt::format("{} is not a secret; move it away to have one made", path));
+    }
+    if (auto written = write_file(path, fresh); !written) return fail(written.error());
+    return fresh;
+}
+
 Result<std::optional<std::string>, std::string> read_admin_key(const std::string& data_dir) {
     auto text = read_file(key_path(data_dir));
     if (!text) {

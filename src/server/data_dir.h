@@ -24,6 +24,9 @@ Result<void, std::string> write_admin_key(const std::string& data_dir, const std
 // The id of the node that runs on this directory: the one that was written there, or else `fresh`, which is.
 Result<Id, std::string> node_id(const std::string& data_dir, Id fresh);
 
+// From which the keys of runs are made: what was written there, or else `fresh`, which is.
+Result<std::string, std::string> run_secret(const std::string& data_dir, const std::string& fresh);
+
 // What `interlock` on the same machine finds the server by. `started` tells a process from a later one of the same id.
 struct ServerNote {
     std::string url;

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include <fmt/format.h>
+#include <boost/describe/enum_to_string.hpp>
 
 #include "api/api.h"
 #include "api/feed_tail.h"
@@ -20,12 +21,16 @@
 #include "server/data_dir.h"
 #include "server/key_watch.h"
 #include "server/page.h"
+#include "server/run_keys.h"
 #include "server/verify_command.h"
 #include "server/version.h"
 #include "store/read_pool.h"
 #include "store/read_rows.h"
 #include "store/sqlite_backup.h"
+#include "supervisor/host_facts.h"
 #include "supervisor/place.h"
+#include "supervisor/run_log.h"
+#include "supervisor/supervisor.h"
 
 namespace interlock::server {
 namespace {
@@ -46,6 +51,14 @@ std::string url_of(const ServerOptions& options, std::uint16_t port) {
                              : options.host.find(':') != std::string::npos ? "[" + options.host + "]"
                                                                            : options.host;
     return fmt::format("{}://{}:{}", options.tls_cert.empty() ? "http" : "https", host, port);
+}
+
+std::vector<api::WorktreeReason> reasons_of(const std::vector<supervisor::Reason>& reasons) {
+    std::vector<api::WorktreeReason> views;
+    for (const supervisor::Reason& reason : reasons) {
+        views.push_back({boost::describe::enum_to_string(reason.keeps, ""), reason.detail});
+    }
+    return views;
 }
 
 // What the lane has done, for whoever asks.
@@ -106,12 +119,17 @@ struct Server::Parts {
     Log& log;
     EngineWatch watch;
     std::atomic<api::FeedTail*> tail_to_tell = nullptr;
+    std::atomic<supervisor::Supervisor*> supervisor_to_tell = nullptr;
     std::unique_ptr<Backend> engine;
     std::unique_ptr<store::ReadPool> reads;
     std::unique_ptr<net::WorkerPool> workers;
     std::unique_ptr<api::FeedTail> feed;
     api::KeyRing keys;
     std::unique_ptr<KeyWatch> key_watch;
+    RunKeys run_keys{engine::Embedded::default_org, keys};
+    std::unique_ptr<supervisor::WorktreeKeeper> worktree_keeper;
+    std::unique_ptr<net::WorkerPool> blocking;  // For git, and for killing what does not want to die.
+    std::unique_ptr<supervisor::Supervisor> supervisor;
     api::Metrics metrics;
     Page page;
     std::unique_ptr<api::Api> api;
@@ -125,6 +143,7 @@ struct Server::Parts {
     Result<void, std::string> find_worktrees();
     Result<void, std::string> load_keys();
     Result<void, std::string> listen();
+    Result<void, std::string> supervise();
     api::Parts api_parts();
     std::string login_link() { return url + "/login?code=" + page.make_code(engine->now()); }
 };
@@ -148,6 +167,7 @@ Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options
     if (auto found = parts->find_worktrees(); !found) return fail(found.error());
     if (auto loaded = parts->load_keys(); !loaded) return fail(loaded.error());
     if (auto listening = parts->listen(); !listening) return fail(listening.error());
+    if (auto supervising = parts->supervise(); !supervising) return fail(supervising.error());
     return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 
@@ -155,6 +175,9 @@ Server::~Server() {
     if (parts_->note_written) remove_server_note(parts_->options.data_dir);
     // Nobody asks any more, then nobody commits any more; only now can the feed's tail go.
     parts_->http.reset();
+    parts_->supervisor_to_tell = nullptr;
+    parts_->supervisor.reset();
+    parts_->blocking.reset();
     parts_->key_watch.reset();
     parts_->engine->stop();
 }
@@ -186,6 +209,8 @@ Result<void, std::string> Server::Parts::open_engine() {
     how.on_news = [this](core::OrgId org) {
         api::FeedTail* told = tail_to_tell.load(std::memory_order_acquire);
         if (told != nullptr && org == engine::Embedded::default_org) told->committed();
+        supervisor::Supervisor* also = supervisor_to_tell.load(std::memory_order_acquire);
+        if (also != nullptr && org == engine::Embedded::default_org) also->news();
     };
     auto opened = open_backend(std::move(how), log);
     if (!opened) return fail(opened.error());
@@ -200,10 +225,17 @@ Result<void, std::string> Server::Parts::open_engine() {
 Result<void, std::string> Server::Parts::find_worktrees() {
     const std::string path = options.data_dir + "/worktrees";
     std::error_code error;
-    std::filesystem::create_directory(path, error);
+    std::filesystem::create_directories(path + "/.locks", error);
     auto place = supervisor::resolve_workspace(path, core::ClaimMode::write, supervisor::this_host());
     if (!place) return fail(place.error().detail);
     worktrees = std::move(*place);
+    worktree_keeper = std::make_unique<supervisor::WorktreeKeeper>(
+        supervisor::WorktreeKeeper::Options{.org = engine::Embedded::default_org,
+                                            .node = options.node_name,
+                                            .lock_dir = path + "/.locks",
+                                            .reads = *reads,
+                                            .ask = [this](core::CommandBody body) { return engine->ask(body); }});
+    blocking = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{.threads = 4, .queue_max = 100'000});
     return {};
 }
 
@@ -288,6 +320,38 @@ Result<void, std::string> Server::Parts::listen() {
     return {};
 }
 
+Result<void, std::string> Server::Parts::supervise() {
+    constexpr core::OrgId org = engine::Embedded::default_org;
+    if (auto loaded = run_keys.load(options.data_dir); !loaded) return fail(loaded.error());
+    // Twenty agents that wake at once would otherwise all start at once.
+    const auto cap = reads->with([&](store::Snapshot& snapshot) {
+        return store::read_rows<core::Cap>(snapshot, org, "and kind = 'node' and name = $2", {options.node_name});
+    });
+    if (cap && cap->empty()) {
+        (void)engine->ask(core::SetCap{core::CapKind::node, options.node_name, supervisor::default_runs_max()});
+    }
+    std::vector<std::string> environment;
+    for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
+    auto started = supervisor::Supervisor::start(
+        {.org = org,
+         .node = options.node_name,
+         .data_dir = options.data_dir,
+         .url = [this] { return url; },
+         .environment = std::move(environment),
+         .submit = [this](std::vector<engine::Submission> commands) { engine->submit(std::move(commands)); },
+         .reads = *reads,
+         .worktrees = *worktree_keeper,
+         .elsewhere = [this](std::function<void()> work) { return blocking->submit(std::move(work)); },
+         .open_key = [this](const core::Run& run) { return run_keys.open(run); },
+         .close_key = [this](core::RunId run) { run_keys.close(run); },
+         .log = log});
+    if (!started) return fail(started.error());
+    supervisor = std::move(*started);
+    supervisor_to_tell.store(supervisor.get(), std::memory_order_release);
+    supervisor->news();
+    return {};
+}
+
 api::Parts Server::Parts::api_parts() {
     Backend& backend = *engine;
     return {
@@ -315,24 +379,46 @@ api::Parts Server::Parts::api_parts() {
             if (!place) return fail(place.error().detail);
             return std::move(*place);
         },
-        .repository = [](const std::string&) -> Result<void, std::string> {
-            return fail(std::string("worktrees are not available"));
+        .repository = [](const std::string& path) -> Result<void, std::string> {
+            const auto found = supervisor::find_repository(path);
+            if (!found) return fail(found.error());
+            return {};
         },
-        .make_worktree = [](core::RunId) -> Result<std::string, std::string> {
-            return fail(std::string("worktrees are not available"));
+        .make_worktree = [this](core::RunId run, const std::string& workspace) -> Result<std::string, std::string> {
+            auto made = worktree_keeper->make(run, workspace);
+            if (!made) return fail(made.error());
+            return made->directory;
         },
-        .run_log = [](core::RunId, std::int64_t, std::int64_t) -> Result<api::LogPiece, std::string> {
-            return fail(std::string("logs are not available"));
+        .run_log = [this](core::RunId run, std::int64_t offset,
+                          std::int64_t limit) -> Result<api::LogPiece, std::string> {
+            auto part = supervisor::read_log(options.data_dir + "/runs/" + to_text("run", run.value), offset, limit);
+            if (!part) return fail(part.error());
+            if (!*part) return api::LogPiece{};
+            supervisor::LogPart& log_part = **part;
+            const auto next = log_part.offset + static_cast<std::int64_t>(log_part.bytes.size());
+            return api::LogPiece{.bytes = std::move(log_part.bytes),
+                                 .offset = log_part.offset,
+                                 .next = next,
+                                 .end = log_part.end,
+                                 .hole_begin = log_part.hole_begin,
+                                 .hole_end = log_part.hole_end,
+                                 .kept = true};
         },
-        .worktree_reasons = [](core::RunId) -> Result<api::WorktreeLook, std::string> {
-            return fail(std::string("worktrees are not available"));
+        .worktree_reasons = [this](core::RunId run) -> Result<api::WorktreeLook, std::string> {
+            const auto kept = worktree_keeper->why(run);
+            if (!kept) return fail(kept.error());
+            return api::WorktreeLook{static_cast<std::int64_t>(kept->bytes), reasons_of(kept->reasons)};
         },
-        .remove_worktree = [](core::RunId, bool) -> Result<api::WorktreeRemoval, std::string> {
-            return fail(std::string("worktrees are not available"));
+        .remove_worktree = [this](core::RunId run, bool force) -> Result<api::WorktreeRemoval, std::string> {
+            using enum supervisor::Force;
+            const auto kept = worktree_keeper->why(run);
+            if (!kept) return fail(kept.error());
+            if (!force && !kept->reasons.empty()) return api::WorktreeRemoval{.reasons = reasons_of(kept->reasons)};
+            auto removed = worktree_keeper->remove(run, force ? yes : no);
+            if (!removed) return fail(removed.error());
+            return api::WorktreeRemoval{.removed = true, .saved_as = std::move(*removed)};
         },
-        .restore_worktree = [](core::RunId) -> Result<void, std::string> {
-            return fail(std::string("worktrees are not available"));
-        },
+        .restore_worktree = [this](core::RunId run) { return worktree_keeper->restore(run); },
         .verify = [this]() -> Result<std::string, std::string> {
             auto snapshot = engine->store().snapshot();
             if (!snapshot) return fail(snapshot.error().detail);

@@ -1,0 +1,63 @@
+#include "supervisor/host_facts.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <sstream>
+#include <thread>
+
+#include "shim/fd.h"
+
+namespace interlock::supervisor {
+namespace {
+
+std::string cgroup_mount() {
+    const auto mounts = shim::read_file("/proc/self/mounts");
+    std::istringstream lines(mounts.value_or(""));
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::string device, path, kind;
+        words >> device >> path >> kind;
+        if (kind == "cgroup2") return path;
+    }
+    return "";
+}
+
+std::string own_cgroup() {
+    const auto groups = shim::read_file("/proc/self/cgroup");
+    std::istringstream lines(groups.value_or(""));
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("0::")) return line.substr(3);
+    }
+    return "";
+}
+
+}  // namespace
+
+std::string make_cgroup_parent(const std::string& name) {
+    const std::string mount = cgroup_mount();
+    const std::string own = own_cgroup();
+    if (mount.empty() || own.empty()) return "";
+    const std::string path = mount + (own == "/" ? "" : own) + "/" + name;
+    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return "";
+    // Only one that can be killed at once is of use.
+    const std::string probe = path + "/probe";
+    if (::mkdir(probe.c_str(), 0755) != 0 && errno != EEXIST) return "";
+    const bool useful = ::access((probe + "/cgroup.kill").c_str(), W_OK) == 0;
+    ::rmdir(probe.c_str());
+    return useful ? path : "";
+}
+
+std::optional<double> memory_pressure(const std::string& file) {
+    const auto text = shim::read_file(file);
+    const std::size_t at = text ? text->find("some avg10=") : std::string::npos;
+    if (at == std::string::npos) return std::nullopt;
+    return std::atof(text->c_str() + at + 11);
+}
+
+int default_runs_max() { return std::max(4, 2 * static_cast<int>(std::thread::hardware_concurrency())); }
+
+}  // namespace interlock::supervisor

@@ -1,0 +1,19 @@
+// What this machine has for runs: control groups, and how hard its memory is pressed.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace interlock::supervisor {
+
+// A directory beneath this process's own control group of version 2, in which groups can be made. Empty: none.
+std::string make_cgroup_parent(const std::string& name);
+
+// The share of the last ten seconds in which some process waited for memory, in percent. Empty: the kernel does not
+// say.
+std::optional<double> memory_pressure(const std::string& file = "/proc/pressure/memory");
+
+// How many runs go at once on this machine unless somebody says otherwise: agents wait for models most of the time.
+int default_runs_max();
+
+}  // namespace interlock::supervisor

@@ -1,0 +1,76 @@
+#include "supervisor/launching.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/id.h"
+#include "shim/adapters.h"
+#include "shim/environment.h"
+
+namespace interlock::supervisor {
+namespace {
+
+// In a worktree the setup goes first, under the same shim: its output is in the log, and it ends with the run.
+std::vector<std::string> words_of(const core::Process& process, const Surroundings& around) {
+    if (process.setup.empty() || !around.in_worktree) return process.command;
+    std::vector<std::string> words{"/bin/sh", "-c", "set -e\n" + process.setup + "\nexec \"$@\"", "sh"};
+    words.insert(words.end(), process.command.begin(), process.command.end());
+    return words;
+}
+
+std::vector<std::string> environment_of(const core::Run& run, const core::Process& process,
+                                        const Surroundings& around) {
+    std::vector<std::string> env;
+    const auto set = [&](std::string_view name, std::string_view value) {
+        const std::string prefix = fmt::format("{}=", name);
+        std::erase_if(env, [&](const std::string& each) { return each.starts_with(prefix); });
+        env.push_back(prefix + std::string(value));
+    };
+    if (!process.foreground) {  // A shim in somebody's terminal has that terminal's environment.
+        std::vector<std::string> also = process.pass_env;
+        if (const shim::Adapter* adapter = shim::find_adapter(process.adapter, process.command.front())) {
+            also.insert(also.end(), adapter->login.begin(), adapter->login.end());
+        }
+        env = shim::allowed_environment(around.environment, also);
+    }
+    for (const auto& [name, value] : process.env) set(name, value);
+    set("TMPDIR", around.home + "/tmp");
+    set("INTERLOCK_URL", around.url);
+    set("INTERLOCK_KEY", around.key);
+    set("INTERLOCK_RUN", to_text("run", run.id.value));
+    set("INTERLOCK_FENCE", std::to_string(run.fence.value));
+    set("INTERLOCK_AGENT", run.who.agent);
+    set("INTERLOCK_ATTEMPT", std::to_string(run.attempt));
+    set("INTERLOCK_WORKSPACE", around.directory);
+    if (!run.who.session.value.empty()) set("INTERLOCK_SESSION", to_text("ses", run.who.session.value));
+    if (around.port_base != 0) set("INTERLOCK_PORT_BASE", std::to_string(around.port_base));
+    return env;
+}
+
+}  // namespace
+
+shim::Message launch_message(const core::Run& run, const core::Process& process, const Surroundings& around) {
+    shim::Message message{"launch"};
+    const auto say = [&](std::string name, std::string value) {
+        message.push_back(std::move(name));
+        message.push_back(std::move(value));
+    };
+    for (std::string& word : words_of(process, around)) say("arg", std::move(word));
+    for (std::string& variable : environment_of(run, process, around)) say("env", std::move(variable));
+    say("dir", around.directory);
+    say("home", around.home);
+    say("timeout_ms", std::to_string(process.timeout_s * 1000));
+    say("grace_ms", std::to_string(std::int64_t{process.grace_s} * 1000));
+    say("nice", std::to_string(process.nice));
+    for (const auto& [name, value] : process.limits) say("limit", fmt::format("{}={}", name, value));
+    if (process.sandbox) say("sandbox", "1");
+    for (const std::string& path : process.writable) say("write", path);
+    for (const std::string& path : around.writable) say("write", path);
+    say("log_max", std::to_string(around.log_bytes_max));
+    if (!around.cgroup.empty()) say("cgroup", around.cgroup);
+    say("beat_ms", std::to_string(around.beat_ms));
+    return message;
+}
+
+}  // namespace interlock::supervisor

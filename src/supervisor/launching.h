@@ -1,0 +1,35 @@
+// From what is stored of a run to what its shim is told: the command, the environment, the bounds.
+//
+//   (1) A run's environment is what every program needs, what the run or its agent names, and what Interlock says to
+//       it. Nothing else of the server's environment reaches it.
+//   (2) The run's key is in its environment and nowhere else.
+//
+// Pure: no file is read and no process started here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/rows.h"
+#include "shim/message.h"
+
+namespace interlock::supervisor {
+
+// What the supervisor knows about a run beside its rows.
+struct Surroundings {
+    std::string home;                      // The run's directory among the server's data.
+    std::string directory;                 // Where it works: the workspace, or the worktree made for it.
+    std::vector<std::string> environment;  // That of the server, "NAME=value".
+    std::string url;
+    std::string key;
+    std::int32_t port_base = 0;         // 0: it has none.
+    std::vector<std::string> writable;  // In the sandbox, beside what the run names.
+    bool in_worktree = false;           // Not in the workspace itself.
+    std::string cgroup;                 // Empty: none is to be had.
+    std::int64_t log_bytes_max = 0;
+    std::int64_t beat_ms = 1'000;
+};
+
+shim::Message launch_message(const core::Run& run, const core::Process& process, const Surroundings& around);
+
+}  // namespace interlock::supervisor

@@ -1,0 +1,25 @@
+// What is left of a run whose shim is dead, frozen or not to be trusted: found, killed, and shown to be gone.
+//
+//   (1) A process belongs to the run if it is below the shim or the run's main process, if it is in the run's control
+//       group, if it is in a process group that the run's main process began, or if it was started with the run's id
+//       in its environment.
+//   (2) end_leftovers() says yes only after nothing of that was found alive.
+//
+// A process that leaves its group, clears its environment and loses its shim, where there are no control groups, is
+// not found. While the shim lives, it is: orphans come to the shim.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "shim/state.h"
+
+namespace interlock::supervisor {
+
+// Whether that very shim is alive, frozen or not.
+bool shim_is_alive(const shim::State& state);
+
+// Kills and looks until nothing is left, for at most this long. The shim itself is spared: without a run it ends.
+bool end_leftovers(const shim::State& state, const std::string& run, std::chrono::milliseconds patience);
+
+}  // namespace interlock::supervisor

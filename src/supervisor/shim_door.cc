@@ -1,0 +1,145 @@
+#include "supervisor/shim_door.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace interlock::supervisor {
+namespace {
+
+// What an event of the poll is about. Guests are counted from here on.
+constexpr std::uint64_t the_door = 0;
+constexpr std::uint64_t the_bell = 1;
+constexpr std::uint64_t guests_from = 2;
+
+bool watch(const shim::Fd& poll, const shim::Fd& fd, std::uint64_t what, std::uint32_t events, int operation) {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = what;
+    return ::epoll_ctl(poll.get(), operation, fd.get(), &event) == 0;
+}
+
+std::string why_not(const std::string& what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
+
+}  // namespace
+
+Result<std::unique_ptr<ShimDoor>, std::string> ShimDoor::open(const std::string& directory) {
+    std::unique_ptr<ShimDoor> door(new ShimDoor());
+    // The name of a socket may have 107 bytes, which a data directory easily exceeds; a descriptor of it never does.
+    const shim::Fd parent(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!parent) return fail(why_not("cannot open " + directory));
+    const std::string path = fmt::format("/proc/self/fd/{}/{}", parent.get(), name);
+    ::unlink(path.c_str());
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+
+    door->listening_ = shim::Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const bool bound =
+        door->listening_ &&
+        ::bind(door->listening_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+        ::chmod(path.c_str(), 0600) == 0 && ::listen(door->listening_.get(), SOMAXCONN) == 0;
+    if (!bound) return fail(why_not(fmt::format("cannot listen on {}/{}", directory, name)));
+    door->poll_ = shim::Fd(::epoll_create1(EPOLL_CLOEXEC));
+    door->bell_ = shim::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const bool watched = door->poll_ && door->bell_ &&
+                         watch(door->poll_, door->listening_, the_door, EPOLLIN, EPOLL_CTL_ADD) &&
+                         watch(door->poll_, door->bell_, the_bell, EPOLLIN, EPOLL_CTL_ADD);
+    if (!watched) return fail(why_not("cannot watch for shims"));
+    door->guests_ = guests_from;
+    return door;
+}
+
+void ShimDoor::wake() {
+    const std::uint64_t once = 1;
+    (void)!::write(bell_.get(), &once, sizeof once);
+}
+
+std::vector<ShimDoor::Heard> ShimDoor::wait(std::chrono::milliseconds timeout) {
+    std::array<epoll_event, 128> events;
+    const int count =
+        ::epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), static_cast<int>(timeout.count()));
+    std::vector<Heard> heard;
+    for (int i = 0; i < count; ++i) {
+        const std::uint64_t what = events[static_cast<std::size_t>(i)].data.u64;
+        if (what == the_door) {
+            let_in();
+        } else if (what == the_bell) {
+            std::uint64_t rung = 0;
+            (void)!::read(bell_.get(), &rung, sizeof rung);
+        } else if (const auto found = visits_.find(what); found != visits_.end()) {
+            const Guest guest(what);
+            const std::uint32_t happened = events[static_cast<std::size_t>(i)].events;
+            bool stays = (happened & EPOLLOUT) == 0 || write_to(guest, found->second);
+            if (stays && (happened & ~std::uint32_t{EPOLLOUT}) != 0) stays = read_from(guest, found->second, heard);
+            if (stays) continue;
+            heard.push_back({guest, found->second.process, std::nullopt});
+            visits_.erase(found);
+        }
+    }
+    return heard;
+}
+
+void ShimDoor::let_in() {
+    while (true) {
+        shim::Fd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket) return;
+        ucred who{};
+        socklen_t size = sizeof who;
+        const bool known = ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0;
+        if (!known || (who.uid != ::geteuid() && who.uid != 0)) continue;
+        const std::uint64_t number = guests_++;
+        if (!watch(poll_, socket, number, EPOLLIN, EPOLL_CTL_ADD)) continue;
+        visits_.emplace(number, Visit{.socket = std::move(socket), .process = who.pid});
+    }
+}
+
+// False when the guest has left, or makes no sense.
+bool ShimDoor::read_from(Guest guest, Visit& visit, std::vector<Heard>& heard) {
+    std::array<char, 16384> buffer;
+    while (true) {
+        const ssize_t got = ::recv(visit.socket.get(), buffer.data(), buffer.size(), 0);
+        if (got < 0) return errno == EAGAIN || errno == EINTR;
+        if (got == 0) return false;
+        visit.reader.add({buffer.data(), static_cast<std::size_t>(got)});
+        while (auto message = visit.reader.next()) heard.push_back({guest, visit.process, std::move(*message)});
+        if (visit.reader.broken()) return false;
+    }
+}
+
+bool ShimDoor::write_to(Guest guest, Visit& visit) {
+    while (!visit.unsent.empty()) {
+        const ssize_t sent = ::send(visit.socket.get(), visit.unsent.data(), visit.unsent.size(), MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && errno != EAGAIN) return false;
+        if (sent < 0) break;
+        visit.unsent.erase(0, static_cast<std::size_t>(sent));
+    }
+    if (visit.unsent.size() > unsent_max) return false;
+    if (visit.asks_to_write == !visit.unsent.empty()) return true;
+    visit.asks_to_write = !visit.unsent.empty();
+    const std::uint32_t events = visit.asks_to_write ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    return watch(poll_, visit.socket, guest.value, events, EPOLL_CTL_MOD);
+}
+
+void ShimDoor::send(Guest guest, const shim::Message& message) {
+    const auto found = visits_.find(guest.value);
+    if (found == visits_.end()) return;
+    found->second.unsent += shim::encode(message);
+    // Who cannot be written to any more is heard to leave by the next wait.
+    if (!write_to(guest, found->second)) ::shutdown(found->second.socket.get(), SHUT_RDWR);
+}
+
+void ShimDoor::show_out(Guest guest) { visits_.erase(guest.value); }
+
+}  // namespace interlock::supervisor

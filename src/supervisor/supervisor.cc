@@ -1,0 +1,717 @@
+#include "supervisor/supervisor.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/sha256.h"
+#include "core/feed.h"
+#include "shim/process.h"
+#include "store/read_rows.h"
+#include "supervisor/host_facts.h"
+#include "supervisor/launching.h"
+#include "supervisor/leftovers.h"
+#include "supervisor/spawn_shim.h"
+#include "supervisor/waiting.h"
+
+namespace interlock::supervisor {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr auto look_every = 250ms;
+constexpr auto shim_comes_within = 30s;  // Of being started.
+constexpr auto terminal_back_within = 10s;
+constexpr auto reap_patience = 10s;
+constexpr std::size_t pages_per_read = 256;
+
+template <class Number>
+Number number_of(const std::string& text) {
+    Number number = 0;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+}
+
+std::string signal_name(int signal) {
+    const char* name = ::sigabbrev_np(signal);
+    return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+// What a shim said at the end, as the core is told.
+core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, const std::string& stop,
+                         const shim::Message& ended) {
+    const std::string& how = ended[1];
+    const int code = number_of<int>(ended[2]);
+    const std::string& detail = ended[3];
+    core::FinishRun finish{run, fence, core::RunState::failed, {}, {}};
+    // Of what was stopped or took too long, the detail says whether a signal ended it.
+    const bool by_signal =
+        how == "signaled" || (how != "exited" && detail.find("ended by signal ") != std::string::npos);
+    finish.exit_code = std::clamp(by_signal ? 128 + code : code, 0, 255);
+    if (how == "stopped" || (how == "not_started" && !stop.empty())) {
+        core::CancelRun cancel{run, fence, stop.empty() ? "stopped" : stop, {}};
+        cancel.exit_code = finish.exit_code;
+        return cancel;
+    }
+    const bool interrupted = code == SIGINT || code == SIGTERM || code == SIGHUP || code == SIGQUIT;
+    if (foreground && how == "signaled" && interrupted) {
+        core::CancelRun cancel{run, fence, "interrupted by " + signal_name(code), {}};
+        cancel.exit_code = finish.exit_code;
+        return cancel;
+    }
+    if (how == "exited" && code == 0) {
+        finish.outcome = core::RunState::succeeded;
+    } else if (how == "exited") {
+        finish.reason = fmt::format("exit code {}", code);
+    } else if (how == "signaled") {
+        finish.reason = "killed by " + signal_name(code);
+    } else if (how == "timed_out") {
+        finish.outcome = core::RunState::timed_out;
+        finish.reason = "it ran for longer than it may";
+    } else {
+        finish.reason = detail.empty() ? "it could not be started" : detail;
+    }
+    return finish;
+}
+
+shim::Message ended_message(const shim::State& state) {
+    return {"ended", state.how, std::to_string(state.code), state.detail};
+}
+
+}  // namespace
+
+// ---- the thread ---------------------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Supervisor>, std::string> Supervisor::start(Options options) {
+    std::unique_ptr<Supervisor> supervisor(new Supervisor(std::move(options)));
+    const std::string& data_dir = supervisor->options_.data_dir;
+    ::mkdir((data_dir + "/runs").c_str(), 0700);
+    auto door = ShimDoor::open(data_dir);
+    if (!door) return fail(door.error());
+    supervisor->door_ = std::move(*door);
+    supervisor->cgroups_ = make_cgroup_parent("interlock-" + to_hex(sha256(data_dir)).substr(0, 12));
+    supervisor->inbox_->open([door = supervisor->door_.get()] { door->wake(); });
+    supervisor->thread_ = std::thread([self = supervisor.get()] { self->run(); });
+    return supervisor;
+}
+
+Supervisor::~Supervisor() {
+    stopping_ = true;
+    inbox_->close();
+    if (door_) door_->wake();
+    if (thread_.joinable()) thread_.join();
+    if (!cgroups_.empty()) ::rmdir(cgroups_.c_str());  // Only if no run is in it.
+}
+
+void Supervisor::news() {
+    if (!news_.exchange(true)) door_->wake();
+}
+
+void Supervisor::run() {
+    while (!stopping_ && !read_everything()) std::this_thread::sleep_for(look_every);
+    while (!stopping_) {
+        // 1. Wait for shims, commits, answers and time.
+        const auto now = Clock::now();
+        auto until = std::max(now, looked_ + look_every);
+        if (!timers_.empty()) until = std::min(until, std::max(now, timers_.begin()->first));
+        const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(until - now);
+        for (const ShimDoor::Heard& heard : door_->wait(news_ ? 0ms : timeout)) hear(heard);
+
+        // 2. What others left to do, and what is due.
+        for (const Inbox::Job& job : inbox_->take()) job();
+        while (!timers_.empty() && timers_.begin()->first <= Clock::now()) {
+            const auto due = timers_.extract(timers_.begin());
+            due.mapped()();
+        }
+
+        // 3. What was committed.
+        if (news_.exchange(false)) follow_feed();
+
+        // 4. What time alone brings.
+        if (Clock::now() >= looked_ + look_every) look_after();
+    }
+}
+
+void Supervisor::ask(core::CommandBody body, core::CommandKey key, std::function<void(const engine::Answer&)> then) {
+    engine::Submission submission;
+    submission.command = {.org = options_.org, .key = key, .body = std::move(body)};
+    submission.on_answer = [inbox = inbox_, then = std::move(then)](engine::Answer answer) {
+        inbox->post([then, answer = std::move(answer)] { then(answer); });
+    };
+    std::vector<engine::Submission> one;
+    one.push_back(std::move(submission));
+    options_.submit(std::move(one));
+}
+
+void Supervisor::later(Clock::duration delay, std::function<void()> what) {
+    timers_.emplace(Clock::now() + delay, std::move(what));
+}
+
+Supervisor::Watched* Supervisor::find(core::RunId id) {
+    const auto found = runs_.find(id.value);
+    return found == runs_.end() ? nullptr : &found->second;
+}
+
+// ---- what the rows say --------------------------------------------------------------------------------------------
+
+// At the start: every run of this node that has not ended, and how far the feed goes.
+bool Supervisor::read_everything() {
+    std::vector<core::Run> unfinished;
+    const auto head = options_.reads.with([&](store::Snapshot& snapshot) -> Result<std::int64_t, store::ReadError> {
+        auto runs = store::read_rows<core::Run>(
+            snapshot, options_.org,
+            "and state in ('queued', 'starting', 'running', 'paused') and supervised = 1 and node = $2",
+            {options_.node});
+        if (!runs) return fail(runs.error());
+        unfinished = std::move(*runs);
+        return store::read_number(snapshot, options_.org, "select max(last_seq) from feed_pages where org = $1");
+    });
+    if (!head) return false;
+    cursor_ = core::Seq(*head);
+
+    // What an earlier server, or another node, gave up while nobody was here to end it.
+    std::set<std::string> known;
+    for (const core::Run& run : unfinished) known.insert(to_text("run", run.id.value));
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(options_.data_dir + "/runs", error)) {
+        const std::string name = entry.path().filename().string();
+        if (known.contains(name)) continue;
+        const auto state = shim::read_state(entry.path().string());
+        if (!state || state->phase == "ended" || state->boot != shim::boot_id()) continue;
+        options_.log.warn("run_left_over", {{"run", name}});
+        end_leftovers(*state, name, reap_patience);
+    }
+    for (const core::Run& run : unfinished) take_on(run);
+    return true;
+}
+
+void Supervisor::follow_feed() {
+    while (!stopping_) {
+        const auto pages = options_.reads.with([&](store::Snapshot& snapshot) {
+            return store::read_rows<core::FeedPage>(snapshot, options_.org,
+                                                    "and last_seq > $2 order by last_seq limit $3",
+                                                    {cursor_.value, static_cast<std::int64_t>(pages_per_read)});
+        });
+        if (!pages) return later(100ms, [this] { news_ = true; });
+        for (const core::FeedPage& page : *pages) {
+            const auto events = core::events_of(page);
+            for (const core::Event& event : events.value_or(std::vector<core::Event>())) on_event(event);
+            cursor_ = page.last_seq;
+        }
+        if (pages->size() < pages_per_read) return;
+    }
+}
+
+void Supervisor::on_event(const core::Event& event) {
+    if (const auto* changed = std::get_if<core::RunChanged>(&event)) {
+        Watched* run = find(changed->run);
+        if (changed->state == core::RunState::starting) {
+            if (const auto row = read_run(changed->run)) take_on(*row);
+        } else if (run != nullptr && changed->state != core::RunState::queued) {
+            const bool pauses = changed->state == core::RunState::paused;
+            if (pauses != run->paused && run->guest) door_->send(*run->guest, {pauses ? "pause" : "resume"});
+            run->paused = pauses;
+        }
+    } else if (const auto* stopped = std::get_if<core::RunStopRequested>(&event)) {
+        Watched* run = find(stopped->run);
+        if (run == nullptr) return;
+        run->stop = stopped->reason;
+        stop(*run);
+    } else if (const auto* ended = std::get_if<core::RunEnded>(&event)) {
+        Watched* run = find(ended->run);
+        if (run == nullptr || run->phase == Phase::ending || run->phase == Phase::reaping) return;
+        if (run->phase == Phase::in_line) {
+            if (run->guest) door_->send(*run->guest, {"refused", "the run has ended: " + ended->reason, "1"});
+            return forget(ended->run);
+        }
+        fence_off(ended->run, ended->reason);
+    }
+}
+
+std::optional<core::Run> Supervisor::read_run(core::RunId id) {
+    auto row = options_.reads.with(
+        [&](store::Snapshot& snapshot) { return store::read_row<core::Run>(snapshot, options_.org, id.value); });
+    return row ? std::move(*row) : std::nullopt;
+}
+
+std::optional<core::Launch> Supervisor::read_launch(core::RunId id) {
+    auto row = options_.reads.with(
+        [&](store::Snapshot& snapshot) { return store::read_row<core::Launch>(snapshot, options_.org, id.value); });
+    return row ? std::move(*row) : std::nullopt;
+}
+
+// From now on this run is looked after, from wherever it stands.
+void Supervisor::take_on(const core::Run& row) {
+    if (!row.supervised || row.node != options_.node || core::has_ended(row.state)) return;
+    Watched* known = find(row.id);
+    if (known != nullptr && known->fence == row.fence) return;
+    const auto launch = read_launch(row.id);
+    if (!launch) return;  // It is read again with the next look at all rows: at the next start.
+    const bool queued = row.state == core::RunState::queued;
+    if (queued && !launch->process.foreground) return;
+
+    Watched& run = runs_[row.id.value];
+    run.id = row.id;
+    run.text = to_text("run", row.id.value);
+    run.fence = row.fence;
+    run.lease_s = row.lease_s;
+    run.foreground = launch->process.foreground;
+    run.running = row.state == core::RunState::running || row.state == core::RunState::paused;
+    run.paused = row.state == core::RunState::paused;
+    run.stop = row.stop_requested;
+    run.heard = run.renewed = run.spawned = Clock::now();
+    run.phase = queued ? Phase::in_line : Phase::expected;
+    if (queued) return;
+
+    const auto state = shim::read_state(home_of(run.text));
+    if (state && state->boot != shim::boot_id()) {
+        run.phase = Phase::ending;
+        return finish(row.id, core::LoseRun{row.id, row.fence, "the machine was restarted while it ran"});
+    }
+    if (state && state->phase == "ended") {
+        run.shim = *state;
+        run.ended = ended_message(*state);
+        return has_ended(run);
+    }
+    if (state && state->phase == "running") {
+        run.shim = *state;
+        if (shim_is_alive(*state)) return;  // It will come by itself.
+        return reap(run, fmt::format("its shim (process {}) was killed", state->pid));
+    }
+    if (run.running) return reap(run, "nothing is known of its process");
+    begin(run);
+}
+
+// ---- starting -----------------------------------------------------------------------------------------------------
+
+void Supervisor::begin(Watched& run) {
+    if (!run.stop.empty()) return stop(run);
+    const auto pressure = options_.memory_pressure_max > 0 ? memory_pressure() : std::nullopt;
+    if (pressure && *pressure > options_.memory_pressure_max) {
+        if (run.phase != Phase::held_back) {
+            options_.log.warn("run_held_back", {{"run", run.text}, {"memory_pressure", std::int64_t(*pressure)}});
+        }
+        run.phase = Phase::held_back;
+        return;
+    }
+    prepare(run);
+}
+
+void Supervisor::prepare(Watched& run) {
+    run.phase = Phase::preparing;
+    auto row = read_run(run.id);
+    auto launch = read_launch(run.id);
+    if (!row || !launch) {
+        return later(100ms, [this, id = run.id] {
+            if (Watched* again = find(id); again != nullptr && again->phase == Phase::preparing) prepare(*again);
+        });
+    }
+    core::Process& process = launch->process;
+    if (!row->isolated) {
+        WorktreeKeeper::Made made;
+        made.directory = process.directory;
+        for (const core::Place& place : row->wanted) {
+            if (made.directory.empty() && place.kind == core::ClaimKind::workspace) made.directory = place.path;
+        }
+        return prepared(run.id, run.fence, std::move(*row), std::move(process), std::move(made));
+    }
+    const core::RunId id = run.id;
+    const core::Fence fence = run.fence;
+    const bool taken = options_.elsewhere(
+        [this, inbox = inbox_, &keeper = options_.worktrees, id, fence, row = *row, process = process] {
+            auto made = keeper.make(id, process.directory);
+            inbox->post(
+                [this, id, fence, row, process, made = std::move(made)] { prepared(id, fence, row, process, made); });
+        });
+    if (taken) return;
+    later(100ms, [this, id] {
+        if (Watched* again = find(id); again != nullptr && again->phase == Phase::preparing) prepare(*again);
+    });
+}
+
+// The place is ready, or cannot be made.
+void Supervisor::prepared(core::RunId id, core::Fence fence, core::Run row, core::Process process,
+                          Result<WorktreeKeeper::Made, std::string> made) {
+    Watched* run = find(id);
+    if (run == nullptr || run->fence != fence || run->phase != Phase::preparing) return;
+    if (!made) {
+        run->phase = Phase::ending;
+        return finish(
+            id, core::FinishRun{id, fence, core::RunState::failed, "no worktree could be made: " + made.error(), {}});
+    }
+    const std::string home = home_of(run->text);
+    std::error_code error;
+    fs::create_directory(home, error);
+    ::chmod(home.c_str(), 0700);
+    if (made->directory.empty()) {
+        made->directory = home + "/work";
+        fs::create_directory(made->directory, error);
+    }
+    const std::int64_t lease_ms = std::int64_t{run->lease_s} * 1000;
+    run->launch = launch_message(row, process,
+                                 {.home = home,
+                                  .directory = made->directory,
+                                  .environment = options_.environment,
+                                  .url = options_.url(),
+                                  .key = options_.open_key(row),
+                                  .port_base = made->port_base,
+                                  .writable = made->writable,
+                                  .in_worktree = row.isolated,
+                                  .cgroup = cgroups_.empty() ? "" : cgroups_ + "/" + run->text,
+                                  .log_bytes_max = options_.log_bytes_max,
+                                  .beat_ms = std::clamp<std::int64_t>(lease_ms / 6, 100, 5'000)});
+    run->phase = Phase::expected;
+    if (run->guest) return hand_over(*run);
+    if (!run->foreground) spawn(*run);
+}
+
+void Supervisor::spawn(Watched& run) {
+    run.spawned = Clock::now();
+    const auto child = spawn_shim(options_.data_dir, run.text);
+    if (child) {
+        children_.emplace(*child, run.id);
+        return;
+    }
+    options_.log.error("shim_not_started", {{"run", run.text}, {"why", child.error()}});
+    run.phase = Phase::ending;
+    finish(run.id,
+           core::FinishRun{
+               run.id, run.fence, core::RunState::failed, "its shim could not be started: " + child.error(), {}});
+}
+
+void Supervisor::hand_over(Watched& run) {
+    door_->send(*run.guest, *run.launch);
+    run.launch.reset();  // The key is in it.
+    run.phase = Phase::present;
+}
+
+// ---- what shims say -----------------------------------------------------------------------------------------------
+
+void Supervisor::hear(const ShimDoor::Heard& heard) {
+    if (!heard.message) return has_left(heard.guest);
+    const shim::Message& message = *heard.message;
+    if (message.front() == "hello") return greet(heard, message);
+    const auto whose = by_guest_.find(heard.guest.value);
+    Watched* run = whose == by_guest_.end() ? nullptr : find(whose->second);
+    if (run == nullptr) return door_->send(heard.guest, {"fenced", "the run is over"});
+    run->heard = Clock::now();
+    if (message.front() == "started" && message.size() >= 4) {
+        run->shim.child_pid = number_of<pid_t>(message[1]);
+        run->shim.child_start = message[2];
+        if (!message[3].empty()) options_.log.info("run_note", {{"run", run->text}, {"note", message[3]}});
+        has_started(*run);
+    } else if (run->foreground && (message.front() == "paused" || message.front() == "resumed")) {
+        put_away(*run, message.front() == "paused");
+    } else if (message.front() == "ended" && message.size() >= 4) {
+        if (run->phase == Phase::reaping || run->phase == Phase::ending) return;
+        run->ended = message;
+        has_ended(*run);
+    }
+}
+
+void Supervisor::greet(const ShimDoor::Heard& heard, const shim::Message& hello) {
+    const auto id = hello.size() >= 10 ? id_from_text("run", hello[2]) : std::nullopt;
+    if (!id || number_of<pid_t>(hello[3]) != heard.process) return door_->show_out(heard.guest);
+    const core::RunId run_id(*id);
+    const std::string& phase = hello[6];
+    Watched* run = find(run_id);
+    if (run == nullptr) {
+        const auto row = read_run(run_id);
+        if (row) take_on(*row);
+        run = find(run_id);
+        if (run == nullptr && phase == "waiting") {
+            const std::string why = row && !row->reason.empty() ? ": " + row->reason : "";
+            return door_->send(heard.guest, {"refused", "the run has ended" + why, "1"});
+        }
+        if (run == nullptr) return door_->send(heard.guest, {"fenced", "the run is over"});
+    }
+    if (run->phase == Phase::reaping) return door_->send(heard.guest, {"fenced", "the run was given up"});
+    if (run->guest) {
+        by_guest_.erase(run->guest->value);
+        door_->show_out(*run->guest);
+    }
+    run->guest = heard.guest;
+    by_guest_[heard.guest.value] = run_id;
+    run->heard = Clock::now();
+    run->shim.pid = heard.process;
+    run->shim.start = hello[4];
+    run->shim.boot = hello[5];
+    run->shim.run = run->text;
+    run->shim.child_pid = number_of<pid_t>(hello[7]);
+    run->shim.child_start = hello[8];
+    if (!cgroups_.empty()) run->shim.cgroup = cgroups_ + "/" + run->text;
+
+    if (phase == "waiting") {
+        if (run->phase == Phase::in_line) return tell_waiting(*run);
+        if (run->running) return fence_off(run_id, "the run is already running elsewhere");
+        if (!run->stop.empty()) return stop(*run);
+        if (run->launch) return hand_over(*run);
+        if (run->phase == Phase::expected) prepare(*run);  // The server was away between starting it and now.
+        return;
+    }
+    if (run->phase == Phase::ending) return;
+    run->phase = Phase::present;
+    if (phase == "running" && !run->running) has_started(*run);
+    if (!run->stop.empty()) stop(*run);
+    if (run->paused) door_->send(heard.guest, {"pause"});
+}
+
+void Supervisor::has_started(Watched& run) {
+    ask(core::StartRun{run.id, run.fence}, {}, [this, id = run.id, fence = run.fence](const engine::Answer& answer) {
+        Watched* run = find(id);
+        if (run == nullptr || run->fence != fence || run->phase != Phase::present) return;
+        if (!answer) {
+            return later(200ms, [this, id] {
+                if (Watched* again = find(id); again != nullptr && !again->running) has_started(*again);
+            });
+        }
+        const auto* reply = std::get_if<core::RunReply>(&answer->reply);
+        if (reply == nullptr || reply->status != core::RunStatus::done) return fence_off(id, "the run is over");
+        run->running = true;
+        if (!reply->stop_requested.empty() && run->stop.empty()) {
+            run->stop = reply->stop_requested;
+            stop(*run);
+        }
+    });
+}
+
+// Somebody has stopped the job in its terminal, shim and all: it says nothing until it is brought back.
+void Supervisor::put_away(Watched& run, bool away) {
+    if (run.paused == away) return;
+    run.paused = run.away = away;
+    const auto nothing = [](const engine::Answer&) {};
+    if (away) {
+        ask(core::PauseRun{run.id, run.fence}, {}, nothing);
+    } else {
+        ask(core::ResumeRun{run.id, run.fence}, {}, nothing);
+    }
+}
+
+void Supervisor::has_ended(Watched& run) {
+    run.phase = Phase::ending;
+    finish(run.id, end_of(run.id, run.fence, run.foreground, run.stop, *run.ended));
+}
+
+// A connection has ended. A shim that lives comes back; a terminal that waited has been closed.
+void Supervisor::has_left(Guest guest) {
+    const auto whose = by_guest_.find(guest.value);
+    Watched* run = whose == by_guest_.end() ? nullptr : find(whose->second);
+    if (whose != by_guest_.end()) by_guest_.erase(whose);
+    if (run == nullptr || run->guest != guest) return bury();
+    run->guest.reset();
+    if (run->phase == Phase::in_line) {
+        ask(core::CancelRun{run->id, {}, "its terminal was closed", {}}, {}, [](const engine::Answer&) {});
+        return forget(run->id);
+    }
+    if (run->phase == Phase::ending || run->phase == Phase::reaping || shim_is_alive(run->shim)) return;
+    const auto state = shim::read_state(home_of(run->text));
+    if (state && state->phase == "ended") {
+        run->ended = ended_message(*state);
+        return has_ended(*run);
+    }
+    if (run->foreground && !run->running && (!state || state->phase == "waiting")) {
+        run->phase = Phase::ending;
+        return finish(run->id, core::CancelRun{run->id, run->fence, "its terminal was closed", {}});
+    }
+    reap(*run, fmt::format("its shim (process {}) was killed", run->shim.pid));
+}
+
+// ---- ending -------------------------------------------------------------------------------------------------------
+
+void Supervisor::stop(Watched& run) {
+    switch (run.phase) {
+        case Phase::in_line:
+        case Phase::ending:
+        case Phase::reaping:
+            return;
+        case Phase::present:
+            if (run.guest && !run.stop_sent) door_->send(*run.guest, {"stop", run.stop});
+            run.stop_sent = run.guest.has_value();
+            return;
+        case Phase::expected:
+            if (!run.guest && !run.foreground) return;  // It hears of it when it comes.
+            [[fallthrough]];
+        case Phase::held_back:
+        case Phase::preparing:
+            // There is no process yet, and there will be none.
+            if (run.guest) door_->send(*run.guest, {"refused", "the run was stopped: " + run.stop, "1"});
+            run.phase = Phase::ending;
+            finish(run.id, core::CancelRun{run.id, run.fence, run.stop, {}});
+            return;
+    }
+}
+
+core::CommandKey Supervisor::key_of_end(const Watched& run) const {
+    return core::CommandKey(id_from_hash(fmt::format("end of {} {}", run.text, run.fence.value)));
+}
+
+void Supervisor::finish(core::RunId id, core::CommandBody body) {
+    Watched* run = find(id);
+    if (run == nullptr) return;
+    const bool lost = std::holds_alternative<core::LoseRun>(body);
+    // Losing has no key: somebody else may have said how it ended under the one there is.
+    ask(body, lost ? core::CommandKey() : key_of_end(*run),
+        [this, id, body](const engine::Answer& answer) { finished(id, answer, body); });
+}
+
+void Supervisor::finished(core::RunId id, const engine::Answer& answer, core::CommandBody body) {
+    Watched* run = find(id);
+    if (run == nullptr) return;
+    if (!answer && answer.error() != engine::SubmitError::key_reused) {
+        return later(200ms, [this, id, body = std::move(body)] { finish(id, body); });
+    }
+    const auto* reply = answer ? std::get_if<core::RunReply>(&answer->reply) : nullptr;
+    const bool done = reply != nullptr && reply->status == core::RunStatus::done;
+    if (!done || std::holds_alternative<core::LoseRun>(body)) return fence_off(id, "the run is over");
+    if (run->guest) door_->send(*run->guest, {"done", receipt(id)});
+    forget(id);
+}
+
+// The run is not ours any more, whatever its shim believes.
+void Supervisor::fence_off(core::RunId id, const std::string& why) {
+    Watched* run = find(id);
+    if (run == nullptr) return;
+    if (run->guest) {
+        door_->send(*run->guest, {"fenced", why});
+    } else if (shim_is_alive(run->shim) || run->shim.child_pid != 0) {
+        (void)options_.elsewhere([state = run->shim, text = run->text] { end_leftovers(state, text, reap_patience); });
+    }
+    forget(id);
+}
+
+void Supervisor::reap(Watched& run, std::string why) {
+    run.phase = Phase::reaping;
+    options_.log.warn("run_reaped", {{"run", run.text}, {"why", why}});
+    const core::RunId id = run.id;
+    const core::Fence fence = run.fence;
+    const auto again = [this, id, why] {
+        if (Watched* found = find(id); found != nullptr && found->phase == Phase::reaping) reap(*found, why);
+    };
+    const bool taken =
+        options_.elsewhere([this, inbox = inbox_, state = run.shim, text = run.text, id, fence, why, again] {
+            const bool gone = end_leftovers(state, text, reap_patience);
+            inbox->post([this, id, fence, why, gone, again] {
+                // What cannot be killed keeps its place: nobody else may work there.
+                if (!gone) return again();
+                finish(id, core::LoseRun{id, fence, why});
+            });
+        });
+    if (!taken) later(100ms, again);
+}
+
+void Supervisor::forget(core::RunId id) {
+    const auto found = runs_.find(id.value);
+    if (found == runs_.end()) return;
+    if (found->second.guest) by_guest_.erase(found->second.guest->value);
+    runs_.erase(found);
+    options_.close_key(id);
+}
+
+std::string Supervisor::receipt(core::RunId id) {
+    const auto row = read_run(id);
+    if (!row) return to_text("run", id.value) + " has ended";
+    return receipt_of(*row, options_.url());
+}
+
+// ---- time ---------------------------------------------------------------------------------------------------------
+
+void Supervisor::look_after() {
+    const auto now = looked_ = Clock::now();
+    std::vector<core::RunId> ids;
+    for (const auto& [id, run] : runs_) ids.emplace_back(id);
+    for (const core::RunId id : ids) {
+        if (Watched* run = find(id)) look_after(*run, now);
+    }
+    bury();
+    if (now >= cleared_ + 1h) clear_up();
+}
+
+void Supervisor::look_after(Watched& run, Clock::time_point now) {
+    const auto silent = now - run.heard;
+    switch (run.phase) {
+        case Phase::in_line:
+            if (run.guest) return tell_waiting(run);
+            if (silent < terminal_back_within) return;
+            ask(core::CancelRun{run.id, {}, "its terminal is gone", {}}, {}, [](const engine::Answer&) {});
+            return forget(run.id);
+        case Phase::ending:
+            return;
+        case Phase::held_back:
+            renew(run, now);
+            return begin(run);
+        case Phase::preparing:
+        case Phase::reaping:
+            return renew(run, now);
+        case Phase::expected:
+            if (!run.running && now - run.spawned > shim_comes_within) {
+                return reap(run, "its shim did not come");
+            }
+            [[fallthrough]];
+        case Phase::present:
+            if (silent > std::chrono::seconds(run.lease_s) && !run.away) {
+                return reap(run, fmt::format("its shim was not heard of for {} s", run.lease_s));
+            }
+            return renew(run, now);
+    }
+}
+
+void Supervisor::renew(Watched& run, Clock::time_point now) {
+    if (now - run.renewed < std::chrono::milliseconds(std::int64_t{run.lease_s} * 1000 / 3)) return;
+    run.renewed = now;
+    ask(core::HeartbeatRun{run.id, run.fence}, {},
+        [this, id = run.id, fence = run.fence](const engine::Answer& answer) {
+            Watched* run = find(id);
+            if (run == nullptr || run->fence != fence) return;
+            const auto* reply = answer ? std::get_if<core::RunReply>(&answer->reply) : nullptr;
+            if (reply == nullptr)
+                return run->renewed -= std::chrono::seconds(run->lease_s), void();  // At the next look.
+            if (reply->status != core::RunStatus::done && run->phase != Phase::ending) fence_off(id, "the run is over");
+        });
+}
+
+// Shims that this process started are its to bury.
+void Supervisor::bury() {
+    for (auto it = children_.begin(); it != children_.end();) {
+        if (::waitpid(it->first, nullptr, WNOHANG) == 0) {
+            ++it;
+            continue;
+        }
+        Watched* run = find(it->second);
+        if (run != nullptr && run->phase == Phase::expected && !run->guest && !run->running) {
+            reap(*run, "its shim ended before it began");
+        }
+        it = children_.erase(it);
+    }
+}
+
+void Supervisor::tell_waiting(Watched& run) {
+    const auto text = waiting_text(options_.reads, options_.org, run.id);
+    if (!text || *text == run.waits) return;
+    run.waits = *text;
+    door_->send(*run.guest, {"wait", *text});
+}
+
+// Old runs' directories go; their rows stay.
+void Supervisor::clear_up() {
+    cleared_ = Clock::now();
+    std::set<std::string> unfinished;
+    for (const auto& [id, run] : runs_) unfinished.insert(run.text);
+    (void)options_.elsewhere([unfinished, directory = options_.data_dir + "/runs", kept = options_.logs_kept] {
+        std::error_code error;
+        for (const auto& entry : fs::directory_iterator(directory, error)) {
+            const auto age = fs::file_time_type::clock::now() - fs::last_write_time(entry.path(), error);
+            if (error || age < kept || unfinished.contains(entry.path().filename().string())) continue;
+            fs::remove_all(entry.path(), error);
+        }
+    });
+}
+
+}  // namespace interlock::supervisor

@@ -1,0 +1,168 @@
+// The supervisor: starts, watches and ends the processes of this node's runs. It carries out what was committed, and
+// says to the core what became of it; it decides nothing about who may run.
+//
+//   (1) The rows are the orders. A run of this node that is starting gets a shim; one that was asked to stop is
+//       stopped; one that has ended has no process any more. Whatever is interrupted is found again in the rows.
+//   (2) Every live run of this node keeps its lease by the supervisor's heartbeats. A shim that is dead, or silent for
+//       as long as the lease, is not trusted: the run's processes are killed, seen to be gone, and only then is the
+//       run said to be lost, which gives its place to the next.
+//   (3) A run is started once: its shim holds a lock for as long as it lives.
+//   (4) A shim whose run is over, or another's, is told so and kills what it holds.
+//   (5) A restart of the server ends nothing: shims go on without it, come back to it, and are known again by process
+//       id, start time and boot.
+//
+// It has a thread of its own, which waits for shims, commits and time, and for nothing else: what blocks is done
+// elsewhere.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/log.h"
+#include "core/event.h"
+#include "engine/engine.h"
+#include "shim/state.h"
+#include "store/read_pool.h"
+#include "supervisor/inbox.h"
+#include "supervisor/shim_door.h"
+#include "supervisor/worktree_keeper.h"
+
+namespace interlock::supervisor {
+
+class Supervisor {
+ public:
+    struct Options {
+        core::OrgId org;
+        std::string node;
+        std::string data_dir;
+        std::function<std::string()> url;  // Where runs reach the server.
+        std::vector<std::string> environment;
+        std::function<void(std::vector<engine::Submission>)> submit;
+        store::ReadPool& reads;
+        WorktreeKeeper& worktrees;
+        // Runs what blocks, on another thread; false when there is no room now.
+        std::function<bool(std::function<void()>)> elsewhere;
+        std::function<std::string(const core::Run&)> open_key;  // A key that is good for this run.
+        std::function<void(core::RunId)> close_key;
+        Log& log;
+        std::int64_t log_bytes_max = std::int64_t{256} << 20;  // Of a run's output.
+        double memory_pressure_max = 40;                       // Percent; above it nothing is started. 0: never mind.
+        std::chrono::hours logs_kept{14 * 24};
+    };
+
+    // The error is a sentence.
+    static Result<std::unique_ptr<Supervisor>, std::string> start(Options options);
+    ~Supervisor();  // The runs go on.
+
+    // Something was committed. From any thread, and cheap.
+    void news();
+
+ private:
+    using Clock = std::chrono::steady_clock;
+    enum class Phase {
+        in_line,    // A terminal waits for its run to be admitted.
+        held_back,  // The machine is short of memory.
+        preparing,  // Its worktree is being made.
+        expected,   // Its shim was started, or is to come back.
+        present,    // Its shim is here.
+        ending,     // Its end is on the way to the core.
+        reaping,    // Its processes are being killed.
+    };
+    struct Watched {
+        core::RunId id;
+        std::string text = {};  // The id.
+        core::Fence fence = {};
+        std::int32_t lease_s = 60;
+        bool foreground = false;
+        bool running = false;  // The core knows that it has started.
+        bool paused = false;
+        bool away = false;  // Stopped in its terminal, with its shim.
+        Phase phase = Phase::expected;
+        std::optional<Guest> guest = {};
+        shim::State shim = {};
+        Clock::time_point heard = {};    // From its shim.
+        Clock::time_point renewed = {};  // Its lease.
+        Clock::time_point spawned = {};
+        std::string stop = {};  // Why it is to end; empty: it is not.
+        bool stop_sent = false;
+        std::optional<shim::Message> launch = {};  // Made ready before its shim is here.
+        std::optional<shim::Message> ended = {};   // What its shim said at the end.
+        std::string waits = {};                    // What its terminal was told last.
+    };
+
+    explicit Supervisor(Options options) : options_(std::move(options)) {}
+    void run();
+
+    // What the rows say.
+    bool read_everything();
+    void follow_feed();
+    void on_event(const core::Event& event);
+    void take_on(const core::Run& run);
+    std::optional<core::Run> read_run(core::RunId id);
+    std::optional<core::Launch> read_launch(core::RunId id);
+
+    // Starting.
+    void begin(Watched& run);
+    void prepare(Watched& run);
+    void prepared(core::RunId id, core::Fence fence, core::Run row, core::Process process,
+                  Result<WorktreeKeeper::Made, std::string> made);
+    void spawn(Watched& run);
+    void hand_over(Watched& run);
+
+    // What shims say.
+    void hear(const ShimDoor::Heard& heard);
+    void greet(const ShimDoor::Heard& heard, const shim::Message& hello);
+    void has_started(Watched& run);
+    void put_away(Watched& run, bool away);
+    void has_ended(Watched& run);
+    void has_left(Guest guest);
+
+    // Ending.
+    void stop(Watched& run);
+    void finish(core::RunId id, core::CommandBody body);
+    void finished(core::RunId id, const engine::Answer& answer, core::CommandBody body);
+    void fence_off(core::RunId id, const std::string& why);
+    void reap(Watched& run, std::string why);
+    void forget(core::RunId id);
+
+    // Time.
+    void look_after();
+    void look_after(Watched& run, Clock::time_point now);
+    void renew(Watched& run, Clock::time_point now);
+    void bury();
+    void tell_waiting(Watched& run);
+    void clear_up();
+
+    void ask(core::CommandBody body, core::CommandKey key, std::function<void(const engine::Answer&)> then);
+    void later(Clock::duration delay, std::function<void()> what);
+    Watched* find(core::RunId id);
+    std::string home_of(const std::string& run) const { return options_.data_dir + "/runs/" + run; }
+    core::CommandKey key_of_end(const Watched& run) const;
+    std::string receipt(core::RunId id);
+
+    const Options options_;
+    std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+    std::unique_ptr<ShimDoor> door_;
+    std::string cgroups_;  // Where groups can be made; empty: nowhere.
+    core::Seq cursor_{0};  // Of the feed.
+    std::unordered_map<Id, Watched> runs_;
+    std::unordered_map<std::uint64_t, core::RunId> by_guest_;
+    std::map<pid_t, core::RunId> children_;  // Shims that this process started and has to bury.
+    std::multimap<Clock::time_point, std::function<void()>> timers_;
+    Clock::time_point looked_ = {};
+    Clock::time_point cleared_ = {};
+    std::atomic<bool> news_ = true;
+    std::atomic<bool> stopping_ = false;
+    std::thread thread_;
+};
+
+}  // namespace interlock::supervisor
