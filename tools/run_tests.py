@@ -31,6 +31,7 @@ LONG = os.environ.get("INTERLOCK_LONG") == "1"
 TIMEOUT_SECONDS = 3600 if LONG else 600
 # The black-box tests of several nodes, and those that are also run with a node on PostgreSQL instead of the embedded store.
 NODES = ["tests/test_several_nodes.py", "tests/test_nodes_and_postgres.py"]
+SHIM = ["tests/test_shim.py", "tests/test_shim_foreground.py"]
 ON_POSTGRES = [f"tests/test_{name}.py" for name in ("api_money", "api_sessions", "api_runs", "api_auth", "races_http")]
 ON_POSTGRES_LONG = [*ON_POSTGRES, "tests/test_api_system.py", "tests/test_api_nonsense.py"]
 OUTPUT_LINES_MAX = 400
@@ -93,8 +94,9 @@ def own_suites():
         Suite("tidy", [PYTHON, "tools/tidy.py"]),
         Suite("format", ["clang-format-19", "--dry-run", "-Werror", *sources] if sources else []),
         Suite("tools", [*PYTEST, "tools"], must_report=True),
-        black_box("tests", ["tests", *(f"--ignore={path}" for path in NODES)]),
+        black_box("tests", ["tests", *(f"--ignore={path}" for path in (*NODES, *SHIM))]),
         black_box("several_nodes", NODES),
+        black_box("shim_program", SHIM),
         black_box("tests_on_postgres", ON_POSTGRES_LONG if LONG else ON_POSTGRES, INTERLOCK_TEST_STORE="postgres"),
     ]
     if LONG:

@@ -25,6 +25,12 @@ bool read_number(std::string_view text, Number& number) {
     return error == std::errc{} && end == text.data() + text.size();
 }
 
+// Times and sizes. The bound leaves room to add them to one another.
+bool read_amount(std::string_view text, std::int64_t& amount) {
+    constexpr std::int64_t amount_max = std::int64_t{1} << 60;
+    return read_number(text, amount) && amount >= 0 && amount <= amount_max;
+}
+
 std::optional<Limit> read_limit(const std::string& text) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos) return std::nullopt;
@@ -47,10 +53,10 @@ bool take(Launch& launch, std::string_view key, const std::string& value) {
     if (key == "cgroup") return launch.cgroup = value, true;
     if (key == "sandbox") return launch.sandbox = value == "1", true;
     if (key == "nice") return read_number(value, launch.nice);
-    if (key == "timeout_ms") return read_number(value, launch.timeout_ms);
-    if (key == "grace_ms") return read_number(value, launch.grace_ms);
-    if (key == "beat_ms") return read_number(value, launch.beat_ms) && launch.beat_ms > 0;
-    if (key == "log_max") return read_number(value, launch.log_max);
+    if (key == "timeout_ms") return read_amount(value, launch.timeout_ms);
+    if (key == "grace_ms") return read_amount(value, launch.grace_ms);
+    if (key == "beat_ms") return read_amount(value, launch.beat_ms) && launch.beat_ms > 0;
+    if (key == "log_max") return read_amount(value, launch.log_max);
     if (key == "limit") {
         const auto limit = read_limit(value);
         if (limit) launch.limits.push_back(*limit);

@@ -68,7 +68,11 @@ std::optional<Message> MessageReader::next() {
     }
     broken_ = !message;
     taken_ += length_bytes + length;
-    if (broken_) buffer_.clear(), taken_ = 0;
+    // One that was large leaves nothing behind in a process that lives long.
+    if (broken_ || taken_ == buffer_.size()) {
+        std::string().swap(buffer_);
+        taken_ = 0;
+    }
     return message;
 }
 

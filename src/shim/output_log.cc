@@ -26,18 +26,20 @@ void OutputLog::add(std::string_view bytes) {
         const std::string_view part = bytes.substr(0, part_max);
         bytes.remove_prefix(part.size());
         // What was lost is told at the place where it is missing, together with what comes next or not yet.
-        const bool tell = dropped_ > 0 && can_punch_;
-        if (tell ? write("\n[interlock: " + lost() + "]\n" + std::string(part)) : write(part)) {
-            dropped_ = 0;
+        const bool tell = untold_ > 0 && can_punch_;
+        if (tell ? write("\n[interlock: " + told(untold_) + "]\n" + std::string(part)) : write(part)) {
+            untold_ = 0;
         } else {
             dropped_ += static_cast<std::int64_t>(part.size());
+            untold_ += static_cast<std::int64_t>(part.size());
         }
     }
 }
 
-std::string OutputLog::lost() const {
-    if (dropped_ == 0) return "";
-    return std::to_string(dropped_) + " bytes of output could not be kept: " + why_dropped_;
+std::string OutputLog::lost() const { return dropped_ == 0 ? "" : told(dropped_); }
+
+std::string OutputLog::told(std::int64_t dropped) const {
+    return std::to_string(dropped) + " bytes of output could not be kept: " + why_dropped_;
 }
 
 // All or nothing, seen from outside: what was written of a part that did not fit is written over by the next.

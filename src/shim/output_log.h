@@ -21,7 +21,7 @@ class OutputLog {
     OutputLog(const std::string& path, std::int64_t bytes_max);
 
     void add(std::string_view bytes);
-    // A sentence about what was dropped and never said in the file; "" when that is nothing.
+    // A sentence about all that was dropped; "" when that is nothing.
     std::string lost() const;
 
     std::int64_t end() const { return end_; }
@@ -29,6 +29,7 @@ class OutputLog {
     std::int64_t hole_end() const { return hole_end_; }
 
  private:
+    std::string told(std::int64_t dropped) const;
     bool write(std::string_view bytes);
     bool make_room(std::int64_t count);
 
@@ -38,6 +39,7 @@ class OutputLog {
     std::int64_t hole_begin_ = 0;  // No hole while both are the same.
     std::int64_t hole_end_ = 0;
     std::int64_t dropped_ = 0;
+    std::int64_t untold_ = 0;  // The part of it that the file does not speak of yet.
     std::string why_dropped_;
     bool can_punch_ = true;
 };

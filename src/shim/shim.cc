@@ -1,10 +1,12 @@
 #include "shim/shim.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -27,6 +29,7 @@ constexpr std::int64_t launch_wait_ms = 30'000;           // Background: for the
 constexpr std::int64_t done_wait_background_ms = 60'000;  // For the server to take note of the end.
 constexpr std::int64_t done_wait_foreground_ms = 10'000;
 constexpr std::int64_t silence_shown_ms = 2'000;  // Foreground: when the user hears that nobody answers.
+constexpr std::int64_t look_again_ms = 20;        // For the last processes of a run to be gone.
 constexpr int code_failed = 1, code_usage = 2, code_refused = 1;
 
 // Signals that we hear of by reading. Blocked, they neither end nor stop us.
@@ -207,7 +210,7 @@ void Shim::wait_for_something() {
     std::int64_t next = std::min({beat_at_, timeout_at_, holder_.next_at()});
     if (!connection_.connected()) next = std::min(next, connection_.retry_at());
     // The control group tells nobody here when it becomes empty.
-    if (holder_.started() && holder_.main_status()) next = std::min(next, now_ + 20);
+    if (is("running") && holder_.main_status()) next = std::min(next, now_ + look_again_ms);
     poll(waits, std::size(waits), static_cast<int>(std::clamp<std::int64_t>(next - now_in_ms(), 0, 1'000)));
 }
 
@@ -234,7 +237,7 @@ void Shim::on_launch(const Message& message) {
     auto read = read_launch(message);
     if (const auto* problem = std::get_if<std::string>(&read)) return not_started(126, *problem);
     Launch launch = std::move(std::get<Launch>(read));
-    if (launch.home.empty()) launch.home = options_.data_directory + "/runs/" + options_.run;
+    if (launch.home.empty()) launch.home = directory_;
     if (launch.timeout_ms > 0) timeout_at_ = now_ + launch.timeout_ms;
     runs_in_terminal_ = options_.foreground && terminal_.wanted_at_once();
     const ChildOptions options{
@@ -272,8 +275,8 @@ void Shim::end(Ending why, const std::string& reason) {
     if (!is("running") || ending_ != Ending::by_itself || holder_.main_status()) return;
     ending_ = why;
     reason_ = reason;
-    if (options_.foreground && !options_.quiet) say("interlock: the run is being stopped: " + reason);
     holder_.stop(now_);
+    if (options_.foreground && !options_.quiet) say("interlock: the run is being stopped: " + reason);
 }
 
 void Shim::fence(const std::string& why) {
@@ -349,6 +352,8 @@ void Shim::go_on() {
 }
 
 void Shim::on_report(const ChildReport& report) {
+    // The launch may have been large, and we stay as long as the run does.
+    malloc_trim(0);
     state_.cgroup = holder_.cgroup();
     if (report.failed) {
         start_failed_ = true;
@@ -470,6 +475,13 @@ void Shim::save() {
     saved_ = write_state(directory_, state_);
 }
 
+void leave_the_caller() {
+    setsid();
+    static_cast<void>(chdir("/"));
+    const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null.get(), stream);
+}
+
 std::optional<Options> read_options(int argc, char** argv) {
     Options options;
     for (int i = 1; i < argc; ++i) {
@@ -505,7 +517,10 @@ int run_shim(int argc, char** argv) {
         return code_failed;
     };
 
-    // 1. The places, held open: they stay ours when somebody renames them.
+    // 1. What else was left open belongs to nobody here; a background shim would keep it open for as long as it lives.
+    if (!options->foreground) syscall(SYS_close_range, 3U, ~0U, 0);
+
+    // 2. The places, held open: they stay ours when somebody renames them.
     const Fd data(open(options->data_directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!data) return failed_with(options->data_directory);
     const std::string runs = options->data_directory + "/runs", directory = runs + "/" + options->run;
@@ -514,12 +529,13 @@ int run_shim(int argc, char** argv) {
     const Fd run_directory(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!run_directory) return failed_with(directory);
 
-    // 2. The lock. Whoever has it is this run's shim, and there is nothing left to do for a second one.
+    // 3. The lock. Whoever has it is this run's shim, and there is nothing left to do for a second one.
     const Fd lock(openat(run_directory.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!lock) return failed_with(directory + "/lock");
     if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? 0 : failed_with(directory + "/lock");
 
-    // 3. The run.
+    // 4. The run. In the background nothing of whoever started us is kept in use.
+    if (!options->foreground) leave_the_caller();
     return Shim(*options, data.get(), "/proc/self/fd/" + std::to_string(run_directory.get())).run();
 }
 

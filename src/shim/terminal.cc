@@ -1,11 +1,23 @@
 #include "shim/terminal.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
 #include <csignal>
 
 namespace interlock::shim {
+namespace {
+
+constexpr int user_wait_ms = 1'000;
+
+// A terminal that was told to stop (Ctrl-S), or a reader that went to sleep, must not keep us from the run.
+void write_to_user(std::string_view text) {
+    pollfd wait{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    if (poll(&wait, 1, user_wait_ms) > 0) write_all(STDERR_FILENO, text);
+}
+
+}  // namespace
 
 Terminal Terminal::of_this_process() {
     Terminal terminal;
@@ -57,14 +69,14 @@ void StatusLine::show(const std::string& text) {
         length = std::min<std::size_t>(length, size.ws_col - 1U);
         while (length < text.size() && length > 0 && (text[length] & 0xc0) == 0x80) --length;
     }
-    write_all(STDERR_FILENO, "\r\033[K" + text.substr(0, length));
+    write_to_user("\r\033[K" + text.substr(0, length));
 }
 
 void StatusLine::clear() {
-    if (!shown_.empty() && isatty(STDERR_FILENO) == 1) write_all(STDERR_FILENO, "\r\033[K");
+    if (!shown_.empty() && isatty(STDERR_FILENO) == 1) write_to_user("\r\033[K");
     shown_.clear();
 }
 
-void say(std::string_view text) { write_all(STDERR_FILENO, std::string(text) + "\n"); }
+void say(std::string_view text) { write_to_user(std::string(text) + "\n"); }
 
 }  // namespace interlock::shim

@@ -1,0 +1,97 @@
+#include "shim/launch.h"
+
+#include <gtest/gtest.h>
+
+namespace interlock::shim {
+namespace {
+
+using namespace std::string_literals;
+
+std::string problem_with(const Message& message) {
+    const auto read = read_launch(message);
+    const auto* problem = std::get_if<std::string>(&read);
+    return problem ? *problem : "none";
+}
+
+TEST(Launch, IsReadWhole) {
+    const auto read = read_launch({"launch",
+                                   "arg",
+                                   "sh",
+                                   "arg",
+                                   "-c",
+                                   "env",
+                                   "A=1",
+                                   "env",
+                                   "B=",
+                                   "dir",
+                                   "/d",
+                                   "home",
+                                   "/h",
+                                   "timeout_ms",
+                                   "5",
+                                   "grace_ms",
+                                   "6",
+                                   "beat_ms",
+                                   "7",
+                                   "log_max",
+                                   "8",
+                                   "nice",
+                                   "-9",
+                                   "limit",
+                                   "nofile=10",
+                                   "limit",
+                                   "core=unlimited",
+                                   "sandbox",
+                                   "1",
+                                   "write",
+                                   "/w",
+                                   "cgroup",
+                                   "/c",
+                                   "of a newer server",
+                                   "?"});
+    ASSERT_TRUE(std::holds_alternative<Launch>(read));
+    const auto& launch = std::get<Launch>(read);
+    EXPECT_EQ(launch.args, (std::vector{"sh"s, "-c"s}));
+    EXPECT_EQ(launch.env, (std::vector{"A=1"s, "B="s}));
+    EXPECT_EQ(launch.dir + launch.home + launch.cgroup, "/d/h/c");
+    EXPECT_EQ(launch.timeout_ms, 5);
+    EXPECT_EQ(launch.grace_ms, 6);
+    EXPECT_EQ(launch.beat_ms, 7);
+    EXPECT_EQ(launch.log_max, 8);
+    EXPECT_EQ(launch.nice, -9);
+    ASSERT_EQ(launch.limits.size(), 2U);
+    EXPECT_EQ(launch.limits[0].resource, RLIMIT_NOFILE);
+    EXPECT_EQ(launch.limits[0].value, 10U);
+    EXPECT_EQ(launch.limits[1].value, RLIM_INFINITY);
+    EXPECT_TRUE(launch.sandbox);
+    EXPECT_EQ(launch.writable, std::vector{"/w"s});
+}
+
+TEST(Launch, ThatCannotBeMeantIsRefusedInASentence) {
+    EXPECT_EQ(problem_with({"launch"}), "cannot start it: no command was given");
+    EXPECT_EQ(problem_with({"launch", "arg", ""}), "cannot start it: no command was given");
+    for (const auto& [key, value] :
+         std::vector<std::pair<std::string, std::string>>{{"limit", "nofile"},
+                                                          {"limit", "nofile=-1"},
+                                                          {"limit", "nofile=1k"},
+                                                          {"timeout_ms", "soon"},
+                                                          {"timeout_ms", "-1"},
+                                                          {"grace_ms", "9223372036854775807"},
+                                                          {"beat_ms", "0"},
+                                                          {"nice", ""}}) {
+        EXPECT_EQ(problem_with({"launch", "arg", "true", key, value}),
+                  "cannot start it: its " + key + " '" + value + "' cannot be used");
+    }
+}
+
+TEST(Launch, DoesNotRepeatWhatMayBeASecret) {
+    EXPECT_EQ(problem_with({"launch", "arg", "true", "env", "TOKEN=secret\0more"s}),
+              "cannot start it: its env cannot be used");
+}
+
+TEST(Launch, DoesNotStopReadingAtANul) {
+    EXPECT_EQ(problem_with({"launch", "arg", "rm\0-rf"s}), "cannot start it: its arg 'rm' cannot be used");
+}
+
+}  // namespace
+}  // namespace interlock::shim
