@@ -53,6 +53,17 @@ def test_quiet_keeps_the_receipt_to_itself(world):
     assert shim.process.stderr.read() == b""
 
 
+def test_only_the_three_streams_get_into_the_run(world):
+    read, write = os.pipe()
+    os.set_inheritable(write, True)
+    script = "import os; print(sorted(os.listdir('/proc/self/fd')))"
+    shim, line = world.launch([sys.executable, "-c", script], "--foreground", options={"pass_fds": [write]})
+    world.finish(shim, line)
+    os.close(read), os.close(write)
+    # The fourth is the listing itself.
+    assert shim.process.stdout.read() == b"['0', '1', '2', '3']\n"
+
+
 def test_the_environment_is_the_users_with_the_launch_on_top(world):
     options = {"env": {"PATH": os.environ["PATH"], "KEPT": "1", "CHANGED": "before"}}
     shim, line = world.launch(["env"], "--foreground", options=options, env=["CHANGED=after"])
