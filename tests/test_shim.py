@@ -89,6 +89,14 @@ def test_the_command_is_looked_for_in_the_path_of_the_run(world):
     assert (shim.home / "output").read_text() == "found\n"
 
 
+def test_a_command_that_is_there_but_may_not_be_run_is_told_from_none(world):
+    (world.directory / "plain-file").write_text("not a program")
+    shim = world.shim()
+    line = world.supervisor.accept()
+    line.send("launch", "arg", "plain-file", "env", f"PATH=/no/such:{world.directory}:/usr/bin", "home", str(shim.home))
+    assert world.finish(shim, line)[:3] == ["not_started", "126", "cannot start 'plain-file': Permission denied"]
+
+
 def test_a_run_that_takes_too_long_is_ended(world):
     start = time.monotonic()
     ended, _ = world.end_of("sleep 100", timeout_ms=300)

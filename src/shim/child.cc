@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -59,6 +60,24 @@ std::vector<std::string> environment_for(const Launch& launch, bool foreground) 
     return environment;
 }
 
+// Whether a directory of the PATH in `environment` has such a file, whatever may be done with it.
+bool is_somewhere(std::string_view command, char** environment) {
+    constexpr std::string_view path_is = "PATH=";
+    if (command.find('/') != std::string_view::npos) return true;
+    for (; *environment; ++environment) {
+        std::string_view path = *environment;
+        if (!path.starts_with(path_is)) continue;
+        path.remove_prefix(path_is.size());
+        while (!path.empty()) {
+            const std::size_t end = std::min(path.find(':'), path.size());
+            const std::string file = std::string(path.substr(0, end)) + "/" + std::string(command);
+            if (access(file.c_str(), F_OK) == 0) return true;
+            path.remove_prefix(std::min(end + 1, path.size()));
+        }
+    }
+    return false;
+}
+
 // Runs in the new process. Every function of it says no with errno set.
 class Setup {
  public:
@@ -81,6 +100,9 @@ class Setup {
         // The command is looked for in the PATH of the run, not in ours.
         environ = environment;
         execvp(args[0], args);
+        // A directory of the PATH that may not be entered would turn "there is none" into "permission denied".
+        const int error = errno;
+        errno = error == EACCES && !is_somewhere(args[0], environment) ? ENOENT : error;
         fail(Step::exec);
     }
 
