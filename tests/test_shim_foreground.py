@@ -356,6 +356,19 @@ def test_ctrl_z_stops_the_job_and_fg_goes_on_with_it(terminal, rounds):
     assert end(shell, line) == "ended 1 1"
 
 
+def test_a_run_that_stops_itself_instead_of_ending_is_ended(terminal):
+    script = "import os, signal, time\n" \
+             "signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGSTOP))\n" \
+             "print('ready', flush=True)\nwhile True: time.sleep(1)"
+    shell, line = terminal(sys.executable, "-c", script, grace_ms=500)
+    shell.read_until(b"ready")
+    line.send("stop", "enough")
+    shell.read_until(b"the run is being stopped: enough")
+    assert line.expect("ended")[:2] == ["stopped", "9"]
+    line.send("done", "")
+    assert shell.hear() == "ended 137 1"
+
+
 def test_a_run_that_goes_on_in_the_background_stops_when_it_reads(terminal):
     script = "import time\nprint('ready', flush=True)\ntime.sleep(1.0)\nprint('got', input(), flush=True)"
     shell, line = terminal(sys.executable, "-c", script)

@@ -326,7 +326,8 @@ void Shim::on_signal_in_foreground(int signal) {
 }
 
 void Shim::on_main_stopped(int signal) {
-    if (holder_.paused()) return;
+    // Not when it is to end: whoever stands still himself ends nobody.
+    if (holder_.paused() || ending_ != Ending::by_itself) return;
     main_stopped_ = true;
     // Without a terminal there is no shell that waits to see us stop.
     if (!terminal_) return;
