@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "supervisor/examination.h"
 #include "supervisor/file_tree.h"
 #include "supervisor/processes_inside.h"
 #include "supervisor/registration.h"
@@ -26,7 +27,7 @@ constexpr std::size_t named_max = 3;
 void check_processes(const Worktree& worktree, Reasons& reasons);
 void check_files(const Registration& registration, Reasons& reasons);
 void check_commits(const Registration& registration, const std::string& common_dir, const Worktree& worktree,
-                   Reasons& reasons);
+                   Examination& found);
 void check_operations(const Registration& registration, Reasons& reasons);
 void check_lock(const Registration& registration, const Worktree& worktree, Reasons& reasons);
 void check_nested(const Registration& registration, Reasons& reasons);
@@ -43,8 +44,11 @@ std::string some_of(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::vector<Reason> reasons_to_keep(const Worktree& worktree, Lease lease) {
-    Reasons reasons;
+std::vector<Reason> reasons_to_keep(const Worktree& worktree, Lease lease) { return examine(worktree, lease).reasons; }
+
+Examination examine(const Worktree& worktree, Lease lease) {
+    Examination found;
+    Reasons& reasons = found.reasons;
     if (lease == Lease::held)
         reasons.push_back({Keeps::leased, fmt::format("run {} still has its lease", worktree.run)});
     check_processes(worktree, reasons);
@@ -52,29 +56,29 @@ std::vector<Reason> reasons_to_keep(const Worktree& worktree, Lease lease) {
     const auto common_dir = common_dir_of(worktree.repository);
     if (!common_dir) {
         reasons.push_back({Keeps::unreadable, common_dir.error()});
-        return reasons;
+        return found;
     }
     const auto registration = find_registration(*common_dir, worktree.run);
     if (!registration) {
         reasons.push_back(
             {Keeps::not_ours, fmt::format("{} has no worktree of run {}", worktree.repository, worktree.run)});
-        return reasons;
+        return found;
     }
     // What was never handed out holds nobody's work, and what is being removed was looked at before that began.
-    if (registration->state != State::made) return reasons;
+    if (registration->state != State::made) return found;
 
     if (std::string why = whose_it_is(*registration, worktree); !why.empty()) {
         check_lock(*registration, worktree, reasons);
         reasons.push_back({Keeps::not_ours, std::move(why)});
-        return reasons;
+        return found;
     }
     check_files(*registration, reasons);
-    check_commits(*registration, *common_dir, worktree, reasons);
+    check_commits(*registration, *common_dir, worktree, found);
     check_operations(*registration, reasons);
     check_lock(*registration, worktree, reasons);
     check_nested(*registration, reasons);
     std::ranges::sort(reasons, {}, &Reason::keeps);
-    return reasons;
+    return found;
 }
 
 namespace {
@@ -120,14 +124,16 @@ void check_files(const Registration& registration, Reasons& reasons) {
 }
 
 void check_commits(const Registration& registration, const std::string& common_dir, const Worktree& worktree,
-                   Reasons& reasons) {
+                   Examination& found) {
     const auto commits = commits_of(registration, common_dir, worktree.branch);
-    if (!commits) return reasons.push_back({Keeps::unreadable, commits.error()});
+    if (!commits) return found.reasons.push_back({Keeps::unreadable, commits.error()});
+    found.unreachable_commits = !commits->unreachable.empty();
     const auto left = without_equivalent(*commits, common_dir, worktree.branch);
-    if (!left) return reasons.push_back({Keeps::unreadable, left.error()});
+    if (!left) return found.reasons.push_back({Keeps::unreadable, left.error()});
     if (!left->empty()) {
-        reasons.push_back({Keeps::unreachable_commits,
-                           fmt::format("no other branch, tag or remote branch has the commits {}", some_of(*left))});
+        found.reasons.push_back(
+            {Keeps::unreachable_commits,
+             fmt::format("no other branch, tag or remote branch has the commits {}", some_of(*left))});
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "supervisor/examination.h"
 #include "supervisor/file_tree.h"
 #include "supervisor/registration.h"
 #include "supervisor/remove_registration.h"
@@ -25,8 +26,6 @@ constexpr auto teardown_timeout = std::chrono::seconds(60);
 // Why it may not be removed, as one sentence.
 std::string refusal(const RemoveWorktree& wanted, const std::vector<Reason>& reasons);
 std::string run_teardown(const Worktree& worktree);
-Result<bool, std::string> needs_saving(const RemoveWorktree& wanted, const Registration& registration,
-                                       const std::string& common_dir, bool torn_down);
 // Everything after the last check. It begins again wherever it stopped.
 Result<void, std::string> take_away(const Worktree& worktree, const std::string& common_dir, const OpenFile& lock);
 Result<Removed, std::string> tidy_up(const Worktree& worktree, const std::string& common_dir, const OpenFile& lock);
@@ -38,6 +37,9 @@ std::string aside(const Worktree& worktree) { return worktree.path + ".removing"
 Result<Removed, std::string> remove_worktree(const RemoveWorktree& wanted) {
     const Worktree& worktree = wanted.worktree;
     if (auto good = check_run_name(worktree.run); !good) return fail(good.error());
+    if (wanted.lease == Lease::held) {
+        return fail(fmt::format("not removed: leased: run {} still has its lease", worktree.run));
+    }
     const auto common_dir = common_dir_of(worktree.repository);
     if (!common_dir) return fail(common_dir.error());
 
@@ -47,7 +49,7 @@ Result<Removed, std::string> remove_worktree(const RemoveWorktree& wanted) {
     const auto found = find_registration(*common_dir, worktree.run);
     const bool tears_down = found && found->state == State::made && !worktree.teardown.empty();
     if (tears_down) {
-        if (std::string why = refusal(wanted, reasons_to_keep(worktree, wanted.lease)); !why.empty()) return fail(why);
+        if (std::string why = refusal(wanted, reasons_to_keep(worktree, Lease::none)); !why.empty()) return fail(why);
         if (wanted.force == Force::yes) {
             if (auto saved = save_work(worktree); !saved) return fail(fmt::format("not removed: {}", saved.error()));
         }
@@ -61,16 +63,17 @@ Result<Removed, std::string> remove_worktree(const RemoveWorktree& wanted) {
     if (!registration && status_of(worktree.path)) {
         return fail(fmt::format("not removed: {} is not the worktree of run {}", worktree.path, worktree.run));
     }
-    if (registration) {
-        if (std::string why = refusal(wanted, reasons_to_keep(worktree, wanted.lease)); !why.empty()) return fail(why);
-    }
+    Examination found_now;
+    if (registration) found_now = examine(worktree, Lease::none);
+    if (std::string why = refusal(wanted, found_now.reasons); !why.empty()) return fail(why);
     if (registration && registration->state == State::half_made) {
         if (auto gone = forget_worktree(*common_dir, worktree.run, worktree.branch); !gone) return fail(gone.error());
     }
     if (registration && registration->state == State::made) {
-        const auto save = needs_saving(wanted, *registration, *common_dir, tears_down);
-        if (!save) return fail(save.error());
-        if (*save) {
+        // What a teardown leaves is not what the run left, which was saved before it. Without force nothing is left to
+        // save, but commits which others have only in other words.
+        const bool save = wanted.force == Force::yes ? !tears_down : found_now.unreachable_commits;
+        if (save) {
             if (auto saved = save_work(worktree); !saved) return fail(fmt::format("not removed: {}", saved.error()));
         }
         // From here on nothing in it is the only one of its kind, and a removal that is interrupted can only go on.
@@ -111,16 +114,6 @@ std::string run_teardown(const Worktree& worktree) {
     if (finished->exit_code == 0) return "";
     return fmt::format("the teardown ended with exit code {}: {}", finished->exit_code,
                        finished->err.substr(0, finished->err.find('\n')));
-}
-
-Result<bool, std::string> needs_saving(const RemoveWorktree& wanted, const Registration& registration,
-                                       const std::string& common_dir, bool torn_down) {
-    // What a teardown leaves is not what the run left, which was saved before it.
-    if (wanted.force == Force::yes) return !torn_down;
-    // What others have only in other words is kept in its own.
-    const auto commits = commits_of(registration, common_dir, wanted.worktree.branch);
-    if (!commits) return fail(commits.error());
-    return !commits->unreachable.empty();
 }
 
 Result<void, std::string> take_away(const Worktree& worktree, const std::string& common_dir, const OpenFile& lock) {

@@ -266,6 +266,46 @@ TEST_F(RemoveWorktreeTest, what_took_the_place_of_a_half_removed_worktree_is_lef
     EXPECT_EQ(content(worktree.path + "/theirs"), "x");
 }
 
+TEST_F(RemoveWorktreeTest, what_took_the_place_of_a_worktree_that_is_already_deleted_is_left_alone) {
+    const Worktree worktree = made(wanted(repository_));
+    write(repository_ + "/.git/worktrees/run_1/interlock", "removing run_1\n");
+    fs::remove_all(worktree.path);
+    write(worktree.path + "/theirs", "x");
+
+    EXPECT_FALSE(remove_worktree(removal(worktree, Force::yes)));
+
+    EXPECT_EQ(content(worktree.path + "/theirs"), "x");
+    fs::remove_all(worktree.path);
+    removed(removal(worktree));
+}
+
+TEST_F(RemoveWorktreeTest, a_removal_that_has_begun_to_delete_does_not_save_what_is_left) {
+    const Worktree worktree = made(wanted(repository_));
+    write(worktree.path + "/new", "x");
+    write(worktree.path + ".removing/in the way", "x");
+    EXPECT_FALSE(remove_worktree(removal(worktree, Force::yes)));
+    EXPECT_EQ(reasons(worktree), Names{});
+    fs::remove_all(worktree.path + ".removing");
+    // As if the deletion had come that far.
+    fs::rename(worktree.path, worktree.path + ".removing");
+    fs::remove(worktree.path + ".removing/new");
+
+    removed(removal(worktree, Force::yes));
+
+    EXPECT_EQ(content(restored(worktree).path + "/new"), "x");
+}
+
+TEST_F(RemoveWorktreeTest, a_branch_that_nobody_else_keeps_survives_its_worktree) {
+    const Worktree worktree = made(wanted(repository_));
+    sh(worktree.path, "echo a > a; git add a; git commit -q -m a");
+    // By somebody who does not ask us.
+    sh(repository_, "git worktree remove -f -f ../trees/run_1");
+
+    EXPECT_FALSE(removed(removal(worktree)).branch_deleted);
+
+    EXPECT_EQ(sh(repository_, "git log -1 --format=%s interlock/run_1"), "a");
+}
+
 TEST_F(RemoveWorktreeTest, a_restore_can_be_repeated_and_does_not_move_a_branch) {
     const Worktree worktree = made(wanted(repository_));
     sh(worktree.path, "echo a > a; git add a; git commit -q -m a; echo b > b; echo c >> tracked");
