@@ -94,6 +94,21 @@ TEST_F(RemoveWorktreeTest, what_is_saved_is_everything_that_was_on_disk) {
     EXPECT_FALSE(fs::exists(repository_ + "/.git/worktrees/run_1/interlock-index"));
 }
 
+TEST_F(RemoveWorktreeTest, what_was_saved_earlier_is_not_forgotten) {
+    const Worktree worktree = made(wanted(repository_));
+    write(worktree.path + "/new", "first");
+    const auto first = save_work(worktree);
+    ASSERT_TRUE(first) << first.error();
+    fs::remove(worktree.path + "/new");
+
+    const auto second = save_work(worktree);
+
+    ASSERT_TRUE(second) << second.error();
+    EXPECT_EQ(kept(""), *second);
+    EXPECT_EQ(sh(repository_, "git merge-base --is-ancestor " + *first + " refs/interlock/kept/run_1"), "");
+    EXPECT_EQ(sh(repository_, "git show " + *first + ":new"), "first");
+}
+
 TEST_F(RemoveWorktreeTest, force_saves_commits_that_only_the_reflog_knows) {
     const Worktree worktree = made(wanted(repository_));
     sh(worktree.path, "echo a > a; git add a; git commit -q -m a; git reset -q --hard HEAD~; git checkout -q --detach");

@@ -43,7 +43,7 @@ Result<std::vector<FileNow>, std::string> files_now(const Git& git, const std::s
 Result<std::string, std::string> save_staged(const Git& git, const std::string& head);
 Result<std::string, std::string> save_tree(const Git& git, const std::vector<FileNow>& files);
 Result<std::string, std::string> save_commit(const Git& git, const std::string& tree, const SavedWork& saved,
-                                             const std::vector<std::string>& tips);
+                                             const std::vector<std::string>& tips, const std::string& before);
 Result<void, std::string> read_back(const Git& git, const std::string& commit, const std::string& base,
                                     const std::vector<FileNow>& files);
 
@@ -65,6 +65,8 @@ Result<std::string, std::string> save_work(const Worktree& worktree) {
     if (!commits) return fail(commits.error());
     const auto changed = files_to_save(*index, *registration);
     if (!changed) return fail(changed.error());
+    const auto before = git.object(kept_ref(worktree.run));
+    if (!before) return fail(before.error());
 
     // 2. Write. What is staged comes first, because the copy of the index then becomes what is on disk.
     const auto staged = save_staged(git, commits->head);
@@ -84,9 +86,10 @@ Result<std::string, std::string> save_work(const Worktree& worktree) {
                                      .base = worktree.base.empty() ? commits->head : worktree.base,
                                      .staged = *staged,
                                      .subdirectory = subdirectory},
-                                    commits->tips);
+                                    commits->tips, *before);
     if (!commit) return fail(commit.error());
-    if (auto named = git.ask({"update-ref", kept_ref(worktree.run), *commit}); !named) return fail(named.error());
+    if (auto named = git.ask({"update-ref", kept_ref(worktree.run), *commit, *before}); !named)
+        return fail(named.error());
 
     // 3. Read back, and look again: what changed meanwhile is in the commit by halves.
     const auto named = Git::of_repository(*common_dir).object(kept_ref(worktree.run));
@@ -226,7 +229,7 @@ Result<std::string, std::string> save_tree(const Git& git, const std::vector<Fil
 }
 
 Result<std::string, std::string> save_commit(const Git& git, const std::string& tree, const SavedWork& saved,
-                                             const std::vector<std::string>& tips) {
+                                             const std::vector<std::string>& tips, const std::string& before) {
     const std::string message = fmt::format(
         "interlock: what run {0} left\n\n"
         "Interlock-Run: {0}\nInterlock-Branch: {1}\nInterlock-Branch-Tip: {2}\nInterlock-Head: {3}\n"
@@ -236,6 +239,9 @@ Result<std::string, std::string> save_commit(const Git& git, const std::string& 
         to_hex(std::string_view(saved.subdirectory)));
     std::vector<std::string> parents = {saved.head, saved.branch_tip, saved.staged};
     parents.insert(parents.end(), tips.begin(), tips.end());
+    // What was saved earlier stays, whatever became of the worktree since: a teardown may have emptied it, and the
+    // removal that this belonged to may have been interrupted and begun again.
+    parents.push_back(before);
     std::vector<std::string> arguments = {"commit-tree", "-F", "-"};
     std::set<std::string> named;
     for (const std::string& parent : parents) {

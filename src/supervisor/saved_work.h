@@ -1,8 +1,8 @@
 // What save_work() wrote: how it is read, and how it is brought back.
 //
 // The commit's tree is what was on disk. Its parents are HEAD, the branch, what was staged (as a commit of its own),
-// and every commit that only the worktree knew, so that one ref keeps all of them. Which is which stands in the
-// message.
+// every commit that only the worktree knew, and what was saved earlier, so that one ref keeps all of them. Which is
+// which stands in the message.
 #pragma once
 
 #include <string>
