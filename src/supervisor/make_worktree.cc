@@ -8,7 +8,6 @@
 
 #include "supervisor/file_tree.h"
 #include "supervisor/registration.h"
-#include "supervisor/remove_registration.h"
 #include "supervisor/saved_work.h"
 #include "supervisor/worktrees.h"
 

@@ -1,14 +1,14 @@
-// The ten reasons of worktrees.h, one function each.
+// The ten reasons of worktrees.h, in six looks.
+#include "supervisor/reasons_to_keep.h"
+
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "supervisor/examination.h"
 #include "supervisor/file_tree.h"
 #include "supervisor/processes_inside.h"
 #include "supervisor/registration.h"

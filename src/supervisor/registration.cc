@@ -106,6 +106,33 @@ bool leads_back(const Registration& registration) {
            read_trimmed(registration.path + "/.git") == "gitdir: " + registration.git_dir;
 }
 
+Result<void, std::string> discard_half_made(const Registration& registration) {
+    // Only what git made for it: a directory that somebody else has filled is left to them.
+    if (leads_back(registration)) {
+        if (auto gone = remove_tree(registration.path); !gone) return gone;
+    }
+    return remove_tree(registration.git_dir);
+}
+
+Result<void, std::string> forget_worktree(const std::string& common_dir, const std::string& run,
+                                          const std::string& branch) {
+    const auto registration = find_registration(common_dir, run);
+    if (registration && registration->state == State::half_made) {
+        if (auto gone = discard_half_made(*registration); !gone) return gone;
+    }
+    const Git git = Git::of_repository(common_dir);
+    const auto base = git.object(base_ref(run));
+    if (!base) return fail(base.error());
+    if (base->empty()) return {};
+    const auto tip = git.object(branch_ref(branch));
+    if (!tip) return fail(tip.error());
+    if (*tip == *base) {
+        if (auto gone = git.ask({"update-ref", "-d", branch_ref(branch), *tip}); !gone) return fail(gone.error());
+    }
+    if (auto gone = git.ask({"update-ref", "-d", base_ref(run)}); !gone) return fail(gone.error());
+    return {};
+}
+
 Result<OpenFile, std::string> lock_repository(const std::string& lock_dir, const std::string& common_dir) {
     const std::string path = fmt::format("{}/repository-{}.lock", lock_dir, to_hex(sha256(common_dir)).substr(0, 32));
     OpenFile file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));

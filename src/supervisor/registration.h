@@ -47,6 +47,13 @@ Result<void, std::string> mark(const Registration& registration, const std::stri
 // Whether the directory at registration.path is this very worktree.
 bool leads_back(const Registration& registration);
 
+// Undoes what was never handed out: its files and its own git directory. The branch stays.
+Result<void, std::string> discard_half_made(const Registration& registration);
+
+// That, the branch if it is still where it began, and the note of where that was.
+Result<void, std::string> forget_worktree(const std::string& common_dir, const std::string& run,
+                                          const std::string& branch);
+
 // One at a time for each repository, also across processes. It waits, up to a limit.
 Result<OpenFile, std::string> lock_repository(const std::string& lock_dir, const std::string& common_dir);
 

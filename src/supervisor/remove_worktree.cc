@@ -8,10 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "supervisor/examination.h"
 #include "supervisor/file_tree.h"
+#include "supervisor/reasons_to_keep.h"
 #include "supervisor/registration.h"
-#include "supervisor/remove_registration.h"
 #include "supervisor/subprocess.h"
 #include "supervisor/worktree_commits.h"
 #include "supervisor/worktrees.h"
@@ -189,32 +188,4 @@ Result<Removed, std::string> tidy_up(const Worktree& worktree, const std::string
 }
 
 }  // namespace
-
-Result<void, std::string> discard_half_made(const Registration& registration) {
-    // Only what git made for it: a directory that somebody else has filled is left to them.
-    if (leads_back(registration)) {
-        if (auto gone = remove_tree(registration.path); !gone) return gone;
-    }
-    return remove_tree(registration.git_dir);
-}
-
-Result<void, std::string> forget_worktree(const std::string& common_dir, const std::string& run,
-                                          const std::string& branch) {
-    const auto registration = find_registration(common_dir, run);
-    if (registration && registration->state == State::half_made) {
-        if (auto gone = discard_half_made(*registration); !gone) return gone;
-    }
-    const Git git = Git::of_repository(common_dir);
-    const auto base = git.object(base_ref(run));
-    if (!base) return fail(base.error());
-    if (base->empty()) return {};
-    const auto tip = git.object(branch_ref(branch));
-    if (!tip) return fail(tip.error());
-    if (*tip == *base) {
-        if (auto gone = git.ask({"update-ref", "-d", branch_ref(branch), *tip}); !gone) return fail(gone.error());
-    }
-    if (auto gone = git.ask({"update-ref", "-d", base_ref(run)}); !gone) return fail(gone.error());
-    return {};
-}
-
 }  // namespace interlock::supervisor
