@@ -87,6 +87,12 @@ HttpRequest Client::request(std::string method, std::string target) const {
 }
 
 Outcome<Answer> Client::get(const std::string& target) {
+    auto response = fetch(target);
+    if (!response) return fail(response.error());
+    return read_answer(std::move(*response));
+}
+
+Outcome<HttpResponse> Client::fetch(const std::string& target) {
     const auto response = transport_->send(request("GET", target));
     if (!response) {
         const TransportError& error = response.error();
@@ -94,7 +100,7 @@ Outcome<Answer> Client::get(const std::string& target) {
         return fail(unreached ? not_reachable(error.detail) : lost(error.detail, Asked::reading));
     }
     if (!is_good(*response)) return fail(failure_of(*response, Asked::reading));
-    return read_answer(*response);
+    return *response;
 }
 
 Outcome<Answer> Client::change(const Change& change) {

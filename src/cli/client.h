@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/instant.h"
 #include "cli/failure.h"
@@ -26,6 +27,19 @@ struct World {
     std::function<void(std::chrono::milliseconds)> sleep;
     std::function<std::string()> fresh_key;
     std::function<std::unique_ptr<Transport>(const std::string& url, std::chrono::milliseconds timeout)> dial;
+
+    // What takes the whole program, and so comes from main. Empty where there is none.
+    // Starts a server on a data directory, and returns when it is up.
+    std::function<Outcome<void>(const std::string& data_dir)> start_server = {};
+    // This process becomes the one that holds the run, in this terminal and with this environment. Returns only if it
+    // cannot.
+    struct Shim {
+        std::string data_dir;
+        std::string run;
+        bool quiet = false;
+        std::vector<std::string> environment = {};  // "NAME=value"
+    };
+    std::function<Failure(const Shim& shim)> become_shim = {};
 };
 World real_world();
 
@@ -61,6 +75,8 @@ class Client {
         : transport_(std::move(transport)), world_(std::move(world)), options_(std::move(options)) {}
 
     Outcome<Answer> get(const std::string& target);
+    // The same for what is not JSON.
+    Outcome<HttpResponse> fetch(const std::string& target);
     Outcome<Answer> change(const Change& change);
     // One document, as the API gives lists: the items of all pages that were asked for, and the cursor behind them.
     Outcome<Answer> list(const Pages& pages);

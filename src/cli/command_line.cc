@@ -42,7 +42,7 @@ std::string names_of(const Flag& flag) {
 constexpr const char* watch_seconds = "2";
 
 // "--watch" may be followed by its seconds or by something else, so they are joined before anybody guesses; "help runs
-// start" is another way to say "runs start --help"; and all that can be done with nodes is to list them.
+// start" is another way to say "runs start --help"; and who only names nodes or places wants to see them.
 std::vector<std::string> normalized(std::vector<std::string> words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
         if (words[i] == "--") break;
@@ -53,7 +53,7 @@ std::vector<std::string> normalized(std::vector<std::string> words) {
         if (seconds) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     }
     if (words.size() == 1 && words[0] == "--version") return {"version"};
-    if (!words.empty() && words[0] == "nodes" &&
+    if (!words.empty() && (words[0] == "nodes" || words[0] == "places") &&
         (words.size() == 1 || (words[1].starts_with("-") && words[1] != "--help"))) {
         words.insert(words.begin() + 1, "ls");
     }
@@ -159,14 +159,14 @@ std::optional<int> CommandLine::parse(int argc, const char* const* argv, const T
     return end(bad_usage(complaint, fmt::format("interlock {}", usage_of(typed->command))));
 }
 
-int CommandLine::run(const Environment& environment, Terminal terminal) {
+int CommandLine::run(const Environment& environment, Terminal terminal, World world) {
     const auto typed = chosen();
     if (!typed) return static_cast<int>(ExitCode::bad_usage);
     if (parts_->settings.no_color) terminal.styled = terminal.err_styled = false;
     Context context{.terminal = terminal,
                     .environment = environment,
                     .settings = parts_->settings,
-                    .world = real_world(),
+                    .world = std::move(world),
                     .version = parts_->version,
                     .others = parts_->others()};
     const ExitCode ended = cli::run(context, typed->command, typed->invocation);

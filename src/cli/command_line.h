@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/client.h"
 #include "cli/command.h"
 #include "cli/environment.h"
 #include "cli/find_server.h"
@@ -31,7 +32,7 @@ class CommandLine {
 
     // How the process ends if it ends here: help was asked for, or what was typed cannot be meant.
     std::optional<int> parse(int argc, const char* const* argv, const Terminal& terminal);
-    int run(const Environment& environment, Terminal terminal);
+    int run(const Environment& environment, Terminal terminal, World world = real_world());
 
     // Which of our commands it is, and what it was given; nothing if it is one of main's.
     struct Chosen {

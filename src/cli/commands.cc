@@ -8,9 +8,10 @@ namespace interlock::cli {
 const std::vector<Command>& commands() {
     static const std::vector<Command> all = [] {
         std::vector<Command> made;
-        for (const auto& part : {agent_commands(), budget_commands(), charge_commands(), hold_commands(),
-                                 session_commands(), run_commands(), schedule_commands(), cap_commands(),
-                                 key_commands(), node_commands(), feed_commands(), system_commands()}) {
+        for (const auto& part :
+             {agent_commands(), budget_commands(), charge_commands(), hold_commands(), session_commands(),
+              launch_commands(), run_commands(), log_commands(), place_commands(), schedule_commands(), cap_commands(),
+              key_commands(), node_commands(), feed_commands(), system_commands()}) {
             made.insert(made.end(), part.begin(), part.end());
         }
         return made;
@@ -25,6 +26,7 @@ const std::vector<Noun>& nouns() {
                                        {"holds", "Money set aside before it is spent"},
                                        {"sessions", "Conversations whose messages have one order"},
                                        {"runs", "Agents at work, one per place"},
+                                       {"places", "Directories, resources and worktrees that runs hold"},
                                        {"schedules", "When agents run by themselves"},
                                        {"caps", "How many runs may be live at a time"},
                                        {"keys", "Who may ask the server, and for what"},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace interlock::cli {
 
@@ -15,6 +16,8 @@ struct Environment {
     std::string columns = {};        // COLUMNS
     std::string no_color = {};       // NO_COLOR
     std::string term = {};           // TERM
+    std::vector<std::string> variables =
+        {};  // All of them, "NAME=value": what a run in the foreground is started from.
 };
 
 }  // namespace interlock::cli

@@ -13,7 +13,10 @@ std::vector<Command> budget_commands();
 std::vector<Command> charge_commands();
 std::vector<Command> hold_commands();
 std::vector<Command> session_commands();
+std::vector<Command> launch_commands();  // run
 std::vector<Command> run_commands();
+std::vector<Command> log_commands();  // runs logs, attach, stop
+std::vector<Command> place_commands();
 std::vector<Command> schedule_commands();
 std::vector<Command> cap_commands();
 std::vector<Command> key_commands();
@@ -26,6 +29,7 @@ std::vector<Flag> attribution_flags();
 // What a model call used; members of "usage" below `prefix`.
 std::vector<Flag> usage_flags(const std::string& prefix);
 Flag agent_flag(std::string help);
+Argument run_argument();
 Flag fence_flag();
 Flag tag_flag(std::string member);
 

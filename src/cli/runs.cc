@@ -7,66 +7,59 @@ const std::vector<std::string> statuses{"queued", "starting",  "running",   "pau
                                         "failed", "cancelled", "timed_out", "lost"};
 
 const View& runs_view() {
-    static const View view{
-        .columns = {{"RUN", "id", Format::id},
-                    {"STATUS", "status", Format::status},
-                    {"AGENT", "agent", Format::id},
-                    {"SPENT", "spent", Format::money},
-                    {"CREATED", "created_at", Format::time},
-                    {"LEASE", "lease_until", Format::time, Room::if_there_is},
-                    {"FENCE", "fence", Format::count, Room::if_there_is},
-                    {"WORKSPACE", "workspace", Format::free_text},
-                    {"REASON", "reason", Format::free_text}},
-        .fields = {{"run", "id", Format::id},
-                   {"status", "status", Format::status},
-                   {"asked to stop", "stop_requested", Format::free_text},
-                   {"reason", "reason", Format::free_text},
-                   {"place in line", "place_in_line", Format::count},
-                   {"waits for", "waits_for", Format::words},
-                   {"agent", "agent", Format::id},
-                   {"workflow", "workflow"},
-                   {"provider", "provider"},
-                   {"model", "model"},
-                   {"session", "session", Format::id},
-                   {"schedule", "schedule", Format::id},
-                   {"tags", "tags", Format::pairs},
-                   {"node", "node"},
-                   {"places", "places", Format::rows},
-                   {"isolated", "isolated", Format::yes},
-                   {"fence", "fence"},
-                   {"priority", "priority"},
-                   {"lease", "lease_s", Format::seconds},
-                   {"lease ends", "lease_until", Format::time},
-                   {"created", "created_at", Format::time},
-                   {"admitted", "admitted_at", Format::time},
-                   {"started", "started_at", Format::time},
-                   {"ended", "ended_at", Format::time},
-                   {"waits until", "queued_until", Format::time},
-                   {"hold", "hold", Format::id},
-                   {"spent", "spent", Format::money},
-                   {"estimated", "estimated", Format::money},
-                   {"tokens", "tokens", Format::count},
-                   {"cost events", "events", Format::count},
-                   {"repeated", "repeated", Format::yes}},
-        .when_empty = "There are no runs here. 'interlock runs start AGENT --workspace DIR' asks for one."};
-    return view;
-}
-
-const View& places_view() {
-    static const View view{.id = "path",
-                           .columns = {{"PLACE", "path", Format::id},
-                                       {"KIND", "kind", Format::text, Room::if_there_is},
-                                       {"MODE", "mode", Format::text},
-                                       {"AGENT", "agent", Format::id},
-                                       {"RUN", "run", Format::id},
+    static const View view{.columns = {{"RUN", "id", Format::id},
+                                       {"NAME", "name", Format::id, Room::if_there_is},
                                        {"STATUS", "status", Format::status},
-                                       {"SINCE", "since", Format::time},
-                                       {"HOST", "host", Format::text, Room::if_there_is}},
-                           .when_empty = "Nobody works anywhere: no live run has a workspace or a resource."};
+                                       {"AGENT", "agent", Format::id},
+                                       {"TOOK", "", Format::took, Room::if_there_is},
+                                       {"SPENT", "spent", Format::money},
+                                       {"CREATED", "created_at", Format::time},
+                                       {"LEASE", "lease_until", Format::time, Room::if_there_is},
+                                       {"FENCE", "fence", Format::count, Room::if_there_is},
+                                       {"WORKSPACE", "workspace", Format::free_text},
+                                       {"REASON", "reason", Format::free_text}},
+                           .fields = {{"run", "id", Format::id},
+                                      {"name", "name"},
+                                      {"status", "status", Format::status},
+                                      {"exit code", "exit_code"},
+                                      {"command", "command", Format::words},
+                                      {"asked to stop", "stop_requested", Format::free_text},
+                                      {"reason", "reason", Format::free_text},
+                                      {"place in line", "place_in_line", Format::count},
+                                      {"waits for", "waits_for", Format::words},
+                                      {"agent", "agent", Format::id},
+                                      {"workflow", "workflow"},
+                                      {"provider", "provider"},
+                                      {"model", "model"},
+                                      {"session", "session", Format::id},
+                                      {"schedule", "schedule", Format::id},
+                                      {"tags", "tags", Format::pairs},
+                                      {"node", "node"},
+                                      {"places", "places", Format::rows},
+                                      {"isolated", "isolated", Format::yes},
+                                      {"fence", "fence"},
+                                      {"priority", "priority"},
+                                      {"lease", "lease_s", Format::seconds},
+                                      {"lease ends", "lease_until", Format::time},
+                                      {"created", "created_at", Format::time},
+                                      {"admitted", "admitted_at", Format::time},
+                                      {"started", "started_at", Format::time},
+                                      {"ended", "ended_at", Format::time},
+                                      {"took", "", Format::took},
+                                      {"waits until", "queued_until", Format::time},
+                                      {"not before", "not_before", Format::time},
+                                      {"attempt", "attempt"},
+                                      {"retry of", "retry_of", Format::id},
+                                      {"budget", "budget", Format::money},
+                                      {"hold", "hold", Format::id},
+                                      {"spent", "spent", Format::money},
+                                      {"estimated", "estimated", Format::money},
+                                      {"tokens", "tokens", Format::count},
+                                      {"cost events", "events", Format::count},
+                                      {"repeated", "repeated", Format::yes}},
+                           .when_empty = "There are no runs here. 'interlock run -- COMMAND' starts one."};
     return view;
 }
-
-Argument run_argument() { return {.name = "RUN", .help = "Its id", .completes = "runs"}; }
 
 std::vector<Flag> start_flags() {
     return {{.name = "workspace", .value = "DIR", .help = "The directory it works in", .takes = Takes::path},
@@ -138,18 +131,28 @@ Command change(std::string verb, std::string summary, std::vector<Flag> flags, s
 
 }  // namespace
 
+Argument run_argument() { return {.name = "RUN", .help = "Its id", .completes = "runs"}; }
+
 std::vector<Command> run_commands() {
     const View* view = &runs_view();
     Flag any_fence = fence_flag();
     any_fence.required = false;
     any_fence.help = "Only if the run still has this fence";
+    Flag owners_fence = fence_flag();
+    owners_fence.required = false;
+    owners_fence.help = "Its fence, if the run is a client's own";
     const Flag reason{.name = "reason", .value = "TEXT", .help = "Why"};
     return {
         {.words = {"runs", "ls"},
          .summary = "List runs, the newest first",
          .flags =
              {{.name = "status", .value = "STATUS,…", .help = "Only these", .takes = Takes::words, .choices = statuses},
-              agent_flag("Only this agent's")},
+              agent_flag("Only this agent's"),
+              {.name = "name", .value = "NAME", .help = "Only those of this name"},
+              {.name = "schedule",
+               .value = "NAME",
+               .help = "Only those that this schedule started",
+               .completes = "schedules"}},
          .examples = {{"interlock runs ls --status starting,running,paused", "the live ones"},
                       {"interlock runs ls --agent coder --limit 20 --watch", ""}},
          .method = "GET",
@@ -182,9 +185,11 @@ std::vector<Command> run_commands() {
                {{"interlock runs begin $run --fence 1", ""}}),
         change("heartbeat", "Say that a run is alive, and hear whether it should stop", {fence_flag()},
                {{"interlock runs heartbeat $run --fence 1", "prolongs its lease"}}),
-        change("pause", "Pause a running run; it keeps its place", {fence_flag()},
-               {{"interlock runs pause $run --fence 1", ""}}),
-        change("resume", "Let a paused run go on", {fence_flag()}, {{"interlock runs resume $run --fence 1", ""}}),
+        change("pause", "Pause a running run; it keeps its place", {owners_fence},
+               {{"interlock runs pause $run", "its processes stand still"},
+                {"interlock runs pause $run --fence 1", "by the client that owns it"}}),
+        change("resume", "Let a paused run go on", {owners_fence}, {{"interlock runs resume $run", ""}}),
+        change("retry", "Start again what an ended run was", {}, {{"interlock runs retry $run", "as a new run"}}),
         change("finish", "End a run, with what it cost; its place goes to the next in line",
                joined({fence_flag(),
                        {.name = "outcome",
@@ -198,13 +203,6 @@ std::vector<Command> run_commands() {
                 {"interlock runs finish $run --fence 1 --outcome failed --reason 'tests are red'", ""}}),
         change("cancel", "Stop a run, whoever has it", joined({any_fence, reason}, {charge_flags()}),
                {{"interlock runs cancel $run --reason 'wrong branch'", ""}}),
-        {.words = {"places"},
-         .summary = "List the directories and resources that live runs hold",
-         .examples = {{"interlock places", "who works where"}},
-         .method = "GET",
-         .path = "/v1/places",
-         .answer = Command::Answer::whole,
-         .view = &places_view()},
     };
 }
 

@@ -92,6 +92,14 @@ std::string window_text(const json::value& row, const Look& look) {
     return end ? fmt::format("{}, turns {}", kind, relative_time(*end, look.now)) : kind;
 }
 
+// Nothing for what has not begun.
+std::string took_text(const json::value& row, const Look& look) {
+    const auto begun = from_iso8601(text_of(member_of(row, "started_at")));
+    if (!begun) return "";
+    const Instant ended = from_iso8601(text_of(member_of(row, "ended_at"))).value_or(look.now);
+    return duration(std::max(Duration(0), ended - *begun));
+}
+
 std::string schedule_text(const json::value& row) {
     if (const std::string cron = text_of(member_of(row, "cron")); !cron.empty()) return "cron " + one_line(cron);
     const json::value& every = member_of(row, "every_s");
@@ -143,6 +151,8 @@ Cell cell_of(const Column& column, const json::value& row, const Look& look) {
             return {.text = value.is_bool() && value.get_bool() ? "yes" : ""};
         case Format::seconds:
             return {.text = value.is_number() ? text_of(value) + " s" : ""};
+        case Format::took:
+            return {.text = took_text(row, look)};
         case Format::words:
             return {.text = words_text(value)};
         case Format::pairs:

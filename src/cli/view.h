@@ -22,6 +22,7 @@ enum class Format {
     status,    // Coloured by what it means.
     yes,       // "yes" when true, nothing otherwise.
     seconds,   // "60 s"
+    took,      // From the row's start to its end, or to now.
     words,     // An array of texts, on one line.
     pairs,     // An object: "team=x model=y".
     rows,      // An array of objects, one a line.

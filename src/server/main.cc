@@ -1,4 +1,6 @@
 // The `interlock` program: reads the command line and hands over to the command.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
@@ -105,6 +107,12 @@ std::string variable(const char* name) {
     return value == nullptr ? "" : value;
 }
 
+std::vector<std::string> variables() {
+    std::vector<std::string> all;
+    for (char** each = environ; *each != nullptr; ++each) all.emplace_back(*each);
+    return all;
+}
+
 interlock::cli::Environment environment() {
     return {.url = variable("INTERLOCK_URL"),
             .key = variable("INTERLOCK_KEY"),
@@ -113,7 +121,8 @@ interlock::cli::Environment environment() {
             .home = variable("HOME"),
             .columns = variable("COLUMNS"),
             .no_color = variable("NO_COLOR"),
-            .term = variable("TERM")};
+            .term = variable("TERM"),
+            .variables = variables()};
 }
 
 }  // namespace
