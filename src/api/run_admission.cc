@@ -246,7 +246,8 @@ net::Task<Result<std::string, Problem>> make_worktree(Call& call, const core::Ru
     std::string why = "no directory could be made for the run: " + made.error();
     const core::CancelRun cancel{.run = run.id, .fence = run.fence, .reason = why, .charge = {}};
     (void)co_await submit(call, core::CommandKey(call.parts.fresh_id()), cancel);
-    co_return fail(unavailable(std::move(why)));
+    // Not "try again": under the same key the answer would be the run that was cancelled just now.
+    co_return fail(cannot_start("no_worktree", std::move(why)));
 }
 
 Answered admit_and_show(Call& call, core::AdmitRun command, std::optional<std::string> key) {

@@ -29,6 +29,8 @@ const std::map<std::string_view, std::string_view>& hints() {
         {"unexpected_seq", "the next message is number {next_seq}; read what came in between first"},
         {"has_unfinished_runs", "'interlock runs ls --agent NAME' lists them; cancel them or wait"},
         {"shape_is_fixed", "only limit, warn and on-exhausted can change; remove the budget to make it anew"},
+        {"no_command", "'interlock agents put NAME -- COMMAND' sets it; 'interlock run -- COMMAND' states another"},
+        {"other_node", "--url {url} asks there"},
         {"key_reused", "take a new --idempotency-key: this one belongs to another request"},
     };
     return all;
