@@ -112,5 +112,16 @@ TEST(WireTest, a_schema_names_every_member_and_what_is_required) {
     EXPECT_EQ(schema.at("properties").at("note").at("type"), json::parse(R"(["string", "null"])"));
 }
 
+TEST(Wire, objects_of_numbers_are_read_written_and_described) {
+    using Counts = std::map<std::string, std::int64_t>;
+    const Counts counts{{"as", 0}, {"nofile", 1024}};
+
+    EXPECT_EQ(to_json(counts), R"({"as":0,"nofile":1024})");
+    EXPECT_EQ(*from_json<Counts>(json::parse(to_json(counts))), counts);
+    EXPECT_EQ(from_json<Counts>(json::parse(R"({"nofile": "many"})")).error().pointer, "/nofile");
+    EXPECT_EQ(from_json<Counts>(json::parse("[1]")).error().detail, "must be an object of numbers");
+    EXPECT_EQ(schema_of<Counts>().at("additionalProperties").at("type").as_string(), "integer");
+}
+
 }  // namespace
 }  // namespace interlock::api
