@@ -25,6 +25,7 @@ constexpr std::array meanings{
     Meaning{"hold_not_found", 404, "not_found"},
     Meaning{"key_not_found", 404, "not_found"},
     Meaning{"schedule_not_found", 404, "not_found"},
+    Meaning{"worktree_not_found", 404, "not_found"},
     Meaning{"budget_exceeded", 402},
     Meaning{"budget_frozen", 402},
     Meaning{"workspace_busy", 409},

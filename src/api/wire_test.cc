@@ -112,7 +112,7 @@ TEST(WireTest, a_schema_names_every_member_and_what_is_required) {
     EXPECT_EQ(schema.at("properties").at("note").at("type"), json::parse(R"(["string", "null"])"));
 }
 
-TEST(Wire, objects_of_numbers_are_read_written_and_described) {
+TEST(WireTest, objects_of_numbers_are_read_written_and_described) {
     using Counts = std::map<std::string, std::int64_t>;
     const Counts counts{{"as", 0}, {"nofile", 1024}};
 

@@ -37,6 +37,10 @@ const std::map<std::string_view, std::string_view>& hints() {
 }
 
 std::string filled_hint(std::string_view code, const json::value& problem) {
+    // The one thing that is not listed under its own name.
+    if (code == "not_found" && text_of(member_of(problem, "what")) == "worktree") {
+        return "'interlock places' lists what there is";
+    }
     const auto found = hints().find(code);
     if (found == hints().end()) return "";
     std::string text(found->second);
