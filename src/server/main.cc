@@ -9,10 +9,12 @@
 #include "server/demo_worker.h"
 #include "server/history_command.h"
 #include "server/migrate_command.h"
+#include "server/run_hooks.h"
 #include "server/terminal.h"
 #include "server/up_command.h"
 #include "server/verify_command.h"
 #include "server/version.h"
+#include "shim/shim.h"
 
 namespace {
 
@@ -128,6 +130,8 @@ interlock::cli::Environment environment() {
 }  // namespace
 
 int main(int argc, char** argv) {
+    // Before there is a thread: it is another program, and only shares the file.
+    if (argc > 1 && std::string_view(argv[1]) == "shim") return interlock::shim::run_shim(argc - 1, argv + 1);
     const interlock::server::Terminal terminal = interlock::server::standard_terminal();
     const interlock::cli::Environment around = environment();
     const interlock::cli::Terminal speaks = interlock::cli::standard_terminal(around);
@@ -240,5 +244,8 @@ int main(int argc, char** argv) {
         verify.json = settings.json;
         return static_cast<int>(interlock::server::verify_command(verify, terminal));
     }
-    return commands.run(around, speaks);
+    interlock::cli::World world = interlock::cli::real_world();
+    world.start_server = interlock::server::start_server;
+    world.become_shim = interlock::server::become_shim;
+    return commands.run(around, speaks, std::move(world));
 }

@@ -1,0 +1,76 @@
+#include "server/run_hooks.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "server/terminal.h"
+#include "server/up_command.h"
+#include "shim/fd.h"
+#include "supervisor/shim_image.h"
+
+namespace interlock::server {
+namespace {
+
+bool is_free(std::uint16_t port) {
+    const shim::Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int yes = 1;
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+    std::vector<char*> all;
+    for (std::string& text : texts) all.push_back(text.data());
+    all.push_back(nullptr);
+    return all;
+}
+
+}  // namespace
+
+cli::Outcome<void> start_server(const std::string& data_dir) {
+    UpOptions options;
+    if (!is_free(4100)) options.listen = "127.0.0.1:0";
+    options.detach = true;
+    options.server.data_dir = data_dir;
+    std::vector<std::string> words{"interlock", "up", "--detach", "--data-dir", data_dir, "--listen", options.listen};
+    std::vector<char*> arguments = pointers(words);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> nowhere(std::fopen("/dev/null", "we"), &std::fclose);
+    Terminal terminal = standard_terminal();
+    terminal.out = nowhere.get();
+    if (up_command(options, static_cast<int>(words.size()), arguments.data(), terminal) == 0) return {};
+    return fail(cli::Failure{.exit = cli::ExitCode::not_reachable,
+                             .code = "no_server",
+                             .detail = "no server is running, and none could be started",
+                             .hint = fmt::format("'interlock up --data-dir {}' says more", data_dir)});
+}
+
+cli::Failure become_shim(const cli::World::Shim& shim) {
+    std::vector<std::string> words{"interlock-shim", shim.data_dir, shim.run, "--foreground"};
+    if (shim.quiet) words.push_back("--quiet");
+    std::vector<std::string> variables = shim.environment;
+    const std::vector<char*> environment = pointers(variables);
+    if (const auto path = supervisor::shim_path()) {
+        ::execve(path->c_str(), pointers(words).data(), environment.data());
+    }
+    // Where no program can be run from memory, this one does the same.
+    words.insert(words.begin(), "interlock");
+    words[1] = "shim";
+    ::execve("/proc/self/exe", pointers(words).data(), environment.data());
+    return {.exit = cli::ExitCode::refused,
+            .code = "no_shim",
+            .detail = fmt::format("the run cannot be held here: {}", std::strerror(errno))};
+}
+
+}  // namespace interlock::server
