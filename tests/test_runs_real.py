@@ -14,6 +14,7 @@ from supervised import Runs, alive, end_process, processes_of, shims_of, wait_fo
 
 @pytest.fixture(scope="module")
 def runs(binary, tmp_path_factory):
+    os.environ["SECRET_OF_THE_SERVER"] = "handed on by name"
     with Server(binary, tmp_path_factory.mktemp("runs")) as server:
         runs = Runs(server)
         runs.cap(1000)
@@ -141,7 +142,7 @@ def test_a_paused_run_stands_still_and_goes_on(runs, tmp_path):
 # ---- what a run is given ------------------------------------------------------------------------------------------
 
 
-def test_the_environment_of_a_run_is_clean_and_says_who_it_is(runs, tmp_path, monkeypatch):
+def test_the_environment_of_a_run_is_clean_and_says_who_it_is(runs, tmp_path):
     agent = runs.agent()
     session = runs.admin.session(agent=agent)
     run = runs.start("/usr/bin/env", agent=agent, workspace=str(tmp_path), session=session, env={"MINE": "yes"})
@@ -154,8 +155,10 @@ def test_the_environment_of_a_run_is_clean_and_says_who_it_is(runs, tmp_path, mo
     assert env["INTERLOCK_FENCE"] == str(runs.show(run)["fence"])
     assert env["MINE"] == "yes"
     assert "PATH" in env and "HOME" in env
-    unexpected = [name for name in env if name.startswith(("PYTEST", "INTERLOCK_BINARY", "INTERLOCK_STORE", "GIT_"))]
-    assert unexpected == []
+    assert [name for name in env if name.startswith(("SECRET", "PYTEST"))] == []
+    named = runs.start("/bin/sh", "-c", "echo $SECRET_OF_THE_SERVER", pass_env=["SECRET_OF_THE_SERVER"])
+    runs.wait(named)
+    assert runs.output(named) == "handed on by name\n"
 
 
 def test_a_runs_key_is_good_for_that_run_and_dies_with_it(runs, tmp_path):
@@ -164,9 +167,9 @@ def test_a_runs_key_is_good_for_that_run_and_dies_with_it(runs, tmp_path):
     eventually(lambda: path.read_text().endswith("\n"))
     client = runs.admin.with_key(path.read_text().strip())
     assert client.get(f"/v1/runs/{run}").ok()["id"] == run
-    client.post("/v1/charges", {"run": run, "cost": "0.25"}).ok(201)
+    client.post("/v1/charges", {"agent": runs.show(run)["agent"], "run": run, "cost": "0.25"}).ok(201)
     other = runs.start("/bin/sleep", "1")
-    client.get(f"/v1/runs/{other}").refused(404, "run_not_found")
+    client.get(f"/v1/runs/{other}").refused(404, "not_found")
     client.post("/v1/runs", {"agent": runs.show(run)["agent"], "command": ["/bin/true"]}).refused(403, "forbidden")
     runs.server.restart()
     runs.admin = runs.server.admin
@@ -296,12 +299,13 @@ def test_a_budget_that_a_person_lowers_stops_the_runs_it_covers(runs):
 
 
 def test_a_run_spends_no_more_than_its_own_budget(runs, tmp_path):
-    run = runs.start("/bin/sleep", "100", budget="1.00")
+    agent = runs.agent()
+    run = runs.start("/bin/sleep", "100", agent=agent, budget="1.00")
     runs.wait(run, "running")
-    fence = runs.show(run)["fence"]
-    runs.admin.post("/v1/charges", {"run": run, "fence": fence, "cost": "0.75"}).ok(201)
-    runs.admin.post("/v1/charges", {"run": run, "fence": fence, "cost": "0.30"}).refused(402, "budget_exceeded")
-    runs.admin.post("/v1/charges", {"run": run, "fence": fence, "cost": "0.25"}).ok(201)
+    mine = {"agent": agent, "run": run, "fence": runs.show(run)["fence"]}
+    runs.admin.post("/v1/charges", {**mine, "cost": "0.75"}).ok(201)
+    runs.admin.post("/v1/charges", {**mine, "cost": "0.30"}).refused(402, "budget_exceeded")
+    runs.admin.post("/v1/charges", {**mine, "cost": "0.25"}).ok(201)
     runs.stop(run)
     assert runs.wait(run)["spent"] in ("1.00", "1")
 
@@ -310,7 +314,7 @@ def test_a_run_spends_no_more_than_its_own_budget(runs, tmp_path):
 
 
 def test_a_machine_has_a_cap_by_itself(binary, tmp_path):
-    with Server(binary, tmp_path / "capped") as server:
+    with Server(binary, tmp_path) as server:
         runs = Runs(server)
         cap = next(cap for cap in runs.admin.get("/v1/caps").ok()["items"] if cap["kind"] == "node")["max_live"]
         assert cap >= 4
@@ -393,8 +397,7 @@ def test_a_run_goes_on_while_the_server_is_away(runs, tmp_path):
 
 
 def test_after_a_reboot_runs_are_lost_and_say_so(binary, tmp_path):
-    server = Server(binary, tmp_path / "reboot")
-    with server:
+    with Server(binary, tmp_path) as server:
         runs = Runs(server)
         run = runs.start("/bin/sleep", "1000", workspace=str(tmp_path))
         runs.wait(run, "running")

@@ -191,6 +191,13 @@ BudgetReply put_budget(OrgState& state, Stamp stamp, const PutBudget& command) {
             lift_pause(state, agent, budget_pause(command.name));
         }
     }
+    // A limit that is put under what is spent already is used up by that, without anybody running into it.
+    const bool used_up = reply.settled >= command.limit_units && command.metric != Metric::runs;
+    if (changes && used_up && command.on_exhausted == OnExhausted::stop_runs) {
+        exhaust(state, stamp,
+                {.budget = &live, .span = span, .window = state.windows.look_up({command.name, span.start})}, {});
+        request_stop_where(state, budget.scope, fmt::format("budget '{}' is exhausted", command.name));
+    }
     if (changes) state.line_may_move = true;
     return reply;
 }

@@ -200,6 +200,28 @@ TEST_F(SupervisedTest, what_was_set_aside_for_the_run_does_not_count_against_its
     EXPECT_EQ(apply(body).status, ChargeStatus::charged);
 }
 
+// ---- budgets ------------------------------------------------------------------------------------------------------
+
+TEST_F(SupervisedTest, a_limit_that_is_put_below_what_is_spent_stops_the_runs_it_covers) {
+    make_agent("bob");
+    PutBudget budget = budget_of("adas", Money::dollars(10));
+    budget.scope.agent = "ada";
+    budget.on_exhausted = OnExhausted::stop_runs;
+    put(budget);
+    const Owned covered = admit(launching());
+    const Owned other = admit(asking("bob"));
+    spend("ada", Money::dollars(1));
+
+    budget.limit_units = Money::dollars(2).nanos();
+    put(budget);
+    EXPECT_EQ(get<Run>(covered.run).stop_requested, "") << "there is some left";
+    budget.limit_units = Money::dollars(1).nanos();
+    put(budget);
+
+    EXPECT_EQ(get<Run>(covered.run).stop_requested, "budget 'adas' is exhausted");
+    EXPECT_EQ(get<Run>(other.run).stop_requested, "");
+}
+
 // ---- isolation ----------------------------------------------------------------------------------------------------
 
 TEST_F(SupervisedTest, a_run_that_is_always_isolated_works_beside_others) {
