@@ -109,6 +109,9 @@ AdmitRun admission_for(OrgState& state, const Schedule& schedule, RunId run) {
     if (agent != nullptr && !agent->command.empty() && !schedule.node.empty()) {
         command.process = agent->process;
         command.process->command = agent->command;
+        // It works in what it claims, and nowhere else, wherever the agent works otherwise.
+        const auto place = std::ranges::find(schedule.places, ClaimKind::workspace, &Place::kind);
+        command.process->directory = place != schedule.places.end() ? place->path : "";
         command.retry = agent->retry;
     }
     if (schedule.overlap != Overlap::allow) {

@@ -619,6 +619,25 @@ TEST_F(SchedulesTest, a_schedule_rests_until_it_is_enabled_again_and_makes_up_fo
     EXPECT_EQ(row().skipped, 0);
 }
 
+TEST_F(SchedulesTest, a_run_of_a_schedule_works_in_the_place_that_the_schedule_claims) {
+    PutAgent agent;
+    agent.name = "ada";
+    agent.command = {"true"};
+    agent.max_concurrent_runs = 10;
+    agent.process.directory = "/of/the/agent";
+    apply(agent);
+    PutSchedule command = every(hours(1));
+    command.node = "here";
+    command.places = {workspace("/of/the/schedule")};
+    put_schedule(command);
+    command.name = "without";
+    command.places = {};
+    put_schedule(command);
+
+    EXPECT_EQ(get<Launch>(apply(Wake{"nightly", fresh_run()}).run).process.directory, "/of/the/schedule");
+    EXPECT_EQ(get<Launch>(apply(Wake{"without", fresh_run()}).run).process.directory, "");
+}
+
 TEST_F(SchedulesTest, only_a_schedule_that_is_there_can_rest) {
     EXPECT_EQ(apply(EnableSchedule{"nightly", false}).status, ScheduleStatus::schedule_not_found);
     put_schedule(every(hours(1)));
