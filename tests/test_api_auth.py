@@ -19,6 +19,7 @@ SCOPES = {
     "operator": {"PUT /v1/agents/{name}", "DELETE /v1/agents/{name}", "POST /v1/agents/{name}/pause",
                  "POST /v1/agents/{name}/resume", "PUT /v1/budgets/{name}", "DELETE /v1/budgets/{name}",
                  "POST /v1/budgets/{name}/unfreeze", "PUT /v1/schedules/{name}", "DELETE /v1/schedules/{name}",
+                 "POST /v1/schedules/{name}/pause", "POST /v1/schedules/{name}/resume",
                  "PUT /v1/caps/org", "DELETE /v1/caps/org", "PUT /v1/caps/provider/{name}",
                  "DELETE /v1/caps/provider/{name}", "PUT /v1/caps/node/{name}", "DELETE /v1/caps/node/{name}",
                  "POST /v1/runs/{id}/retry", "POST /v1/worktrees/gc", "POST /v1/worktrees/{id}/restore"},
@@ -30,7 +31,8 @@ SCOPES = {
              "GET /v1/sessions/{id}", "GET /v1/sessions/{id}/messages", "GET /v1/sessions/{id}/tail",
              "GET /v1/sessions/{id}/export", "GET /v1/runs", "GET /v1/runs/{id}", "GET /v1/runs/{id}/log",
              "GET /v1/places", "GET /v1/worktrees", "GET /v1/worktrees/{id}", "GET /v1/schedules",
-             "GET /v1/schedules/{name}", "GET /v1/caps", "GET /v1/keys/self", "GET /v1/events", "GET /v1/spend",
+             "GET /v1/schedules/{name}", "GET /v1/schedules/{name}/next",
+             "GET /v1/schedules/{name}/history", "GET /v1/caps", "GET /v1/keys/self", "GET /v1/events", "GET /v1/spend",
              "GET /v1/verify", "GET /v1/status", "GET /v1/nodes", "GET /openapi.json", "GET /metrics"},
 }
 
@@ -218,6 +220,8 @@ def routes_of(two, agent):
         ("GET", f"/v1/budgets/{two.budget[agent]}", None),
         ("GET", f"/v1/budgets/{two.budget[agent]}/windows", None),
         ("GET", f"/v1/schedules/{two.schedule[agent]}", None),
+        ("GET", f"/v1/schedules/{two.schedule[agent]}/next", None),
+        ("GET", f"/v1/schedules/{two.schedule[agent]}/history", None),
         ("POST", f"/v1/runs/{run}/heartbeat", {"fence": fence}),
         ("POST", f"/v1/runs/{run}/pause", {"fence": fence}),
         ("POST", f"/v1/runs/{run}/resume", {"fence": fence}),

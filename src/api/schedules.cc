@@ -161,8 +161,7 @@ Answered list_schedules(Call& call) {
 
 // The places of a schedule's runs. They are looked up now, so that a directory that is not there is noticed by whoever
 // puts the schedule and not at night.
-net::Task<Result<std::vector<core::Place>, Problem>> places_of(Call& call, const ScheduleBody& body,
-                                                               const core::Agent& agent) {
+net::Task<Result<std::vector<core::Place>, Problem>> places_of(Call& call, ScheduleBody body, core::Agent agent) {
     const std::string workspace = body.workspace.value_or(agent.process.directory);
     auto places = co_await find_places(call, workspace, body.resources.value_or(agent.workplace.resources),
                                        body.mode.value_or(agent.workplace.mode));
