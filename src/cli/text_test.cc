@@ -108,5 +108,17 @@ TEST(Text, alternatives_read_as_a_sentence) {
     EXPECT_EQ(either({"a", "b", "c"}), "a, b or c");
 }
 
+TEST(TextTest, a_length_of_time_is_a_number_and_a_unit) {
+    EXPECT_EQ(seconds_from_text("90"), 90);
+    EXPECT_EQ(seconds_from_text("90s"), 90);
+    EXPECT_EQ(seconds_from_text("15m"), 900);
+    EXPECT_EQ(seconds_from_text("2h"), 7200);
+    EXPECT_EQ(seconds_from_text("1d"), 86400);
+    EXPECT_EQ(seconds_from_text("0"), 0);
+    for (const char* wrong : {"", "s", "-5s", "1.5h", "5 m", "5min", "99999999999999999d", "1h30m"}) {
+        EXPECT_FALSE(seconds_from_text(wrong).has_value()) << wrong;
+    }
+}
+
 }  // namespace
 }  // namespace interlock::cli

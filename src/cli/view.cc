@@ -153,6 +153,12 @@ Cell cell_of(const Column& column, const json::value& row, const Look& look) {
             return {.text = value.is_number() ? text_of(value) + " s" : ""};
         case Format::took:
             return {.text = took_text(row, look)};
+        case Format::milliseconds:
+            return {.text = value.is_int64() ? duration(std::chrono::milliseconds(value.get_int64())) : ""};
+        case Format::length:
+            return {.text = value.is_int64() && value.get_int64() != 0
+                                ? duration(std::chrono::seconds(value.get_int64()))
+                                : ""};
         case Format::words:
             return {.text = words_text(value)};
         case Format::pairs:
@@ -191,6 +197,8 @@ Align align_of(Format format) {
             return Align::decimal;
         case Format::count:
         case Format::seconds:
+        case Format::milliseconds:
+        case Format::length:
         case Format::size:
             return Align::right;
         default:
@@ -223,7 +231,8 @@ std::vector<Detail> details_of(const json::object& object, const View& view, con
     std::vector<Detail> details;
     for (const Column& field : view.fields) {
         Cell cell = cell_of(field, row, look);
-        if (!cell.text.empty()) details.push_back({.label = field.header, .value = std::move(cell)});
+        if (!cell.text.empty() && cell.text != field.usual)
+            details.push_back({.label = field.header, .value = std::move(cell)});
     }
     return details;
 }

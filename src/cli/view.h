@@ -18,17 +18,19 @@ enum class Format {
     money,
     amount,  // Dollars or a count, whichever the row's "metric" says.
     count,
-    time,      // Relative in tables; with the instant itself in details.
-    status,    // Coloured by what it means.
-    yes,       // "yes" when true, nothing otherwise.
-    seconds,   // "60 s"
-    took,      // From the row's start to its end, or to now.
-    words,     // An array of texts, on one line.
-    pairs,     // An object: "team=x model=y".
-    rows,      // An array of objects, one a line.
-    window,    // "day, turns in 3 h"
-    bar,       // Settled, held and free, of a budget.
-    schedule,  // "every 15 min", "cron 0 9 * * mon-fri"
+    time,          // Relative in tables; with the instant itself in details.
+    status,        // Coloured by what it means.
+    yes,           // "yes" when true, nothing otherwise.
+    seconds,       // "60 s"
+    milliseconds,  // "12 ms", "3 s"
+    length,        // "30 min"; nothing for none.
+    took,          // From the row's start to its end, or to now.
+    words,         // An array of texts, on one line.
+    pairs,         // An object: "team=x model=y".
+    rows,          // An array of objects, one a line.
+    window,        // "day, turns in 3 h"
+    bar,           // Settled, held and free, of a budget.
+    schedule,      // "every 15 min", "cron 0 9 * * mon-fri"
     size,
     json,
 };
@@ -38,6 +40,7 @@ struct Column {
     std::string member;  // A path: "window.kind".
     Format format = Format::text;
     Room room = Room::always;
+    std::string usual = {};  // Not worth a line in details: what nearly all of them have.
 };
 
 struct View {
