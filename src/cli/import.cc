@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/sha256.h"
+#include "cli/apply_files.h"
 #include "cli/text.h"
 #include "cli/transfer.h"
 
@@ -68,7 +69,7 @@ Outcome<std::int64_t> check_file(std::FILE* file, const std::string& path) {
     return broken("its last line is missing");
 }
 
-json::object picked(const json::value& from, std::initializer_list<std::string_view> members) {
+json::object picked(const json::value& from, const std::vector<std::string_view>& members) {
     json::object object;
     for (const std::string_view member : members) {
         const json::value& value = member_of(from, member);
@@ -129,9 +130,11 @@ class Import {
     Outcome<void> put_agent(const json::value& agent, const std::string& key) {
         const std::string name = text_of(member_of(agent, "name"));
         const std::string target = "/v1/agents/" + percent_encoded(name);
-        if (const auto done = put(target, picked(agent, {"max_concurrent_runs", "command", "tags"}), key); !done) {
-            return done;
-        }
+        std::vector<std::string_view> members;
+        for (const auto& [member, _] : defaults_of(Kind::agent)) members.push_back(member);
+        json::object body = picked(agent, members);
+        drop_hidden(name, body);
+        if (const auto done = put(target, body, key); !done) return done;
         const std::string state = text_of(member_of(agent, "state"));
         if (state == "archived") to_archive_.emplace_back(name, key + "-archive");
         if (state != "paused") return {};
@@ -140,6 +143,22 @@ class Import {
             ask("POST", target + "/pause", {{"reason", "it was paused when it was exported"}}, key + "-pause");
         if (!paused) return fail(paused.error());
         return {};
+    }
+
+    // An export that was made with a key that only reads has the names of an environment and not what they stand for.
+    void drop_hidden(const std::string& agent, json::object& body) {
+        json::value* env = body.if_contains("env");
+        if (env == nullptr || !env->is_object()) return;
+        json::object known;
+        for (const auto& [name, value] : env->get_object()) {
+            if (!value.is_null()) {
+                known[name] = value;
+            } else {
+                context_.remark(fmt::format("agent {}: what {} is was not exported; set it again", one_line(agent),
+                                            one_line(name)));
+            }
+        }
+        *env = std::move(known);
     }
 
     Outcome<void> put_cap(const json::value& cap, const std::string& key) {
@@ -169,7 +188,7 @@ class Import {
         return put(
             "/v1/schedules/" + percent_encoded(text_of(member_of(schedule, "name"))),
             picked(schedule, {"agent", "every_s", "cron", "timezone", "jitter_s", "overlap", "missed", "missed_max",
-                              "workspace", "resources", "mode", "lease_s", "priority", "hold", "enabled"}),
+                              "workspace", "resources", "mode", "isolate", "lease_s", "priority", "hold", "enabled"}),
             key);
     }
 

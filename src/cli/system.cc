@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include "cli/apply.h"
 #include "cli/bench.h"
 #include "cli/completion.h"
 #include "cli/context.h"
@@ -155,6 +156,21 @@ std::vector<Command> system_commands() {
                       {"interlock doctor --json | jq '.checks[] | select(.level != \"ok\")'", ""}},
          .run = doctor,
          .notes = "Ends with 1 when something has to be done."},
+        {.words = {"apply"},
+         .summary = "Make the server have the agents, budgets and schedules of a directory",
+         .arguments = {{.name = "DIR", .help = "With agents/*.yaml, or *.yaml"}},
+         .flags = {{.name = "dry-run", .help = "Only show what would change", .takes = Takes::on, .local = true},
+                   {.name = "prune",
+                    .help = "Remove what an earlier apply made and the files have no more",
+                    .takes = Takes::on,
+                    .local = true},
+                   {.name = "yes", .help = "Do not ask", .takes = Takes::on, .local = true, .short_name = "y"}},
+         .examples = {{"interlock apply .", "shows what would change, and asks"},
+                      {"interlock apply . --dry-run", ""},
+                      {"interlock apply . --prune --yes", "in a pipeline, where nobody is asked"}},
+         .run = apply,
+         .notes = "docs/agents.md has the format of the files. A mistake in any of them, and nothing is applied. The\n"
+                  "same files again change nothing. Without a terminal to ask on, --yes is needed."},
         {.words = {"backup"},
          .summary = "Copy the server's store to a file, while it runs",
          .arguments =

@@ -1,0 +1,620 @@
+#include "cli/apply_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "base/calendar.h"
+#include "base/money.h"
+#include "cli/text.h"
+
+namespace interlock::cli {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+constexpr std::size_t file_bytes_max = 1 << 20;
+constexpr std::size_t label_bytes_max = 128;  // As the server has it for names and tags.
+
+using Names = std::vector<std::string>;
+
+// One file while it is read: what is wrong in it is noted, and reading goes on.
+class Source {
+ public:
+    Source(std::string file, std::string directory, std::string home, std::vector<Mistake>& mistakes)
+        : file_(std::move(file)), directory_(std::move(directory)), home_(std::move(home)), mistakes_(mistakes) {}
+
+    void mistake(Spot at, std::string what, std::string hint = {}) {
+        mistakes_.push_back({file_, at, std::move(what), std::move(hint)});
+    }
+    const std::string& file() const { return file_; }
+
+    // The member of this name; nothing where it is not there or empty.
+    static const Yaml* member(const Yaml& map, std::string_view name) {
+        const auto found = std::ranges::find(map.items, name, &Yaml::name);
+        return found == map.items.end() || found->kind == Yaml::Kind::nothing ? nullptr : &*found;
+    }
+
+    // Whether it is a map that has only these members.
+    bool check_map(const Yaml& node, std::string_view what, const Names& known) {
+        if (node.kind != Yaml::Kind::map) {
+            mistake(node.at, fmt::format("{} is a map of names and values", what),
+                    fmt::format("known here: {}", fmt::join(known, ", ")));
+            return false;
+        }
+        for (const Yaml& item : node.items) {
+            if (std::ranges::find(known, item.name) != known.end()) continue;
+            const auto meant = nearest(item.name, known);
+            mistake(item.name_at, fmt::format("{} has no '{}'", what, one_line(item.name)),
+                    meant ? fmt::format("did you mean '{}'?", *meant)
+                          : fmt::format("known here: {}", fmt::join(known, ", ")));
+        }
+        return true;
+    }
+
+    std::string text(const Yaml& node, std::string_view what) {
+        if (node.kind == Yaml::Kind::text) return node.text;
+        mistake(node.at, fmt::format("{} is a text", what));
+        return {};
+    }
+
+    bool boolean(const Yaml& node, std::string_view what) {
+        if (node.kind == Yaml::Kind::text && !node.quoted && (node.text == "true" || node.text == "false")) {
+            return node.text == "true";
+        }
+        mistake(node.at, fmt::format("{} is true or false{}", what, but_not(node)));
+        return false;
+    }
+
+    std::int64_t number(const Yaml& node, std::string_view what, std::int64_t min, std::int64_t max) {
+        std::int64_t number = 0;
+        const char* const last = node.text.data() + node.text.size();
+        const auto [end, error] = std::from_chars(node.text.data(), last, number);
+        const bool good = node.kind == Yaml::Kind::text && error == std::errc() && end == last && !node.text.empty();
+        if (good && number >= min && number <= max) return number;
+        mistake(node.at, fmt::format("{} is a whole number from {} to {}{}", what, min, max, but_not(node)));
+        return min;
+    }
+
+    std::int64_t seconds(const Yaml& node, std::string_view what, std::int64_t min = 0) {
+        const auto length = node.kind == Yaml::Kind::text ? seconds_from_text(node.text) : std::nullopt;
+        if (length && *length >= min) return *length;
+        mistake(node.at, fmt::format("{} is a length of time such as 90s, 30m, 2h or 1d{}", what, but_not(node)));
+        return min;
+    }
+
+    std::string choice(const Yaml& node, std::string_view what, const Names& choices) {
+        if (node.kind == Yaml::Kind::text && std::ranges::find(choices, node.text) != choices.end()) return node.text;
+        const auto meant = node.kind == Yaml::Kind::text ? nearest(node.text, choices) : std::nullopt;
+        mistake(node.at, fmt::format("{} is {}{}", what, either(choices), but_not(node)),
+                meant ? fmt::format("did you mean '{}'?", *meant) : "");
+        return choices.front();
+    }
+
+    // As the server writes it, so that the same amount is the same text.
+    std::string dollars(const Yaml& node, std::string_view what) {
+        const std::string_view text = std::string_view(node.text).substr(node.text.starts_with('$') ? 1 : 0);
+        const auto money = node.kind == Yaml::Kind::text ? money_from_text(text) : std::nullopt;
+        if (money && money->nanos() >= 0) return to_text(*money);
+        mistake(node.at, fmt::format("{} is an amount of dollars such as 10 or 0.25, with at most nine decimals{}",
+                                     what, but_not(node)));
+        return "0.00";
+    }
+
+    std::string name(const Yaml& node, std::string_view what) {
+        const std::string name = text(node, what);
+        if (node.kind == Yaml::Kind::text) check_name(node.at, name, what);
+        return name;
+    }
+    void check_name(Spot at, std::string_view name, std::string_view what) {
+        constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+        const bool good = !name.empty() && name.size() <= label_bytes_max &&
+                          letters.find(name.front()) != std::string_view::npos &&
+                          name.find_first_not_of(std::string(letters) + "._-") == std::string_view::npos;
+        if (good) return;
+        mistake(at, fmt::format("{} is '{}'", what, one_line(name)),
+                fmt::format("a name begins with a letter or digit, has only letters, digits, '.', '_' and '-', and is "
+                            "at most {} bytes long",
+                            label_bytes_max));
+    }
+
+    json::array texts(const Yaml& node, std::string_view what) {
+        json::array all;
+        if (node.kind != Yaml::Kind::list) {
+            mistake(node.at, fmt::format("{} is a list", what), fmt::format("write {}: [a, b]", node.name));
+            return all;
+        }
+        for (const Yaml& item : node.items) all.emplace_back(text(item, fmt::format("each of {}", what)));
+        return all;
+    }
+
+    json::object pairs(const Yaml& node, std::string_view what) {
+        json::object all;
+        if (node.kind != Yaml::Kind::map) {
+            mistake(node.at, fmt::format("{} is a map of names and texts", what));
+            return all;
+        }
+        for (const Yaml& item : node.items) {
+            if (item.kind == Yaml::Kind::text) {
+                all[item.name] = item.text;
+            } else {
+                mistake(item.name_at, fmt::format("{}.{} is a text", what, one_line(item.name)),
+                        item.kind == Yaml::Kind::nothing ? "write \"\" for an empty one" : "");
+            }
+        }
+        return all;
+    }
+
+    json::object counts(const Yaml& node, std::string_view what, std::int64_t max) {
+        json::object all;
+        if (node.kind != Yaml::Kind::map) {
+            mistake(node.at, fmt::format("{} is a map of names and numbers", what));
+            return all;
+        }
+        for (const Yaml& item : node.items) {
+            all[item.name] = number(item, fmt::format("{}.{}", what, one_line(item.name)), 0, max);
+        }
+        return all;
+    }
+
+    std::string path(const Yaml& node, std::string_view what) {
+        const std::string given = text(node, what);
+        if (given.empty()) return given;
+        if (given == "~" || given.starts_with("~/")) {
+            if (home_.empty()) mistake(node.at, fmt::format("{} begins with ~, but HOME is not set", what));
+            return fs::path(home_ + given.substr(1)).lexically_normal().string();
+        }
+        std::string made = (fs::path(directory_) / given).lexically_normal().string();
+        if (made.size() > 1 && made.ends_with('/')) made.pop_back();
+        return made;
+    }
+
+    std::string zone(const Yaml& node) {
+        const std::string name = text(node, "timezone");
+        if (node.kind == Yaml::Kind::text && !find_zone(name)) {
+            mistake(node.at, fmt::format("'{}' is not a time zone", one_line(name)), "such as Europe/Berlin or UTC");
+        }
+        return name;
+    }
+
+    // "0 9 * * mon-fri" or "@daily"; what the fields may be is the server's to say.
+    std::string cron(const Yaml& node) {
+        const std::string given = text(node, "cron");
+        std::istringstream words(given);
+        const auto fields = std::distance(std::istream_iterator<std::string>(words), {});
+        if (node.kind == Yaml::Kind::text && !given.starts_with('@') && fields != 5) {
+            mistake(node.at, fmt::format("cron has five fields, not {}", fields),
+                    "minute, hour, day of the month, month, day of the week: \"0 9 * * mon-fri\"");
+        }
+        return given;
+    }
+
+ private:
+    static std::string but_not(const Yaml& node) {
+        return node.kind == Yaml::Kind::text ? fmt::format(", not '{}'", one_line(node.text)) : "";
+    }
+
+    std::string file_;
+    std::string directory_;
+    std::string home_;
+    std::vector<Mistake>& mistakes_;
+};
+
+// ---- an agent -----------------------------------------------------------------------------------------------------
+
+json::array command_of(Source& source, const Yaml& node) {
+    if (node.kind != Yaml::Kind::text) return source.texts(node, "command");
+    const auto words = shell_words(node.text);
+    if (!words) {
+        source.mistake(node.at, "command has a quote that does not end",
+                       "write it as a list: [claude, -p, \"fix the tests\"]");
+        return {};
+    }
+    json::array all;
+    for (const std::string& word : *words) all.emplace_back(word);
+    return all;
+}
+
+json::object retry_of(Source& source, const Yaml& node) {
+    json::object retry = defaults_of(Kind::agent).at("retry").get_object();
+    if (!source.check_map(node, "retry", {"tries", "backoff", "backoff_max"})) return retry;
+    if (const Yaml* tries = source.member(node, "tries")) retry["tries"] = source.number(*tries, "tries", 1, 100);
+    if (const Yaml* first = source.member(node, "backoff")) retry["backoff_s"] = source.seconds(*first, "backoff");
+    if (const Yaml* most = source.member(node, "backoff_max")) {
+        retry["backoff_max_s"] = source.seconds(*most, "backoff_max");
+    }
+    return retry;
+}
+
+void read_sandbox(Source& source, const Yaml& node, json::object& body) {
+    if (node.kind != Yaml::Kind::map) {
+        body["sandbox"] = source.boolean(node, "sandbox");
+        return;
+    }
+    body["sandbox"] = true;
+    if (!source.check_map(node, "sandbox", {"writable"})) return;
+    const Yaml* writable = source.member(node, "writable");
+    if (writable == nullptr) return;
+    json::array paths;
+    if (writable->kind != Yaml::Kind::list) source.mistake(writable->at, "writable is a list of directories");
+    for (const Yaml& item : writable->items) paths.emplace_back(source.path(item, "each of writable"));
+    body["writable"] = std::move(paths);
+}
+
+json::object tags_of(Source& source, const Yaml& node) {
+    json::object tags = source.pairs(node, "tags");
+    for (const Yaml& item : node.items) {
+        source.check_name(item.name_at, item.name, "a tag");
+        if (item.name.starts_with(mark_prefix)) {
+            source.mistake(item.name_at, fmt::format("the tag '{}' is not yours to set", one_line(item.name)),
+                           "tags that begin with 'interlock.' say what apply made");
+        }
+    }
+    return tags;
+}
+
+// What an agent's document says of the agent itself.
+json::object agent_body(Source& source, const Yaml& document) {
+    json::object body = defaults_of(Kind::agent);
+    using Read = std::function<void(const Yaml&)>;
+    const std::pair<std::string_view, Read> readers[] = {
+        {"command", [&](const Yaml& node) { body["command"] = command_of(source, node); }},
+        {"workspace", [&](const Yaml& node) { body["workspace"] = source.path(node, "workspace"); }},
+        {"max_concurrent_runs",
+         [&](const Yaml& node) {
+             body["max_concurrent_runs"] = source.number(node, "max_concurrent_runs", 0, 100'000);
+         }},
+        {"provider", [&](const Yaml& node) { body["provider"] = source.text(node, "provider"); }},
+        {"env", [&](const Yaml& node) { body["env"] = source.pairs(node, "env"); }},
+        {"pass_env", [&](const Yaml& node) { body["pass_env"] = source.texts(node, "pass_env"); }},
+        {"timeout", [&](const Yaml& node) { body["timeout_s"] = source.seconds(node, "timeout"); }},
+        {"grace", [&](const Yaml& node) { body["grace_s"] = source.seconds(node, "grace"); }},
+        {"nice", [&](const Yaml& node) { body["nice"] = source.number(node, "nice", -20, 19); }},
+        {"limits", [&](const Yaml& node) { body["limits"] = source.counts(node, "limits", INT64_MAX); }},
+        {"sandbox", [&](const Yaml& node) { read_sandbox(source, node, body); }},
+        {"adapter", [&](const Yaml& node) { body["adapter"] = source.text(node, "adapter"); }},
+        {"setup", [&](const Yaml& node) { body["setup"] = source.text(node, "setup"); }},
+        {"teardown", [&](const Yaml& node) { body["teardown"] = source.text(node, "teardown"); }},
+        {"isolate", [&](const Yaml& node) { body["isolate"] = source.boolean(node, "isolate"); }},
+        {"mode", [&](const Yaml& node) { body["mode"] = source.choice(node, "mode", {"write", "read"}); }},
+        {"on_conflict",
+         [&](const Yaml& node) {
+             body["on_conflict"] = source.choice(node, "on_conflict", {"queue", "refuse", "replace", "isolate"});
+         }},
+        {"resources", [&](const Yaml& node) { body["resources"] = source.texts(node, "resources"); }},
+        {"tags", [&](const Yaml& node) { body["tags"] = tags_of(source, node); }},
+        {"retry", [&](const Yaml& node) { body["retry"] = retry_of(source, node); }},
+    };
+    for (const auto& [name, read] : readers) {
+        if (const Yaml* node = source.member(document, name)) read(*node);
+    }
+    return body;
+}
+
+const Names& agent_members() {
+    static const Names names{"name",     "command",     "workspace", "max_concurrent_runs",
+                             "provider", "env",         "pass_env",  "timeout",
+                             "grace",    "nice",        "limits",    "sandbox",
+                             "adapter",  "setup",       "teardown",  "isolate",
+                             "mode",     "on_conflict", "resources", "tags",
+                             "retry",    "budget",      "schedule"};
+    return names;
+}
+
+// ---- its budgets and schedules ------------------------------------------------------------------------------------
+
+json::object budget_body(Source& source, const Yaml& node, const std::string& agent) {
+    json::object body = defaults_of(Kind::budget);
+    body["scope"] = {{"agent", agent}};
+    if (!source.check_map(node, "budget",
+                          {"name", "limit", "metric", "window", "timezone", "hard", "warn", "on_exhausted"})) {
+        return body;
+    }
+    if (const Yaml* metric = source.member(node, "metric")) {
+        body["metric"] = source.choice(*metric, "metric", {"usd", "tokens", "calls", "runs"});
+    }
+    if (const Yaml* limit = source.member(node, "limit")) {
+        body["limit"] = body["metric"] == "usd" ? source.dollars(*limit, "limit")
+                                                : std::to_string(source.number(*limit, "limit", 0, INT64_MAX));
+    } else {
+        source.mistake(node.at, "a budget needs a limit", "limit: 5.00");
+    }
+    if (const Yaml* window = source.member(node, "window")) {
+        body["window"] = source.choice(*window, "window", {"month", "day", "week", "total"});
+    }
+    if (const Yaml* zone = source.member(node, "timezone")) body["timezone"] = source.zone(*zone);
+    if (const Yaml* hard = source.member(node, "hard")) body["hard"] = source.boolean(*hard, "hard");
+    if (const Yaml* warn = source.member(node, "warn")) {
+        json::array percents;
+        if (warn->kind != Yaml::Kind::list) source.mistake(warn->at, "warn is a list of percents", "warn: [50, 80]");
+        for (const Yaml& item : warn->items) percents.emplace_back(source.number(item, "each of warn", 1, 100));
+        body["warn"] = std::move(percents);
+    }
+    if (const Yaml* then = source.member(node, "on_exhausted")) {
+        body["on_exhausted"] = source.choice(*then, "on_exhausted", {"refuse", "pause_agent", "stop_runs"});
+    }
+    return body;
+}
+
+json::object schedule_body(Source& source, const Yaml& node, const std::string& agent, const json::object& agent_body) {
+    json::object body = defaults_of(Kind::schedule);
+    body["agent"] = agent;
+    for (const char* const member : {"workspace", "resources", "mode", "isolate"}) body[member] = agent_body.at(member);
+    const Names members{"name",   "every",      "cron",    "timezone", "jitter", "overlap",
+                        "missed", "missed_max", "enabled", "priority", "hold",   "lease"};
+    if (!source.check_map(node, "schedule", members)) return body;
+    const Yaml* every = source.member(node, "every");
+    const Yaml* cron = source.member(node, "cron");
+    if ((every == nullptr) == (cron == nullptr)) {
+        source.mistake(node.at, "a schedule has either every or cron", "every: 30m, or cron: \"0 9 * * mon-fri\"");
+    }
+    if (every != nullptr) body["every_s"] = source.seconds(*every, "every", 1);
+    if (cron != nullptr) body["cron"] = source.cron(*cron);
+    if (const Yaml* zone = source.member(node, "timezone")) body["timezone"] = source.zone(*zone);
+    if (const Yaml* jitter = source.member(node, "jitter")) body["jitter_s"] = source.seconds(*jitter, "jitter");
+    if (const Yaml* overlap = source.member(node, "overlap")) {
+        body["overlap"] = source.choice(*overlap, "overlap", {"skip", "queue", "replace", "allow"});
+    }
+    if (const Yaml* missed = source.member(node, "missed")) {
+        body["missed"] = source.choice(*missed, "missed", {"one", "skip", "all"});
+    }
+    if (const Yaml* most = source.member(node, "missed_max")) {
+        body["missed_max"] = source.number(*most, "missed_max", 1, 1000);
+    }
+    if (const Yaml* enabled = source.member(node, "enabled")) body["enabled"] = source.boolean(*enabled, "enabled");
+    if (const Yaml* priority = source.member(node, "priority")) {
+        body["priority"] = source.number(*priority, "priority", -1'000'000, 1'000'000);
+    }
+    if (const Yaml* hold = source.member(node, "hold")) body["hold"] = source.dollars(*hold, "hold");
+    if (const Yaml* lease = source.member(node, "lease")) body["lease_s"] = source.seconds(*lease, "lease", 1);
+    return body;
+}
+
+// One map, or a list of maps with names of their own. Calls `add` for each with its name.
+template <class Add>
+void for_each_of(Source& source, const Yaml& node, const std::string& what, const std::string& agent, Add add) {
+    std::vector<const Yaml*> all;
+    if (node.kind == Yaml::Kind::list) {
+        for (const Yaml& item : node.items) all.push_back(&item);
+    } else {
+        all.push_back(&node);
+    }
+    for (const Yaml* one : all) {
+        const Yaml* name = source.member(*one, "name");
+        if (name == nullptr && all.size() > 1) {
+            source.mistake(one->at, fmt::format("where an agent has several, each {} needs a name", what),
+                           fmt::format("name: {}-{}", agent, what));
+        }
+        add(*one, name != nullptr ? source.name(*name, "name") : agent);
+    }
+}
+
+void read_agent(Source& source, const Yaml& document, const std::string& name_of_file, std::vector<Wanted>& wanted) {
+    if (!source.check_map(document, "an agent", agent_members())) return;
+    const Yaml* named = source.member(document, "name");
+    const std::string name = named != nullptr ? source.name(*named, "name") : name_of_file;
+    if (named == nullptr && name.empty()) {
+        source.mistake(document.at, "where a file has several agents, each needs a name", "name: coder");
+    } else if (named == nullptr) {
+        source.check_name(document.at, name, "the file's name, which is the agent's,");
+    }
+    const auto add = [&](Kind kind, std::string own_name, json::object body, Spot at) {
+        wanted.push_back({.kind = kind,
+                          .name = std::move(own_name),
+                          .body = std::move(body),
+                          .agent = name,
+                          .file = source.file(),
+                          .at = at});
+    };
+    const json::object body = agent_body(source, document);
+    add(Kind::agent, name, body, document.at);
+    if (const Yaml* budget = source.member(document, "budget")) {
+        for_each_of(source, *budget, "budget", name, [&](const Yaml& node, const std::string& own_name) {
+            add(Kind::budget, own_name, budget_body(source, node, name), node.at);
+        });
+    }
+    if (const Yaml* schedule = source.member(document, "schedule")) {
+        for_each_of(source, *schedule, "schedule", name, [&](const Yaml& node, const std::string& own_name) {
+            add(Kind::schedule, own_name, schedule_body(source, node, name, body), node.at);
+        });
+    }
+}
+
+// ---- interlock.yaml -----------------------------------------------------------------------------------------------
+
+void read_caps(Source& source, const Yaml& node, std::vector<Wanted>& wanted) {
+    if (!source.check_map(node, "caps", {"org", "provider", "node"})) return;
+    const auto add = [&](std::string name, const Yaml& most) {
+        const std::int64_t max = source.number(most, fmt::format("the cap of {}", one_line(name)), 0, 100'000);
+        wanted.push_back({.kind = Kind::cap,
+                          .name = std::move(name),
+                          .body = {{"max_live", max}},
+                          .file = source.file(),
+                          .at = most.at});
+    };
+    if (const Yaml* org = source.member(node, "org")) add("org", *org);
+    for (const std::string kind : {"provider", "node"}) {
+        const Yaml* of = source.member(node, kind);
+        if (of == nullptr) continue;
+        if (of->kind != Yaml::Kind::map) source.mistake(of->at, fmt::format("caps of a {} are a map of names", kind));
+        for (const Yaml& item : of->items) add(kind + "/" + item.name, item);
+    }
+}
+
+void read_settings(Source& source, const Yaml& document, ApplyFiles& files) {
+    if (!source.check_map(document, "interlock.yaml", {"name", "caps"})) return;
+    if (const Yaml* name = source.member(document, "name")) files.set = source.name(*name, "name");
+    if (const Yaml* caps = source.member(document, "caps")) read_caps(source, *caps, files.wanted);
+}
+
+// ---- files --------------------------------------------------------------------------------------------------------
+
+// The documents of a file, without those that are empty.
+std::vector<Yaml> documents_of(Source& source, const std::string& path) {
+    std::ifstream stream(path, std::ios::binary);
+    std::string text;
+    text.resize(file_bytes_max + 1);
+    stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(stream.gcount()));
+    if (!stream.is_open() || stream.bad() || fs::is_directory(path)) {
+        source.mistake({}, "this file cannot be read");
+        return {};
+    }
+    if (text.size() > file_bytes_max) {
+        source.mistake({}, fmt::format("this file is larger than {}", size(file_bytes_max)));
+        return {};
+    }
+    YamlFile parsed = parse_yaml(text);
+    for (YamlMistake& found : parsed.mistakes) source.mistake(found.at, std::move(found.what));
+    std::erase_if(parsed.documents, [](const Yaml& one) { return one.kind == Yaml::Kind::nothing; });
+    return std::move(parsed.documents);
+}
+
+std::vector<fs::path> agent_files(const std::string& directory) {
+    const fs::path agents = fs::path(directory) / "agents";
+    std::vector<fs::path> found;
+    std::error_code unreadable;
+    for (const auto& entry :
+         fs::directory_iterator(fs::is_directory(agents) ? agents : fs::path(directory), unreadable)) {
+        const fs::path& path = entry.path();
+        const bool hidden = path.filename().string().starts_with('.');
+        if (hidden || (path.extension() != ".yaml" && path.extension() != ".yml")) continue;
+        if (path.stem() != "interlock") found.push_back(path);
+    }
+    std::ranges::sort(found);
+    return found;
+}
+
+void find_doubles(ApplyFiles& files) {
+    std::map<std::pair<Kind, std::string>, const Wanted*> first;
+    for (const Wanted& wanted : files.wanted) {
+        const auto [found, is_new] = first.try_emplace({wanted.kind, wanted.name}, &wanted);
+        if (is_new || wanted.name.empty()) continue;
+        files.mistakes.push_back(
+            {wanted.file, wanted.at, fmt::format("{} '{}' is there twice", name_of(wanted.kind), one_line(wanted.name)),
+             fmt::format("the first one is in {}:{}", found->second->file, found->second->at.line)});
+    }
+}
+
+// A tag has to fit, and there are not many of them.
+void check_marks(ApplyFiles& files) {
+    for (const Wanted& wanted : files.wanted) {
+        if (wanted.kind != Kind::budget && wanted.kind != Kind::schedule) continue;
+        if (mark_of(wanted.kind, wanted.name).size() <= label_bytes_max) continue;
+        files.mistakes.push_back({wanted.file, wanted.at,
+                                  fmt::format("the name of this {} is too long", name_of(wanted.kind)),
+                                  "at most 100 bytes"});
+    }
+}
+
+}  // namespace
+
+ApplyFiles read_apply_files(const std::string& directory, const std::string& home) {
+    ApplyFiles files;
+    std::error_code unknown;
+    fs::path absolute = fs::weakly_canonical(directory, unknown);
+    if (unknown) absolute = fs::absolute(directory);
+    files.set = absolute.string();
+    const auto source_of = [&](const fs::path& path) {
+        return Source(path.string(), absolute.string(), home, files.mistakes);
+    };
+
+    for (const char* const name : {"interlock.yaml", "interlock.yml"}) {
+        const fs::path path = fs::path(directory) / name;
+        if (!fs::exists(path)) continue;
+        Source source = source_of(path);
+        for (const Yaml& document : documents_of(source, path.string())) read_settings(source, document, files);
+    }
+    if (files.set.size() > label_bytes_max) {
+        files.mistakes.push_back({directory,
+                                  {},
+                                  "the directory's path is too long to mark agents with",
+                                  "give it a name in interlock.yaml: name: shop"});
+    }
+    for (const fs::path& path : agent_files(directory)) {
+        Source source = source_of(path);
+        const std::vector<Yaml> documents = documents_of(source, path.string());
+        const std::string name_of_file = documents.size() == 1 ? path.stem().string() : "";
+        for (const Yaml& document : documents) read_agent(source, document, name_of_file, files.wanted);
+    }
+    find_doubles(files);
+    check_marks(files);
+    return files;
+}
+
+const json::object& defaults_of(Kind kind) {
+    static const json::value agent = json::parse(R"({
+        "max_concurrent_runs": 1, "command": [], "tags": {}, "provider": "", "workspace": "", "mode": "write",
+        "on_conflict": "queue", "isolate": false, "resources": [], "env": {}, "pass_env": [], "timeout_s": 0,
+        "grace_s": 10, "nice": 0, "limits": {}, "sandbox": false, "writable": [], "adapter": "", "setup": "",
+        "teardown": "", "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600}})");
+    static const json::value budget = json::parse(R"({
+        "scope": {}, "metric": "usd", "limit": "0.00", "window": "month", "timezone": "UTC", "hard": true, "warn": [],
+        "on_exhausted": "refuse"})");
+    // Whether it is enabled is left to whoever pauses it, unless the file says so.
+    static const json::value schedule = json::parse(R"({
+        "agent": "", "every_s": null, "cron": null, "timezone": "UTC", "jitter_s": 0, "overlap": "skip",
+        "missed": "one", "missed_max": 10, "workspace": "", "resources": [], "mode": "write", "isolate": false,
+        "priority": 0, "hold": "0.00", "lease_s": 60, "enabled": null})");
+    static const json::object none;
+    switch (kind) {
+        case Kind::agent:
+            return agent.get_object();
+        case Kind::budget:
+            return budget.get_object();
+        case Kind::schedule:
+            return schedule.get_object();
+        case Kind::cap:
+            return none;
+    }
+    return none;
+}
+
+std::string_view name_of(Kind kind) {
+    constexpr std::string_view names[] = {"cap", "agent", "budget", "schedule"};
+    return names[static_cast<std::size_t>(kind)];
+}
+
+std::string mark_of(Kind kind, std::string_view name) {
+    return fmt::format("{}{}.{}", mark_prefix, name_of(kind), name);
+}
+
+std::optional<std::vector<std::string>> shell_words(std::string_view text) {
+    std::vector<std::string> words;
+    std::optional<std::string> word;
+    char quote = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        const bool blank = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+        if (quote == 0 && blank) {
+            if (word) words.push_back(*std::exchange(word, std::nullopt));
+        } else if (quote == 0 && (c == '\'' || c == '"')) {
+            quote = c;
+            if (!word) word.emplace();
+        } else if (c == quote) {
+            quote = 0;
+        } else if (c == '\\' && quote != '\'') {
+            if (i + 1 == text.size()) return std::nullopt;
+            const char next = text[++i];
+            if (!word) word.emplace();
+            // Inside double quotes a backslash is itself, except before these.
+            if (quote == '"' && next != '"' && next != '\\' && next != '$' && next != '`') *word += c;
+            *word += next;
+        } else {
+            if (!word) word.emplace();
+            *word += c;
+        }
+    }
+    if (quote != 0) return std::nullopt;
+    if (word) words.push_back(*word);
+    return words;
+}
+
+}  // namespace interlock::cli
