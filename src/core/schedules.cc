@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 #include <boost/describe/enum_to_string.hpp>
 
+#include "base/cron.h"
 #include "base/ensure.h"
 #include "core/agents.h"
 #include "core/check.h"
-#include "core/cron.h"
 #include "core/limits.h"
 #include "core/runs.h"
 

@@ -1,4 +1,4 @@
-#include "core/cron.h"
+#include "base/cron.h"
 
 #include <date/tz.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace interlock::core {
+namespace interlock {
 namespace {
 
 using std::chrono::days;
@@ -661,4 +661,4 @@ TEST(CronProperty, next_does_not_depend_on_where_between_two_due_times_it_is_ask
 }
 
 }  // namespace
-}  // namespace interlock::core
+}  // namespace interlock

@@ -1,4 +1,4 @@
-#include "core/cron.h"
+#include "base/cron.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/ensure.h"
 
-namespace interlock::core {
+namespace interlock {
 
 namespace {
 
@@ -371,4 +371,4 @@ std::string shown(std::string_view text) {
 
 }  // namespace
 
-}  // namespace interlock::core
+}  // namespace interlock

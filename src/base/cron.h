@@ -31,7 +31,7 @@
 #include "base/instant.h"
 #include "base/result.h"
 
-namespace interlock::core {
+namespace interlock {
 
 constexpr std::size_t cron_text_max = 256;
 
@@ -71,4 +71,4 @@ Result<Cron, CronError> parse_cron(std::string_view text);
 // February 30, and from the year 10000 on.
 std::optional<Instant> next_after(const Cron& cron, const Zone& zone, Instant after);
 
-}  // namespace interlock::core
+}  // namespace interlock
