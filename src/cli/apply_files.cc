@@ -8,9 +8,9 @@
 #include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 
 #include "base/calendar.h"
+#include "base/cron.h"
 #include "base/money.h"
 #include "cli/text.h"
 
@@ -184,14 +184,12 @@ class Source {
         return name;
     }
 
-    // "0 9 * * mon-fri" or "@daily"; what the fields may be is the server's to say.
     std::string cron(const Yaml& node) {
         const std::string given = text(node, "cron");
-        std::istringstream words(given);
-        const auto fields = std::distance(std::istream_iterator<std::string>(words), {});
-        if (node.kind == Yaml::Kind::text && !given.starts_with('@') && fields != 5) {
-            mistake(node.at, fmt::format("cron has five fields, not {}", fields),
-                    "minute, hour, day of the month, month, day of the week: \"0 9 * * mon-fri\"");
+        if (node.kind != Yaml::Kind::text) return given;
+        if (const auto parsed = parse_cron(given); !parsed) {
+            mistake(node.at, fmt::format("cron: {}: {}", parsed.error().field, parsed.error().what),
+                    "such as \"0 9 * * mon-fri\" or \"@daily\"");
         }
         return given;
     }
@@ -248,6 +246,21 @@ void read_sandbox(Source& source, const Yaml& node, json::object& body) {
     body["writable"] = std::move(paths);
 }
 
+json::object env_of(Source& source, const Yaml& node) {
+    json::object env = source.pairs(node, "env");
+    for (const Yaml& item : node.items) {
+        if (!item.name.starts_with("INTERLOCK_")) continue;
+        source.mistake(item.name_at, fmt::format("env sets {}, which is not yours to set", one_line(item.name)));
+    }
+    return env;
+}
+
+json::object limits_of(Source& source, const Yaml& node) {
+    static const Names known{"as", "core", "cpu", "data", "fsize", "nofile", "nproc", "stack"};
+    if (!source.check_map(node, "limits", known)) return {};
+    return source.counts(node, "limits", INT64_MAX);
+}
+
 json::object tags_of(Source& source, const Yaml& node) {
     json::object tags = source.pairs(node, "tags");
     for (const Yaml& item : node.items) {
@@ -272,12 +285,12 @@ json::object agent_body(Source& source, const Yaml& document) {
              body["max_concurrent_runs"] = source.number(node, "max_concurrent_runs", 0, 100'000);
          }},
         {"provider", [&](const Yaml& node) { body["provider"] = source.text(node, "provider"); }},
-        {"env", [&](const Yaml& node) { body["env"] = source.pairs(node, "env"); }},
+        {"env", [&](const Yaml& node) { body["env"] = env_of(source, node); }},
         {"pass_env", [&](const Yaml& node) { body["pass_env"] = source.texts(node, "pass_env"); }},
         {"timeout", [&](const Yaml& node) { body["timeout_s"] = source.seconds(node, "timeout"); }},
         {"grace", [&](const Yaml& node) { body["grace_s"] = source.seconds(node, "grace"); }},
         {"nice", [&](const Yaml& node) { body["nice"] = source.number(node, "nice", -20, 19); }},
-        {"limits", [&](const Yaml& node) { body["limits"] = source.counts(node, "limits", INT64_MAX); }},
+        {"limits", [&](const Yaml& node) { body["limits"] = limits_of(source, node); }},
         {"sandbox", [&](const Yaml& node) { read_sandbox(source, node, body); }},
         {"adapter", [&](const Yaml& node) { body["adapter"] = source.text(node, "adapter"); }},
         {"setup", [&](const Yaml& node) { body["setup"] = source.text(node, "setup"); }},

@@ -162,17 +162,18 @@ TEST_F(ApplyFilesTest, all_mistakes_of_all_files_are_found_at_once) {
           "isolate: yes\nmode: wirte\n\nbudget:\n  window: day\nschedule:\n  cron: 0 9 * *\n  every: 1h\n");
     write("interlock.yaml", "caps:\n  provider:\n    anthropic: many\n");
 
-    EXPECT_EQ(mistakes(),
-              "interlock.yaml:3:16: the cap of provider/anthropic is a whole number from 0 to 100000, not 'many'\n"
-              "agents/a.yaml:1:1: an agent has no 'comand' (did you mean 'command'?)\n"
-              "agents/a.yaml:2:10: timeout is a length of time such as 90s, 30m, 2h or 1d, not 'soon'\n"
-              "agents/a.yaml:4:10: tries is a whole number from 1 to 100, not 'none'\n"
-              "agents/b.yaml:1:10: isolate is true or false, not 'yes'\n"
-              "agents/b.yaml:2:7: mode is write or read, not 'wirte' (did you mean 'write'?)\n"
-              "agents/b.yaml:5:3: a budget needs a limit (limit: 5.00)\n"
-              "agents/b.yaml:7:3: a schedule has either every or cron (every: 30m, or cron: \"0 9 * * mon-fri\")\n"
-              "agents/b.yaml:7:9: cron has five fields, not 4 (minute, hour, day of the month, month, day of the week: "
-              "\"0 9 * * mon-fri\")\n");
+    EXPECT_EQ(
+        mistakes(),
+        "interlock.yaml:3:16: the cap of provider/anthropic is a whole number from 0 to 100000, not 'many'\n"
+        "agents/a.yaml:1:1: an agent has no 'comand' (did you mean 'command'?)\n"
+        "agents/a.yaml:2:10: timeout is a length of time such as 90s, 30m, 2h or 1d, not 'soon'\n"
+        "agents/a.yaml:4:10: tries is a whole number from 1 to 100, not 'none'\n"
+        "agents/b.yaml:1:10: isolate is true or false, not 'yes'\n"
+        "agents/b.yaml:2:7: mode is write or read, not 'wirte' (did you mean 'write'?)\n"
+        "agents/b.yaml:5:3: a budget needs a limit (limit: 5.00)\n"
+        "agents/b.yaml:7:3: a schedule has either every or cron (every: 30m, or cron: \"0 9 * * mon-fri\")\n"
+        "agents/b.yaml:7:9: cron: expression: 4 fields where five are needed: minute, hour, day of month, month, day "
+        "of week (such as \"0 9 * * mon-fri\" or \"@daily\")\n");
 }
 
 TEST_F(ApplyFilesTest, each_kind_of_mistake_says_where_and_what) {
@@ -209,6 +210,9 @@ TEST_F(ApplyFilesTest, each_kind_of_mistake_says_where_and_what) {
         {"budget: {limit: 1.5, metric: runs}\n", "1:17: limit is a whole number"},
         {"budget: [{limit: 5}, {limit: 6}]\n", "1:10: where an agent has several, each budget needs a name"},
         {"schedule: {}\n", "1:11: a schedule has either every or cron"},
+        {"schedule: {cron: '61 * * * *'}\n", "1:18: cron: minute: "},
+        {"limits: {memory: 5}\n", "1:10: limits has no 'memory'"},
+        {"env: {INTERLOCK_KEY: x}\n", "1:7: env sets INTERLOCK_KEY, which is not yours to set"},
         {"schedule: {every: 0s}\n", "1:19: every is a length of time"},
         {"schedule: {every: 1h, overlap: sometimes}\n", "1:32: overlap is skip, queue, replace or allow"},
         {"schedule: {every: 1h, hold: lots}\n", "1:29: hold is an amount of dollars"},
