@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
 
-#include "base/calendar.h"
-#include "base/cron.h"
-#include "base/money.h"
+#include "cli/apply_source.h"
 #include "cli/text.h"
 
 namespace interlock::cli {
@@ -21,193 +19,12 @@ namespace fs = std::filesystem;
 namespace json = boost::json;
 
 constexpr std::size_t file_bytes_max = 1 << 20;
-constexpr std::size_t label_bytes_max = 128;  // As the server has it for names and tags.
 
-using Names = std::vector<std::string>;
-
-// One file while it is read: what is wrong in it is noted, and reading goes on.
-class Source {
- public:
-    Source(std::string file, std::string directory, std::string home, std::vector<Mistake>& mistakes)
-        : file_(std::move(file)), directory_(std::move(directory)), home_(std::move(home)), mistakes_(mistakes) {}
-
-    void mistake(Spot at, std::string what, std::string hint = {}) {
-        mistakes_.push_back({file_, at, std::move(what), std::move(hint)});
-    }
-    const std::string& file() const { return file_; }
-
-    // The member of this name; nothing where it is not there or empty.
-    static const Yaml* member(const Yaml& map, std::string_view name) {
-        const auto found = std::ranges::find(map.items, name, &Yaml::name);
-        return found == map.items.end() || found->kind == Yaml::Kind::nothing ? nullptr : &*found;
-    }
-
-    // Whether it is a map that has only these members.
-    bool check_map(const Yaml& node, std::string_view what, const Names& known) {
-        if (node.kind != Yaml::Kind::map) {
-            mistake(node.at, fmt::format("{} is a map of names and values", what),
-                    fmt::format("known here: {}", fmt::join(known, ", ")));
-            return false;
-        }
-        for (const Yaml& item : node.items) {
-            if (std::ranges::find(known, item.name) != known.end()) continue;
-            const auto meant = nearest(item.name, known);
-            mistake(item.name_at, fmt::format("{} has no '{}'", what, one_line(item.name)),
-                    meant ? fmt::format("did you mean '{}'?", *meant)
-                          : fmt::format("known here: {}", fmt::join(known, ", ")));
-        }
-        return true;
-    }
-
-    std::string text(const Yaml& node, std::string_view what) {
-        if (node.kind == Yaml::Kind::text) return node.text;
-        mistake(node.at, fmt::format("{} is a text", what));
-        return {};
-    }
-
-    bool boolean(const Yaml& node, std::string_view what) {
-        if (node.kind == Yaml::Kind::text && !node.quoted && (node.text == "true" || node.text == "false")) {
-            return node.text == "true";
-        }
-        mistake(node.at, fmt::format("{} is true or false{}", what, but_not(node)));
-        return false;
-    }
-
-    std::int64_t number(const Yaml& node, std::string_view what, std::int64_t min, std::int64_t max) {
-        std::int64_t number = 0;
-        const char* const last = node.text.data() + node.text.size();
-        const auto [end, error] = std::from_chars(node.text.data(), last, number);
-        const bool good = node.kind == Yaml::Kind::text && error == std::errc() && end == last && !node.text.empty();
-        if (good && number >= min && number <= max) return number;
-        mistake(node.at, fmt::format("{} is a whole number from {} to {}{}", what, min, max, but_not(node)));
-        return min;
-    }
-
-    std::int64_t seconds(const Yaml& node, std::string_view what, std::int64_t min = 0) {
-        const auto length = node.kind == Yaml::Kind::text ? seconds_from_text(node.text) : std::nullopt;
-        if (length && *length >= min) return *length;
-        mistake(node.at, fmt::format("{} is a length of time such as 90s, 30m, 2h or 1d{}", what, but_not(node)));
-        return min;
-    }
-
-    std::string choice(const Yaml& node, std::string_view what, const Names& choices) {
-        if (node.kind == Yaml::Kind::text && std::ranges::find(choices, node.text) != choices.end()) return node.text;
-        const auto meant = node.kind == Yaml::Kind::text ? nearest(node.text, choices) : std::nullopt;
-        mistake(node.at, fmt::format("{} is {}{}", what, either(choices), but_not(node)),
-                meant ? fmt::format("did you mean '{}'?", *meant) : "");
-        return choices.front();
-    }
-
-    // As the server writes it, so that the same amount is the same text.
-    std::string dollars(const Yaml& node, std::string_view what) {
-        const std::string_view text = std::string_view(node.text).substr(node.text.starts_with('$') ? 1 : 0);
-        const auto money = node.kind == Yaml::Kind::text ? money_from_text(text) : std::nullopt;
-        if (money && money->nanos() >= 0) return to_text(*money);
-        mistake(node.at, fmt::format("{} is an amount of dollars such as 10 or 0.25, with at most nine decimals{}",
-                                     what, but_not(node)));
-        return "0.00";
-    }
-
-    std::string name(const Yaml& node, std::string_view what) {
-        const std::string name = text(node, what);
-        if (node.kind == Yaml::Kind::text) check_name(node.at, name, what);
-        return name;
-    }
-    void check_name(Spot at, std::string_view name, std::string_view what) {
-        constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-        const bool good = !name.empty() && name.size() <= label_bytes_max &&
-                          letters.find(name.front()) != std::string_view::npos &&
-                          name.find_first_not_of(std::string(letters) + "._-") == std::string_view::npos;
-        if (good) return;
-        mistake(at, fmt::format("{} is '{}'", what, one_line(name)),
-                fmt::format("a name begins with a letter or digit, has only letters, digits, '.', '_' and '-', and is "
-                            "at most {} bytes long",
-                            label_bytes_max));
-    }
-
-    json::array texts(const Yaml& node, std::string_view what) {
-        json::array all;
-        if (node.kind != Yaml::Kind::list) {
-            mistake(node.at, fmt::format("{} is a list", what), fmt::format("write {}: [a, b]", node.name));
-            return all;
-        }
-        for (const Yaml& item : node.items) all.emplace_back(text(item, fmt::format("each of {}", what)));
-        return all;
-    }
-
-    json::object pairs(const Yaml& node, std::string_view what) {
-        json::object all;
-        if (node.kind != Yaml::Kind::map) {
-            mistake(node.at, fmt::format("{} is a map of names and texts", what));
-            return all;
-        }
-        for (const Yaml& item : node.items) {
-            if (item.kind == Yaml::Kind::text) {
-                all[item.name] = item.text;
-            } else {
-                mistake(item.name_at, fmt::format("{}.{} is a text", what, one_line(item.name)),
-                        item.kind == Yaml::Kind::nothing ? "write \"\" for an empty one" : "");
-            }
-        }
-        return all;
-    }
-
-    json::object counts(const Yaml& node, std::string_view what, std::int64_t max) {
-        json::object all;
-        if (node.kind != Yaml::Kind::map) {
-            mistake(node.at, fmt::format("{} is a map of names and numbers", what));
-            return all;
-        }
-        for (const Yaml& item : node.items) {
-            all[item.name] = number(item, fmt::format("{}.{}", what, one_line(item.name)), 0, max);
-        }
-        return all;
-    }
-
-    std::string path(const Yaml& node, std::string_view what) {
-        const std::string given = text(node, what);
-        if (given.empty()) return given;
-        if (given == "~" || given.starts_with("~/")) {
-            if (home_.empty()) mistake(node.at, fmt::format("{} begins with ~, but HOME is not set", what));
-            return fs::path(home_ + given.substr(1)).lexically_normal().string();
-        }
-        std::string made = (fs::path(directory_) / given).lexically_normal().string();
-        if (made.size() > 1 && made.ends_with('/')) made.pop_back();
-        return made;
-    }
-
-    std::string zone(const Yaml& node) {
-        const std::string name = text(node, "timezone");
-        if (node.kind == Yaml::Kind::text && !find_zone(name)) {
-            mistake(node.at, fmt::format("'{}' is not a time zone", one_line(name)), "such as Europe/Berlin or UTC");
-        }
-        return name;
-    }
-
-    std::string cron(const Yaml& node) {
-        const std::string given = text(node, "cron");
-        if (node.kind != Yaml::Kind::text) return given;
-        if (const auto parsed = parse_cron(given); !parsed) {
-            mistake(node.at, fmt::format("cron: {}: {}", parsed.error().field, parsed.error().what),
-                    "such as \"0 9 * * mon-fri\" or \"@daily\"");
-        }
-        return given;
-    }
-
- private:
-    static std::string but_not(const Yaml& node) {
-        return node.kind == Yaml::Kind::text ? fmt::format(", not '{}'", one_line(node.text)) : "";
-    }
-
-    std::string file_;
-    std::string directory_;
-    std::string home_;
-    std::vector<Mistake>& mistakes_;
-};
+using Names = ApplySource::Names;
 
 // ---- an agent -----------------------------------------------------------------------------------------------------
 
-json::array command_of(Source& source, const Yaml& node) {
+json::array command_of(ApplySource& source, const Yaml& node) {
     if (node.kind != Yaml::Kind::text) return source.texts(node, "command");
     const auto words = shell_words(node.text);
     if (!words) {
@@ -220,7 +37,7 @@ json::array command_of(Source& source, const Yaml& node) {
     return all;
 }
 
-json::object retry_of(Source& source, const Yaml& node) {
+json::object retry_of(ApplySource& source, const Yaml& node) {
     json::object retry = defaults_of(Kind::agent).at("retry").get_object();
     if (!source.check_map(node, "retry", {"tries", "backoff", "backoff_max"})) return retry;
     if (const Yaml* tries = source.member(node, "tries")) retry["tries"] = source.number(*tries, "tries", 1, 100);
@@ -231,7 +48,7 @@ json::object retry_of(Source& source, const Yaml& node) {
     return retry;
 }
 
-void read_sandbox(Source& source, const Yaml& node, json::object& body) {
+void read_sandbox(ApplySource& source, const Yaml& node, json::object& body) {
     if (node.kind != Yaml::Kind::map) {
         body["sandbox"] = source.boolean(node, "sandbox");
         return;
@@ -246,7 +63,7 @@ void read_sandbox(Source& source, const Yaml& node, json::object& body) {
     body["writable"] = std::move(paths);
 }
 
-json::object env_of(Source& source, const Yaml& node) {
+json::object env_of(ApplySource& source, const Yaml& node) {
     json::object env = source.pairs(node, "env");
     for (const Yaml& item : node.items) {
         if (!item.name.starts_with("INTERLOCK_")) continue;
@@ -255,13 +72,13 @@ json::object env_of(Source& source, const Yaml& node) {
     return env;
 }
 
-json::object limits_of(Source& source, const Yaml& node) {
+json::object limits_of(ApplySource& source, const Yaml& node) {
     static const Names known{"as", "core", "cpu", "data", "fsize", "nofile", "nproc", "stack"};
     if (!source.check_map(node, "limits", known)) return {};
     return source.counts(node, "limits", INT64_MAX);
 }
 
-json::object tags_of(Source& source, const Yaml& node) {
+json::object tags_of(ApplySource& source, const Yaml& node) {
     json::object tags = source.pairs(node, "tags");
     for (const Yaml& item : node.items) {
         source.check_name(item.name_at, item.name, "a tag");
@@ -274,7 +91,7 @@ json::object tags_of(Source& source, const Yaml& node) {
 }
 
 // What an agent's document says of the agent itself.
-json::object agent_body(Source& source, const Yaml& document) {
+json::object agent_body(ApplySource& source, const Yaml& document) {
     json::object body = defaults_of(Kind::agent);
     using Read = std::function<void(const Yaml&)>;
     const std::pair<std::string_view, Read> readers[] = {
@@ -323,7 +140,7 @@ const Names& agent_members() {
 
 // ---- its budgets and schedules ------------------------------------------------------------------------------------
 
-json::object budget_body(Source& source, const Yaml& node, const std::string& agent) {
+json::object budget_body(ApplySource& source, const Yaml& node, const std::string& agent) {
     json::object body = defaults_of(Kind::budget);
     body["scope"] = {{"agent", agent}};
     if (!source.check_map(node, "budget",
@@ -356,7 +173,8 @@ json::object budget_body(Source& source, const Yaml& node, const std::string& ag
     return body;
 }
 
-json::object schedule_body(Source& source, const Yaml& node, const std::string& agent, const json::object& agent_body) {
+json::object schedule_body(ApplySource& source, const Yaml& node, const std::string& agent,
+                           const json::object& agent_body) {
     json::object body = defaults_of(Kind::schedule);
     body["agent"] = agent;
     for (const char* const member : {"workspace", "resources", "mode", "isolate"}) body[member] = agent_body.at(member);
@@ -392,7 +210,7 @@ json::object schedule_body(Source& source, const Yaml& node, const std::string& 
 
 // One map, or a list of maps with names of their own. Calls `add` for each with its name.
 template <class Add>
-void for_each_of(Source& source, const Yaml& node, const std::string& what, const std::string& agent, Add add) {
+void for_each_of(ApplySource& source, const Yaml& node, const std::string& what, const std::string& agent, Add add) {
     std::vector<const Yaml*> all;
     if (node.kind == Yaml::Kind::list) {
         for (const Yaml& item : node.items) all.push_back(&item);
@@ -409,7 +227,8 @@ void for_each_of(Source& source, const Yaml& node, const std::string& what, cons
     }
 }
 
-void read_agent(Source& source, const Yaml& document, const std::string& name_of_file, std::vector<Wanted>& wanted) {
+void read_agent(ApplySource& source, const Yaml& document, const std::string& name_of_file,
+                std::vector<Wanted>& wanted) {
     if (!source.check_map(document, "an agent", agent_members())) return;
     const Yaml* named = source.member(document, "name");
     const std::string name = named != nullptr ? source.name(*named, "name") : name_of_file;
@@ -442,7 +261,7 @@ void read_agent(Source& source, const Yaml& document, const std::string& name_of
 
 // ---- interlock.yaml -----------------------------------------------------------------------------------------------
 
-void read_caps(Source& source, const Yaml& node, std::vector<Wanted>& wanted) {
+void read_caps(ApplySource& source, const Yaml& node, std::vector<Wanted>& wanted) {
     if (!source.check_map(node, "caps", {"org", "provider", "node"})) return;
     const auto add = [&](std::string name, const Yaml& most) {
         const std::int64_t max = source.number(most, fmt::format("the cap of {}", one_line(name)), 0, 100'000);
@@ -461,7 +280,7 @@ void read_caps(Source& source, const Yaml& node, std::vector<Wanted>& wanted) {
     }
 }
 
-void read_settings(Source& source, const Yaml& document, ApplyFiles& files) {
+void read_settings(ApplySource& source, const Yaml& document, ApplyFiles& files) {
     if (!source.check_map(document, "interlock.yaml", {"name", "caps"})) return;
     if (const Yaml* name = source.member(document, "name")) files.set = source.name(*name, "name");
     if (const Yaml* caps = source.member(document, "caps")) read_caps(source, *caps, files.wanted);
@@ -470,7 +289,7 @@ void read_settings(Source& source, const Yaml& document, ApplyFiles& files) {
 // ---- files --------------------------------------------------------------------------------------------------------
 
 // The documents of a file, without those that are empty.
-std::vector<Yaml> documents_of(Source& source, const std::string& path) {
+std::vector<Yaml> documents_of(ApplySource& source, const std::string& path) {
     std::ifstream stream(path, std::ios::binary);
     std::string text;
     text.resize(file_bytes_max + 1);
@@ -536,13 +355,13 @@ ApplyFiles read_apply_files(const std::string& directory, const std::string& hom
     if (unknown) absolute = fs::absolute(directory);
     files.set = absolute.string();
     const auto source_of = [&](const fs::path& path) {
-        return Source(path.string(), absolute.string(), home, files.mistakes);
+        return ApplySource(path.string(), absolute.string(), home, files.mistakes);
     };
 
     for (const char* const name : {"interlock.yaml", "interlock.yml"}) {
         const fs::path path = fs::path(directory) / name;
         if (!fs::exists(path)) continue;
-        Source source = source_of(path);
+        ApplySource source = source_of(path);
         for (const Yaml& document : documents_of(source, path.string())) read_settings(source, document, files);
     }
     if (files.set.size() > label_bytes_max) {
@@ -552,7 +371,7 @@ ApplyFiles read_apply_files(const std::string& directory, const std::string& hom
                                   "give it a name in interlock.yaml: name: shop"});
     }
     for (const fs::path& path : agent_files(directory)) {
-        Source source = source_of(path);
+        ApplySource source = source_of(path);
         const std::vector<Yaml> documents = documents_of(source, path.string());
         const std::string name_of_file = documents.size() == 1 ? path.stem().string() : "";
         for (const Yaml& document : documents) read_agent(source, document, name_of_file, files.wanted);

@@ -9,12 +9,16 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/yaml.h"
 
 namespace interlock::cli {
+
+inline constexpr std::size_t label_bytes_max = 128;  // As the server has it for names and tags.
 
 struct Mistake {
     std::string file;
