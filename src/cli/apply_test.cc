@@ -130,6 +130,20 @@ TEST_F(ApplyPlanTest, only_what_apply_made_is_removed_and_only_if_asked) {
     EXPECT_TRUE(plan(Prune::yes).requests.empty()) << steps(plan(Prune::yes));
 }
 
+TEST_F(ApplyPlanTest, what_somebody_else_has_removed_is_not_removed_again) {
+    want(Kind::agent, "coder");
+    want(Kind::budget, "gone");
+    carry_out(plan());
+    files.wanted.pop_back();
+    state.budgets.clear();
+
+    const Plan pruned = plan(Prune::yes);
+
+    EXPECT_EQ(requests(pruned), "PUT /v1/agents/coder\n") << "only the mark goes";
+    carry_out(pruned);
+    EXPECT_TRUE(plan(Prune::yes).requests.empty());
+}
+
 TEST_F(ApplyPlanTest, something_new_is_there_before_what_it_replaces_goes) {
     want(Kind::agent, "coder");
     want(Kind::budget, "old");
