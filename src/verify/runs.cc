@@ -102,7 +102,9 @@ void RunsCheck::read_holds() {
 void RunsCheck::read_runs() {
     const std::string sql = fmt::format(
         "select id, {}, node, state, wanted, fence, hold, created_at, admitted_at, lease_until, started_at, ended_at, "
-        "schedule, settled, tokens, events, unknown from runs where org = {}",
+        "schedule, settled, tokens, events, unknown, supervised, retry_of, "
+        "(select count(*) from launches where launches.org = runs.org and launches.run = runs.id) "
+        "from runs where org = {}",
         Attribution::columns, org_);
     reader_.each("runs", sql, [this](Columns row) {
         Run run;
@@ -123,6 +125,9 @@ void RunsCheck::read_runs() {
         run.tokens = row.integer();
         run.events = row.integer();
         run.unknown = row.integer();
+        run.supervised = row.integer() == 1;
+        run.retry_of = row.id();
+        run.launched = row.integer() == 1;
         check_run(run);
     });
 }
@@ -154,6 +159,9 @@ void RunsCheck::check_state(const Run& run, bool live, bool ended) {
     const bool queued = run.state == "queued";
     if (!live && !ended && !queued) return violated(fmt::format("its state is '{}', which is none", run.state));
     if (run.who.run != run.id) violated("its attribution names another run");
+    if (run.supervised != run.launched) {
+        violated(run.supervised ? "nothing says what its supervisor starts" : "it has a launch, and no supervisor");
+    }
     if (!agents_.contains(run.who.agent)) violated(fmt::format("there is no agent '{}'", run.who.agent));
     if (ended != (run.ended_at > 0)) violated(fmt::format("is {}, and ended_at is {}", run.state, run.ended_at));
     if (ended && run.ended_at < run.created_at)
@@ -212,6 +220,7 @@ void RunsCheck::check_wanted(const Run& run, const std::vector<Claim>& claims) {
 }
 
 void RunsCheck::check_schedule(const Run& run) {
+    if (run.retry_of != Id{}) return;  // Its first try was fired.
     const std::string* schedule = feed_.fired_by(run.id);
     if (schedule == nullptr ? run.schedule.empty() : run.schedule == *schedule) return;
     findings_.violated(Promise::one_tick, name_of(run.id),

@@ -43,6 +43,8 @@ class RunsCheck {
         std::int64_t created_at, admitted_at, lease_until, started_at, ended_at;
         std::string_view schedule;
         std::int64_t settled, tokens, events, unknown;
+        bool supervised, launched;
+        Id retry_of;
     };
     struct OpenHold {
         Id id;

@@ -449,6 +449,8 @@ std::vector<Broken> all_broken() {
                "its state is 'resting', which is none"),
         by_sql("a_run_of_an_agent_that_is_not_there", "update runs set agent = 'nobody' where id = " + x(3),
                {nobody_forgotten}, x(3), "there is no agent 'nobody'"),
+        by_sql("a_supervised_run_that_starts_nothing", "update runs set supervised = 1 where id = " + x(3),
+               {nobody_forgotten}, x(3), "nothing says what its supervisor starts"),
         by_sql("a_run_on_the_account_of_another", fmt::format("update runs set run = {} where id = {}", x(2), x(3)),
                {nobody_forgotten}, x(3), "names another run"),
         by_sql("rows_of_an_org_that_is_not_there", "insert into answers select 2, key, 0, at, reply from answers",
@@ -548,7 +550,8 @@ TEST(Verify, two_wakes_at_the_same_moment_are_two_runs_and_no_tick_fired_twice) 
         ", session, tags, node, state, priority, ticket, fence, wanted, hold_bound_usd, hold_bound_tokens, "
         "hold_bound_calls, "
         "hold_bound_runs, hold, metered, isolated, stop_requested, lease_s, created_at, queued_until, admitted_at, "
-        "lease_until, started_at, ended_at, reason, 'nightly', settled, tokens, events, unknown from runs where id = " +
+        "lease_until, started_at, ended_at, reason, 'nightly', settled, tokens, events, unknown, name, supervised, "
+        "ceiling, attempt, retry_of, not_before, exit_code from runs where id = " +
         x(3) + "; update runs set schedule = 'nightly' where id = " + x(3));
 
     const Report report = world.verify();

@@ -95,10 +95,15 @@ void World::sql(const std::string& statements) {
 void World::insert(std::string_view table, Cells cells) {
     std::map<std::string, std::string> given{{"org", "1"}};
     for (const auto& [column, value] : cells) given[std::string(column)] = to_text(value);
+    std::string names = "''";
+    for (const auto& [column, value] : given) names += fmt::format(", '{}'", column);
     std::vector<std::string> columns;
     std::vector<std::string> values;
     const auto read = snapshot()->query(
-        fmt::format("select name, type, \"notnull\" from pragma_table_info('{}')", table), [&](const auto& row) {
+        fmt::format(
+            "select name, type, \"notnull\" from pragma_table_info('{}') where dflt_value is null or name in ({})",
+            table, names),
+        [&](const auto& row) {
             const std::string& name = std::get<std::string>(row[0]);
             const bool text = std::get<std::string>(row[1]) == "TEXT";
             const bool list = name == "command" || name == "pauses" || name == "warn" || name == "wanted" ||
