@@ -137,7 +137,8 @@ void EndingsChecker::check_line(World& world, const Rows& rows) {
         const OrgId org = key.first;
         const auto agent = rows.rows<Agent>().find({org, run.who.agent});
         if (agent == rows.rows<Agent>().end() || agent->second.archived || !agent->second.pauses.empty()) continue;
-        bool certain = true;
+        // Before its time it waits for that; the moment after, the engine may not have been told yet.
+        bool certain = run.not_before <= far_past;
         for (const auto& [budget_key, budget] : rows.rows<Budget>()) {
             if (budget_key.first == org && !budget.deleted && is_covered(run.who, budget.scope)) certain = false;
         }

@@ -70,10 +70,16 @@ void PlacesChecker::heard(World& world, const Call& call, const engine::Answer& 
         const auto* told = std::get_if<AdmitReply>(&answer->reply);
         if (told == nullptr) return;  // There is no such org yet.
         const AdmitReply& reply = *told;
-        if (reply.isolated && admit->isolate_into) {
+        if (reply.isolated) {
             auto& places = asked_[{org, admit->run}];
             std::erase_if(places, [](const Place& place) { return place.kind == ClaimKind::workspace; });
-            places.push_back(*admit->isolate_into);
+            if (admit->isolate_into) {
+                places.push_back(*admit->isolate_into);
+            } else {
+                places.push_back(*admit->worktrees);
+                places.back().path += '/' + interlock::to_text("run", admit->run.value);
+                places.back().chain.clear();
+            }
         }
         if (reply.status == AdmitStatus::admitted) believe(world, {org, admit->run}, reply.lease_until);
     } else if (const auto* beat = std::get_if<HeartbeatRun>(&call.command.body)) {

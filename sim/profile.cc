@@ -41,6 +41,7 @@ Profile Profile::draw(Random& random) {
     profile.runs = weight(30);
     profile.sessions = weight(15);
     profile.schedules = weight(4);
+    profile.worktrees = weight(2);
     profile.admin = weight(4);
     profile.echo = weight(5);
     profile.nonsense = weight(4);
@@ -65,10 +66,11 @@ std::string Profile::to_text() const {
         "answers "
         "{}, late answers {}, twins {}, late requests {}, dying clients {}, crashes {}, long downtimes {}, clock jumps "
         "{}, "
-        "no key {}, deadlines {} | money {} runs {} sessions {} schedules {} admin {} echo {} nonsense {}{}",
+        "no key {}, deadlines {} | money {} runs {} sessions {} schedules {} worktrees {} admin {} echo {} nonsense "
+        "{}{}",
         orgs, pace_s, burst, engine.batch_max, engine.queue_max, commit_faults, load_faults, lost_answers, late_answers,
         twin_requests, late_requests, dying_clients, crashes, long_downtimes, clock_jumps, calls_without_key,
-        tight_deadlines, money, runs, sessions, schedules, admin, echo, nonsense, several);
+        tight_deadlines, money, runs, sessions, schedules, worktrees, admin, echo, nonsense, several);
 }
 
 }  // namespace interlock::sim

@@ -94,6 +94,16 @@ void Owners::ask(World& world, Owner& owner) {
     if (random.percent(10)) admit.hold = {.usd = random.spread(8'000)};
     if (world.profile.huge_amounts && random.percent(3)) admit.hold = {.usd = INT64_MAX};
     if (!org.sessions.empty() && random.percent(20)) admit.who.session = random.pick(org.sessions);
+    if (random.percent(25) && !admit.node.empty()) {
+        admit.process = Process{};
+        admit.process->command = {"agent"};
+        admit.retry = {.tries = random.between32(1, 4), .backoff_s = random.between32(0, 20), .backoff_max_s = 30};
+    }
+    if (random.percent(20)) admit.ceiling = Money::nanos(random.spread(8'000));
+    if (random.percent(5)) {
+        admit.isolate = true;
+        admit.worktrees = fresh_place(++fresh_places_);
+    }
     // A run that somebody else has under this id is not given away.
     const KnownRun* twin = !org.runs.empty() && random.percent(2) ? &random.pick(org.runs) : nullptr;
     if (twin != nullptr) {

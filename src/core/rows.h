@@ -112,7 +112,7 @@ struct Process {
     bool sandbox = false;                        // It writes only where it works, …
     std::vector<std::string> writable;           // … and here.
     std::string adapter;                         // Which known program it is; empty: told by its name.
-    std::string setup;  // A shell's text, before the command, in its worktree.
+    std::string setup;                           // A shell's text, before the command, in its worktree.
     std::string teardown;                        // The same before the worktree is removed.
     bool foreground = false;                     // Somebody's terminal starts it, not the server.
     friend bool operator==(const Process&, const Process&) = default;

@@ -235,6 +235,14 @@ Result<void, std::string> Server::Parts::find_worktrees() {
                                             .lock_dir = path + "/.locks",
                                             .reads = *reads,
                                             .ask = [this](core::CommandBody body) { return engine->ask(body); }});
+    // Twenty agents that wake at once would otherwise all start at once.
+    const auto cap = reads->with([&](store::Snapshot& snapshot) {
+        return store::read_rows<core::Cap>(snapshot, engine::Embedded::default_org, "and kind = 'node' and name = $2",
+                                           {options.node_name});
+    });
+    if (cap && cap->empty()) {
+        (void)engine->ask(core::SetCap{core::CapKind::node, options.node_name, supervisor::default_runs_max()});
+    }
     blocking = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{.threads = 4, .queue_max = 100'000});
     return {};
 }
@@ -323,13 +331,6 @@ Result<void, std::string> Server::Parts::listen() {
 Result<void, std::string> Server::Parts::supervise() {
     constexpr core::OrgId org = engine::Embedded::default_org;
     if (auto loaded = run_keys.load(options.data_dir); !loaded) return fail(loaded.error());
-    // Twenty agents that wake at once would otherwise all start at once.
-    const auto cap = reads->with([&](store::Snapshot& snapshot) {
-        return store::read_rows<core::Cap>(snapshot, org, "and kind = 'node' and name = $2", {options.node_name});
-    });
-    if (cap && cap->empty()) {
-        (void)engine->ask(core::SetCap{core::CapKind::node, options.node_name, supervisor::default_runs_max()});
-    }
     std::vector<std::string> environment;
     for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
     auto started = supervisor::Supervisor::start(

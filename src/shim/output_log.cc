@@ -16,7 +16,7 @@ OutputLog::OutputLog(const std::string& path, std::int64_t bytes_max)
         return;
     }
     end_ = status.st_size;
-    hole_begin_ = hole_end_ = bytes_max_ / 4;
+    hole_begin_ = hole_end_ = whole_blocks(bytes_max_ / 4);
 }
 
 void OutputLog::add(std::string_view bytes) {
@@ -62,13 +62,21 @@ bool OutputLog::write(std::string_view bytes) {
     return true;
 }
 
+// No file system has larger ones. Where the bound itself is not much larger, it is kept to the byte instead.
+std::int64_t OutputLog::whole_blocks(std::int64_t offset) const {
+    constexpr std::int64_t block_bytes = 64 << 10;
+    return bytes_max_ >= 16 * block_bytes ? offset - offset % block_bytes : offset;
+}
+
 bool OutputLog::make_room(std::int64_t count) {
     if (bytes_max_ <= 0) return true;
     // In large steps, because each costs a change of the file's extents: an eighth of the bound is given up at a time.
     const std::int64_t head = hole_begin_, tail = bytes_max_ - head - bytes_max_ / 8;
     const std::int64_t kept = std::min(end_, head) + std::max<std::int64_t>(end_ - hole_end_, 0);
     if (kept + count <= bytes_max_) return true;
-    const std::int64_t new_end = std::max(hole_end_, end_ - std::max<std::int64_t>(tail - count, 0));
+    // Whole blocks, so that what the file system calls a hole is exactly what was given up.
+    const std::int64_t wanted_end = end_ - std::max<std::int64_t>(tail - count, 0);
+    const std::int64_t new_end = std::max(hole_end_, whole_blocks(wanted_end));
     // From its beginning each time: a block is only given back by a hole that covers all of it.
     if (can_punch_ && new_end > head &&
         fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, head, new_end - head) != 0) {

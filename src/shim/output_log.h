@@ -31,6 +31,7 @@ class OutputLog {
  private:
     std::string told(std::int64_t dropped) const;
     bool write(std::string_view bytes);
+    std::int64_t whole_blocks(std::int64_t offset) const;
     bool make_room(std::int64_t count);
 
     Fd file_;

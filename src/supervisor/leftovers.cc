@@ -20,11 +20,12 @@ bool end_leftovers(const shim::State& state, const std::string& run, std::chrono
     }
     const std::string mark = "INTERLOCK_RUN=" + run;
     tree.also = [&](const shim::Process& process) {
-        const bool main = this_boot && process.pid == state.child_pid && process.start == state.child_start;
-        return main || shim::has_in_environment(process.pid, mark);
+        const bool is_main = this_boot && process.pid == state.child_pid && process.start == state.child_start;
+        return is_main || shim::has_in_environment(process.pid, mark);
     };
-    // A group outlives the process that began it, but its number is not given out again while it has members.
-    if (this_boot && state.child_pid != 0 && shim::look_at(state.child_pid)) tree.groups.push_back(state.child_pid);
+    // Numbers come back: a group is the run's only while the very process that began it is there.
+    const auto main = this_boot ? shim::look_at(state.child_pid) : std::nullopt;
+    if (main && main->start == state.child_start) tree.groups.push_back(state.child_pid);
 
     std::string problem;
     const shim::Cgroup group =

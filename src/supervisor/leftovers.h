@@ -1,8 +1,8 @@
 // What is left of a run whose shim is dead, frozen or not to be trusted: found, killed, and shown to be gone.
 //
 //   (1) A process belongs to the run if it is below the shim or the run's main process, if it is in the run's control
-//       group, if it is in a process group that the run's main process began, or if it was started with the run's id
-//       in its environment.
+//       group, if it is in the process group of the run's main process while that is there, or if it was started with
+//       the run's id in its environment.
 //   (2) end_leftovers() says yes only after nothing of that was found alive.
 //
 // A process that leaves its group, clears its environment and loses its shim, where there are no control groups, is

@@ -187,7 +187,11 @@ bool Supervisor::read_everything() {
         const auto state = shim::read_state(entry.path().string());
         if (!state || state->phase == "ended" || state->boot != shim::boot_id()) continue;
         options_.log.warn("run_left_over", {{"run", name}});
-        end_leftovers(*state, name, reap_patience);
+        if (!end_leftovers(*state, name, reap_patience)) continue;
+        shim::State over = *state;  // So that nobody looks for it again.
+        over.phase = "ended";
+        over.how = "stopped";
+        shim::write_state(entry.path().string(), over);
     }
     for (const core::Run& run : unfinished) take_on(run);
     return true;
@@ -680,12 +684,15 @@ void Supervisor::renew(Watched& run, Clock::time_point now) {
 // Shims that this process started are its to bury.
 void Supervisor::bury() {
     for (auto it = children_.begin(); it != children_.end();) {
-        if (::waitpid(it->first, nullptr, WNOHANG) == 0) {
+        int status = 0;
+        if (::waitpid(it->first, &status, WNOHANG) == 0) {
             ++it;
             continue;
         }
         Watched* run = find(it->second);
-        if (run != nullptr && run->phase == Phase::expected && !run->guest && !run->running) {
+        // One that finds the run's lock taken leaves without a word: the run has a shim, and that one will come.
+        const bool has_another = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (run != nullptr && run->phase == Phase::expected && !run->guest && !run->running && !has_another) {
             reap(*run, "its shim ended before it began");
         }
         it = children_.erase(it);
