@@ -91,9 +91,19 @@ def test_the_place_is_given_on_only_when_nobody_is_left_there(runs, tmp_path):
     first = runs.start("/bin/sh", "-c", f"trap '' TERM; touch {tmp_path}/one; while :; do sleep 0.1; done", agent=agent,
                        workspace=str(tmp_path), grace_s=1)
     wait_for(tmp_path / "one")
-    check = "import os,sys; run=os.environ['FIRST'].encode(); sys.exit(any(run in open(f'/proc/{p}/environ','rb').read()" \
-            " for p in os.listdir('/proc') if p.isdigit() and open(f'/proc/{p}/cmdline').read()[:7]=='/bin/sh'))"
-    second = runs.start("/usr/bin/python3", "-c", check, agent=agent, workspace=str(tmp_path), on_conflict="queue",
+    check = tmp_path / "check.py"
+    check.write_text("""
+import os, sys
+for process in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        environment = open(f"/proc/{process}/environ", "rb").read().split(b"\\0")
+        state = open(f"/proc/{process}/stat").read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        continue
+    if os.environ["FIRST"].encode() in environment and state not in "ZX":
+        sys.exit(f"{process} is still there")
+""")
+    second = runs.start("/usr/bin/python3", str(check), agent=agent, workspace=str(tmp_path), on_conflict="queue",
                         env={"FIRST": f"INTERLOCK_RUN={first}"})
     assert runs.show(second)["status"] == "queued"
     runs.stop(first)

@@ -1,5 +1,7 @@
 #include "net/http_server.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
@@ -16,6 +18,9 @@
 
 namespace interlock::net {
 namespace {
+
+// A program that is started beside the server holds none of its connections. Asio makes sockets without the mark.
+void close_on_exec(int socket) { ::fcntl(socket, F_SETFD, FD_CLOEXEC); }
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -98,6 +103,7 @@ Result<std::uint16_t, ListenError> HttpServer::Parts::listen() {
     acceptor.emplace(loop.context);
     acceptor->open(endpoint.protocol(), error);
     // Lets a restarted server have its port back at once. It does not let two servers share one.
+    if (!error) close_on_exec(acceptor->native_handle());
     if (!error) acceptor->set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) acceptor->bind(endpoint, error);
     if (!error) acceptor->listen(tcp::acceptor::max_listen_connections, error);
@@ -125,6 +131,7 @@ Task<void> HttpServer::Parts::accept() {
             co_await pause.async_wait(asio::redirect_error(use_task, error));
             continue;
         }
+        close_on_exec(socket.native_handle());
         ++own.counters.accepted;
         const std::size_t open = ++state.connections;
         const Admission admission = open > state.options.connections_max ? Admission::turned_away : Admission::admitted;

@@ -1,11 +1,14 @@
 #include "store/data_lock.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +18,24 @@
 namespace interlock::store {
 
 using enum OpenError::Kind;
+
+namespace {
+
+// 0, or why not.
+int lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno; }
+
+// Who wrote itself down as the one who has it; 0: nobody.
+long owner_of(int fd) {
+    char text[32] = {};
+    return ::pread(fd, text, sizeof text - 1, 0) > 0 ? std::strtol(text, nullptr, 10) : 0;
+}
+
+bool owner_is_gone(int fd) {
+    const long owner = owner_of(fd);
+    return owner > 0 && ::kill(static_cast<pid_t>(owner), 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
 
 Result<void, OpenError> DataLock::take(const std::string& directory) {
     if (held()) return {};
@@ -27,10 +48,14 @@ Result<void, OpenError> DataLock::take(const std::string& directory) {
                                                        std::strerror(errno))});
     }
     fd_ = fd;
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        const int why = errno;
-        char text[32] = {};
-        const long owner = ::pread(fd, text, sizeof text - 1, 0) > 0 ? std::strtol(text, nullptr, 10) : 0;
+    int why = lock(fd);
+    // Of a server that was killed, a child on its way to another program may hold the lock for a moment longer.
+    for (int tries = 0; why == EWOULDBLOCK && owner_is_gone(fd) && tries < 100; ++tries) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        why = lock(fd);
+    }
+    if (why != 0) {
+        const long owner = owner_of(fd);
         let_go();
         if (why != EWOULDBLOCK) {
             return fail(OpenError{unavailable, fmt::format("cannot lock {}: {}", path, std::strerror(why))});
@@ -42,7 +67,7 @@ Result<void, OpenError> DataLock::take(const std::string& directory) {
     // For people who look into it, and for the message above. The lock itself does not depend on it.
     const std::string self = fmt::format("{}\n", ::getpid());
     if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, self.data(), self.size(), 0) < 0) {
-        const int why = errno;
+        why = errno;
         let_go();
         return fail(OpenError{unavailable, fmt::format("cannot write {}: {}", path, std::strerror(why))});
     }

@@ -172,15 +172,17 @@ Result<Child, std::string> start(const std::vector<std::string>& argv, const Pro
     auto err = make_pipe();
     if (!err) return fail(std::move(err.error()));
 
-    // The child's 0, 1 and 2 are duplicates; everything else in this process is closed when it starts (CLOEXEC), but
-    // for the one descriptor it is to keep: duplicating that to itself takes the mark off.
+    // The child's 0, 1 and 2 are duplicates, and so is 3 where there is a descriptor to keep. All others are closed: a
+    // library may have made one without CLOEXEC, and a server's sockets are not for git, filters and teardowns.
+    constexpr int first_of_others = STDERR_FILENO + 1;
     SpawnSettings settings;
     posix_spawn_file_actions_adddup2(&settings.actions, in->fd(), STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&settings.actions, out->write_end.fd(), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&settings.actions, err->write_end.fd(), STDERR_FILENO);
     if (options.keep_open >= 0) {
-        posix_spawn_file_actions_adddup2(&settings.actions, options.keep_open, options.keep_open);
+        posix_spawn_file_actions_adddup2(&settings.actions, options.keep_open, first_of_others);
     }
+    posix_spawn_file_actions_addclosefrom_np(&settings.actions, first_of_others + (options.keep_open >= 0 ? 1 : 0));
     if (!options.dir.empty()) posix_spawn_file_actions_addchdir_np(&settings.actions, options.dir.c_str());
 
     const auto variables = environment_with(options.env);

@@ -86,7 +86,7 @@ TEST(SubprocessTest, descriptors_of_this_process_are_not_inherited_but_the_one_t
 
     const std::string seen = sh("ls -l /proc/self/fd", {.keep_open = kept.fd()}).out;
 
-    EXPECT_NE(seen.find(fmt::format("{} -> /dev/zero", kept.fd())), std::string::npos) << seen;
+    EXPECT_NE(seen.find("3 -> /dev/zero"), std::string::npos) << seen;
     EXPECT_EQ(seen.find(fmt::format("{} -> /dev/null", secret.fd())), std::string::npos) << seen;
     EXPECT_TRUE(fcntl(kept.fd(), F_GETFD) & FD_CLOEXEC);
 }
