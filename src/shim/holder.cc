@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 
 namespace interlock::shim {
@@ -92,7 +93,9 @@ std::optional<int> Holder::reap(std::int64_t now_ms) {
 
 // Before the main process was reaped the group is its own; afterwards its number could be somebody else's.
 void Holder::signal_group(int signal) const {
-    if (started() && !main_status_) kill(-child_.pid, signal);
+    if (!started() || main_status_) return;
+    // Right behind its start the child may not have made its group yet; then it is alone.
+    if (kill(-child_.pid, signal) != 0 && errno == ESRCH) kill(child_.pid, signal);
 }
 
 void Holder::stop(std::int64_t now_ms) {

@@ -7,19 +7,21 @@
 
 #include <array>
 #include <cstring>
-
-#include <fmt/format.h>
+#include <vector>
 
 #include "supervisor/shim_image.h"
 
 namespace interlock::supervisor {
 
 Result<pid_t, std::string> spawn_shim(const std::string& data_dir, const std::string& run) {
-    const auto image = shim_fd();
-    if (!image) return fail(image.error());
-    const std::string program = fmt::format("/proc/self/fd/{}", *image);
-    std::array<std::string, 3> words{"interlock-shim", data_dir, run};
-    std::array<char*, 4> arguments{words[0].data(), words[1].data(), words[2].data(), nullptr};
+    // Where no program can be run from memory, this one does the same.
+    const auto image = shim_path();
+    const std::string program = image ? *image : "/proc/self/exe";
+    std::vector<std::string> words{"interlock-shim", data_dir, run};
+    if (!image) words.insert(words.begin() + 1, "shim");
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
     std::array<char*, 1> environment{nullptr};
 
     posix_spawn_file_actions_t actions;

@@ -58,9 +58,9 @@ std::optional<std::string> waiting_text(store::ReadPool& reads, core::OrgId org,
 }
 
 std::string receipt_of(const core::Run& run, const std::string& url) {
-    std::string text =
-        fmt::format("{} {}", to_text("run", run.id.value), boost::describe::enum_to_string(run.state, "ended"));
-    if (!run.reason.empty()) text += fmt::format(" ({})", run.reason);
+    const std::string how = boost::describe::enum_to_string(run.state, "ended");
+    std::string text = fmt::format("{} {}", to_text("run", run.id.value), how);
+    if (!run.reason.empty() && run.reason != how) text += fmt::format(" ({})", run.reason);
     const Instant from = run.started_at != far_past ? run.started_at : run.created_at;
     text += fmt::format(" after {}", duration_text(run.ended_at - from));
     text += run.events == 1 ? ", 1 model call" : fmt::format(", {} model calls", run.events);
