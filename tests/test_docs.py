@@ -1,7 +1,7 @@
 """The documentation, tried: what its pages tell a reader to type is typed, and what they say comes out must come out.
 
-Of quick-start.md, api.md, agents.md, operations.md and several-nodes.md, every ```bash block is run, page by page, in
-one shell and in order. It must end with 0, or with what its fence says (```bash exit=1). A ```text block right behind it is what
+Of quick-start.md, runs.md, api.md, agents.md, operations.md and several-nodes.md, every ```bash block is run, page by
+page, in one shell and in order. It must end with 0, or with what its fence says (```bash exit=1). A ```text block right behind it is what
 it prints. In there
 
     …                         is one or more letters and digits: run_… is any run
@@ -200,6 +200,13 @@ def test_quick_start(binary, tmp_path, work):
     (work / "build/release").mkdir(parents=True)
     (work / "build/release/interlock").symlink_to(binary)
     blocks = blocks_of("quick-start.md", read("quick-start.md"))
+
+    assert len(blocks) > 10
+    assert not (wrong := complaints_about(blocks, tmp_path, environment_for(work, binary))), wrong
+
+
+def test_runs(binary, tmp_path, work):
+    blocks = blocks_of("runs.md", read("runs.md"))
 
     assert len(blocks) > 10
     assert not (wrong := complaints_about(blocks, tmp_path, environment_for(work, binary))), wrong
