@@ -59,7 +59,7 @@ def main():
             results |= postgres(options)
     if "charges_per_s" in results and "postgres_16_per_s" in results:
         results["charges_by_postgres_16"] = results["charges_per_s"] / results["postgres_16_per_s"]
-    report(results, options.json)
+    report(results, GOALS, options.json)
 
 
 GOALS = {  # name: (at least, at most)
@@ -74,12 +74,12 @@ GOALS = {  # name: (at least, at most)
 }
 
 
-def report(results, as_json):
+def report(results, goals, as_json):
     if as_json:
         print(json.dumps(results, indent=1))
         return
     for name, value in results.items():
-        low, high = GOALS.get(name, (None, None))
+        low, high = goals.get(name, (None, None))
         missed = (low is not None and value < low) or (high is not None and value > high)
         goal = f"  (goal: at least {low})" if low is not None else f"  (goal: at most {high})" if high is not None else ""
         print(f"{'MISS' if missed else '    '} {name:<28} {value:>14,.2f}{goal}")
