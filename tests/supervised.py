@@ -79,6 +79,16 @@ class Runs:
         self.admin.post(f"/v1/runs/{run}/cancel", {"reason": reason}).ok()
 
 
+    def end_all(self):
+        """Stops whatever still goes, and waits until it is gone: a server's end does not end its runs."""
+        unfinished = self.admin.items("/v1/runs", status="queued,starting,running,paused")
+        for run in unfinished:
+            self.admin.post(f"/v1/runs/{run['id']}/cancel", {})
+        for run in unfinished:
+            self.wait(run["id"])
+        eventually(lambda: not shims_of(self.data), 20, lambda: str(shims_of(self.data)))
+
+
 def wait_for(path, seconds=20):
     eventually(lambda: pathlib.Path(path).exists(), seconds, lambda: f"{path} did not come")
     return pathlib.Path(path)

@@ -19,6 +19,7 @@ def runs(binary, tmp_path_factory):
         runs = Runs(server)
         runs.cap(1000)
         yield runs
+        runs.end_all()
 
 
 # ---- how a run ends -----------------------------------------------------------------------------------------------
@@ -178,6 +179,7 @@ def test_a_runs_key_is_good_for_that_run_and_dies_with_it(runs, tmp_path):
     client = runs.admin.with_key(path.read_text().strip())
     assert client.get(f"/v1/runs/{run}").ok()["id"] == run
     client.post("/v1/charges", {"agent": runs.show(run)["agent"], "run": run, "cost": "0.25"}).ok(201)
+    assert client.get("/v1/keys/self").ok()["run"] == run
     other = runs.start("/bin/sleep", "1")
     client.get(f"/v1/runs/{other}").refused(404, "not_found")
     client.post("/v1/runs", {"agent": runs.show(run)["agent"], "command": ["/bin/true"]}).refused(403, "forbidden")

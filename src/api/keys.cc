@@ -62,7 +62,19 @@ Answered show(Call& call, std::string id) {
 }
 
 Answered get_key(Call& call) { return show(call, call.names[0]); }
-Answered get_own_key(Call& call) { return show(call, call.caller.key_id); }
+Answered get_own_key(Call& call) {
+    const auto key = co_await find_key(call, call.caller.key_id);
+    if (key) co_return respond(200, view_of(*key), false);
+    // A run's own key is in no store: it is as good as the run.
+    if (call.caller.run.value.empty()) co_return respond(call, key.error());
+    core::ApiKey own;
+    own.id = call.caller.key_id;
+    own.scopes = {"agent"};
+    own.agent = call.caller.agent;
+    own.run = call.caller.run;
+    own.note = "lives as long as its run";
+    co_return respond(200, view_of(own), false);
+}
 
 Answered list_keys(Call& call) {
     const core::OrgId org = call.caller.org;
