@@ -71,7 +71,8 @@ Outcome<void> print_log(Context& context, Client& client, const std::string& run
     bool heard = false;
     milliseconds pause = wait_first;
     while (true) {
-        auto piece = read_piece(client, {.run = run, .offset = offset, .wait_s = wait_s});
+        // The first time it only looks: from then on it is known that there is a server.
+        auto piece = read_piece(client, {.run = run, .offset = offset, .wait_s = heard ? wait_s : 0});
         if (!piece) {
             // A server that restarts is worth waiting for; one that never was there is not.
             const ExitCode exit = piece.error().exit;

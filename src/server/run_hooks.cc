@@ -1,11 +1,14 @@
 #include "server/run_hooks.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -40,6 +43,11 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }  // namespace
 
 cli::Outcome<void> start_server(const std::string& data_dir) {
+    // One at a time: whoever comes second finds the server of the first.
+    std::error_code error;
+    std::filesystem::create_directories(data_dir, error);
+    const shim::Fd turn(::open((data_dir + "/start.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (turn) ::flock(turn.get(), LOCK_EX);
     UpOptions options;
     if (!is_free(4100)) options.listen = "127.0.0.1:0";
     options.detach = true;
