@@ -116,7 +116,8 @@ def test_a_stop_is_polite_first(world):
 
 
 def test_who_ignores_a_stop_is_killed_after_the_grace(world):
-    shim, line = world.shell(STUBBORN, grace_ms=300)
+    shim, line = world.shell(f"trap '' TERM; echo ready; {STUBBORN}", grace_ms=300)
+    eventually(lambda: (shim.home / "output").read_text().startswith("ready\n"))
     start = time.monotonic()
     line.send("stop", "")
 
