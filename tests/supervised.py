@@ -5,11 +5,13 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
+import sys
 
-from interlock_server import eventually, fresh
+from interlock_server import Server, eventually
 
 ENDED = ("succeeded", "failed", "cancelled", "timed_out", "lost")
+LONG = os.environ.get("INTERLOCK_LONG") == "1"
+PYTHON = [sys.executable, "-I", "-S", "-c"]  # Without what slows its start; the tests' scripts need none of it.
 
 
 def processes_of(run):
@@ -78,7 +80,6 @@ class Runs:
     def stop(self, run, reason="enough"):
         self.admin.post(f"/v1/runs/{run}/cancel", {"reason": reason}).ok()
 
-
     def end_all(self):
         """Stops whatever still goes, and waits until it is gone: a server's end does not end its runs."""
         unfinished = self.admin.items("/v1/runs", status="queued,starting,running,paused")
@@ -87,6 +88,65 @@ class Runs:
         for run in unfinished:
             self.wait(run["id"])
         eventually(lambda: not shims_of(self.data), 20, lambda: str(shims_of(self.data)))
+
+    def settle(self, seconds=30):
+        """Waits until no run is on its way any more."""
+        on_the_way = "queued,starting,running,paused"
+        eventually(lambda: not self.admin.get("/v1/runs", status=on_the_way, limit=1).ok()["items"], seconds,
+                   lambda: str(self.admin.items("/v1/runs", status=on_the_way))[:3000])
+
+    def by_id(self):
+        return {row["id"]: row for row in self.admin.items("/v1/runs")}
+
+    def restart(self, gently=False):
+        """kill -9, or as people end it, and again at once."""
+        self.server.terminate() if gently else self.server.kill9()
+        self.start_server()
+
+    def start_server(self):
+        self.server.start()
+        self.admin = self.server.admin
+
+
+@contextlib.contextmanager
+def real_runs(binary, directory, cap=1000):
+    """A server and its runs. In the end every promise holds, nobody holds a place, and no process is left of any run."""
+    with Server(binary, directory) as server:
+        try:
+            runs = Runs(server)
+            runs.cap(cap)
+            yield runs
+            runs.settle()
+            assert runs.admin.get("/v1/places").ok()["items"] == []
+            eventually(lambda: not shims_of(server.data), why=lambda: f": {shims_of(server.data)}")
+            server.verify()
+        finally:
+            server.kill9()
+            end_what_is_left(server.data)
+
+
+def end_what_is_left(data):
+    """After a test that failed: no shim and no process of its runs outlives it."""
+    for pid in shims_of(data).values():
+        end_process(pid)
+    homes = data / "runs"
+    for run in (home.name for home in homes.iterdir()) if homes.exists() else ():
+        for pid in processes_of(run):
+            end_process(pid)
+
+
+def cli(runs, *words, code=0, **options):
+    """One command of the command line, to its end. Returns what it printed, on both streams, as text."""
+    options = {"timeout": 60, "stdin": subprocess.DEVNULL, "env": cli_environment(), **options}
+    done = subprocess.run([runs.server.binary, *map(str, words), "--data-dir", str(runs.data)], capture_output=True,
+                          **options)
+    assert code is None or done.returncode == code, (words, done)
+    return done.stdout.decode(), done.stderr.decode()
+
+
+def cli_environment(**more):
+    return {**{name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")},
+            "NO_COLOR": "1", "COLUMNS": "400", **more}
 
 
 def wait_for(path, seconds=20):
