@@ -48,13 +48,13 @@ class Runs:
         self.server = server
         self.admin = server.admin
         self.data = server.data
-        # More than the machine's default, which is small on purpose.
-        self.node = self.admin.get("/v1/nodes").ok()["items"][0]["name"]
 
     def cap(self, count):
-        caps = self.admin.get("/v1/caps").ok()["items"]
-        node = next(cap["name"] for cap in caps if cap["kind"] == "node")
-        self.admin.put(f"/v1/caps/node/{node}", {"max_live": count}).ok()
+        """How many may be live on the machine, whose default is small on purpose."""
+        def nodes():
+            return [cap["name"] for cap in self.admin.get("/v1/caps").ok()["items"] if cap["kind"] == "node"]
+
+        self.admin.put(f"/v1/caps/node/{eventually(nodes)[0]}", {"max_live": count}).ok()
 
     def start(self, *command, agent=None, **body):
         agent = agent or self.agent()
@@ -169,7 +169,8 @@ def git(*words, cwd, **options):
     env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
     for who in ("AUTHOR", "COMMITTER"):
         env |= {f"GIT_{who}_NAME": "Tester", f"GIT_{who}_EMAIL": "tester@example.invalid"}
-    done = subprocess.run(["git", *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=60, **options)
+    options = {"text": True, "timeout": 60, **options}
+    done = subprocess.run(["git", *words], cwd=cwd, env=env, capture_output=True, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
