@@ -137,16 +137,16 @@ def end_what_is_left(data):
 
 def cli(runs, *words, code=0, **options):
     """One command of the command line, to its end. Returns what it printed, on both streams, as text."""
-    options = {"timeout": 60, "stdin": subprocess.DEVNULL, "env": cli_environment(), **options}
-    done = subprocess.run([runs.server.binary, *map(str, words), "--data-dir", str(runs.data)], capture_output=True,
-                          **options)
+    options = {"timeout": 60, "stdin": subprocess.DEVNULL, "env": cli_environment(runs.data), **options}
+    done = subprocess.run([runs.server.binary, *map(str, words)], capture_output=True, **options)
     assert code is None or done.returncode == code, (words, done)
     return done.stdout.decode(), done.stderr.decode()
 
 
-def cli_environment(**more):
-    return {**{name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")},
-            "NO_COLOR": "1", "COLUMNS": "400", **more}
+def cli_environment(data, **more):
+    """Of somebody at home beside the data directory: whatever a command makes, it does not make it in the tester's."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("INTERLOCK_", "XDG_"))}
+    return {**inherited, "INTERLOCK_DATA": str(data), "HOME": str(data.parent), "NO_COLOR": "1", "COLUMNS": "400", **more}
 
 
 def wait_for(path, seconds=20):
