@@ -3,15 +3,13 @@
 import collections
 import os
 import random
-import signal
-import subprocess
 import threading
 import time
 
 import pytest
 
 from interlock_server import eventually, fresh
-from supervised import LONG, PYTHON, alive, processes_of, real_runs, wait_for
+from supervised import LONG, PYTHON, end_process, processes_of, real_runs, shims_of, wait_for
 
 # Takes the place from outside, by a lock that the server knows nothing of, and says so in the journal: each line is
 # one write, and the times are of the one clock that all processes share.
@@ -306,8 +304,6 @@ def test_a_bomb_is_stopped_and_nothing_of_it_is_left(runs, tmp_path):
 
 
 def test_a_bomb_whose_shim_is_killed_is_ended_by_the_server(runs, tmp_path):
-    from supervised import end_process, shims_of
-
     run = runs.start(*PYTHON, BOMB, workspace=str(tmp_path), grace_s=1)
     eventually(lambda: len(processes_of(run)) == 256, 20, lambda: f": {len(processes_of(run))} processes")
     end_process(shims_of(runs.data)[run])

@@ -12,8 +12,7 @@ import time
 import pytest
 
 from interlock_server import eventually, fresh
-from supervised import (PYTHON, alive, cli, cli_environment, end_process, end_what_is_left, processes_of, real_runs,
-                        wait_for)
+from supervised import alive, cli, cli_environment, end_process, end_what_is_left, processes_of, real_runs, wait_for
 from terminal_shell import Shell
 
 RECEIPT = re.compile(r"run_\w+ (\w+).* after [\d.]+ s, 0 model calls, \$0\.00.*, http://127\.0\.0\.1:\d+/#/runs/run_\w+\n")

@@ -6,12 +6,11 @@ import os
 import pathlib
 import random
 import subprocess
-import sys
 import time
 
 import pytest
 
-from interlock_server import eventually, together
+from interlock_server import together
 from supervised import LONG, cli, git, real_runs, repository, wait_for
 
 COMMIT = "git -c user.name=Agent -c user.email=agent@example.invalid commit -q"
