@@ -5,7 +5,7 @@ Most of them are in the foreground: nothing is started then until somebody's ter
 
 import pytest
 
-from interlock_server import fresh
+from interlock_server import eventually, fresh
 
 pytestmark = pytest.mark.seconds_max(30)
 
@@ -116,6 +116,7 @@ def test_only_what_the_server_started_and_has_ended_is_started_again(admin, agen
     resource = fresh("resource")
     first = admin.run(agent, command=["true", "x"], name="job", budget="0.20", resources=[resource], tags={"a": "b"})
     admin.post(f"/v1/runs/{first['id']}/cancel", {"fence": first["fence"]})
+    eventually(lambda: admin.get(f"/v1/runs/{first['id']}").ok()["ended_at"])
     key = fresh("key")
 
     again = admin.post(f"/v1/runs/{first['id']}/retry", idempotency=key).ok(201)

@@ -165,8 +165,14 @@ Answered finish(Call& call) {
     const core::RunState outcome = body->outcome == Outcome::succeeded ? core::RunState::succeeded
                                    : body->outcome == Outcome::failed  ? core::RunState::failed
                                                                        : core::RunState::timed_out;
-    const auto done = co_await ask<core::RunReply>(
-        call, core::FinishRun{*id, body->fence, outcome, body->reason, body->charge}, body->key);
+    const auto done = co_await ask<core::RunReply>(call,
+                                                   core::FinishRun{.run = *id,
+                                                                   .fence = body->fence,
+                                                                   .outcome = outcome,
+                                                                   .reason = body->reason,
+                                                                   .charge = body->charge,
+                                                                   .by_client = true},
+                                                   body->key);
     co_return done ? answered(*id, *done) : respond(call, done.error());
 }
 
@@ -175,8 +181,11 @@ Answered cancel(Call& call) {
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<CancelBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done =
-        co_await ask<core::RunReply>(call, core::CancelRun{*id, body->fence, body->reason, body->charge}, body->key);
+    const auto done = co_await ask<core::RunReply>(
+        call,
+        core::CancelRun{
+            .run = *id, .fence = body->fence, .reason = body->reason, .charge = body->charge, .by_client = true},
+        body->key);
     co_return done ? answered(*id, *done) : respond(call, done.error());
 }
 

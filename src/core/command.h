@@ -250,18 +250,20 @@ struct FinishRun {
     std::string reason;
     std::optional<FinalCharge> charge;
     std::int32_t exit_code = -1;
+    bool by_client = false;  // Of a supervised run only its supervisor knows that nothing is left of it.
 };
-BOOST_DESCRIBE_STRUCT(FinishRun, (), (run, fence, outcome, reason, charge, exit_code))
+BOOST_DESCRIBE_STRUCT(FinishRun, (), (run, fence, outcome, reason, charge, exit_code, by_client))
 
-struct CancelRun {  // With its fence, from its owner: ended now. Without: a queued run ends, a live one is asked to
-                    // stop.
+struct CancelRun {  // With its fence, from its owner: ended now. Without, or by a client of a supervised run: a queued
+                    // run ends, a live one is asked to stop.
     RunId run;
     Fence fence;
     std::string reason;
     std::optional<FinalCharge> charge;
     std::int32_t exit_code = -1;
+    bool by_client = false;
 };
-BOOST_DESCRIBE_STRUCT(CancelRun, (), (run, fence, reason, charge, exit_code))
+BOOST_DESCRIBE_STRUCT(CancelRun, (), (run, fence, reason, charge, exit_code, by_client))
 
 struct LoseRun {  // Somebody has seen that its owner is gone.
     RunId run;

@@ -276,6 +276,10 @@ Result<Run, RunReply> supervised_run(OrgState& state, RunId id, Fence fence) {
     return *run;
 }
 
+// The process has the fence, and must not free its place while it is there.
+constexpr const char* ends_by_supervisor =
+    "the run has ended when its supervisor sees that nothing is left of it; to have it stopped, cancel it";
+
 Complaint check_final(const std::optional<FinalCharge>& charge) {
     if (!charge) return std::nullopt;
     if (charge->cost.negative()) return "cost must not be negative";
@@ -559,6 +563,7 @@ RunReply finish_run(OrgState& state, Stamp stamp, const FinishRun& command) {
     if (complaint) return refused(RunStatus::invalid_request, *complaint);
     auto run = owned_run(state, command.run, command.fence);
     if (!run) return run.error();
+    if (run->supervised && command.by_client) return refused(RunStatus::wrong_state, ends_by_supervisor, run->state);
     return end_by_owner(state, stamp, std::move(*run), command.outcome, command.reason, command.charge,
                         command.exit_code);
 }
@@ -574,8 +579,12 @@ RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
     if (command.fence.value != 0) {
         auto run = owned_run(state, command.run, command.fence);
         if (!run) return run.error();
-        return end_by_owner(state, stamp, std::move(*run), RunState::cancelled, command.reason, command.charge,
-                            command.exit_code);
+        const bool asks = run->supervised && command.by_client;
+        if (asks && command.charge) return refused(RunStatus::wrong_state, ends_by_supervisor, run->state);
+        if (!asks) {
+            return end_by_owner(state, stamp, std::move(*run), RunState::cancelled, command.reason, command.charge,
+                                command.exit_code);
+        }
     }
     const Run* run = state.run(command.run);
     if (run == nullptr) return refused(RunStatus::run_not_found, "there is no such run");

@@ -73,6 +73,30 @@ TEST_F(SupervisedTest, the_exit_code_is_kept) {
     EXPECT_EQ(get<Run>(owned.run).exit_code, 3);
 }
 
+// The process has the fence and a key, and is still there when it says so.
+TEST_F(SupervisedTest, a_client_does_not_end_what_a_supervisor_watches) {
+    const Owned owned = admit(launching());
+    FinishRun finish{owned.run, owned.fence, RunState::succeeded, "done", {}};
+    finish.by_client = true;
+    EXPECT_EQ(apply(finish).status, RunStatus::wrong_state);
+    CancelRun cancel{owned.run, owned.fence, "enough", costing(cents(1))};
+    cancel.by_client = true;
+    EXPECT_EQ(apply(cancel).status, RunStatus::wrong_state);
+    EXPECT_EQ(get<Run>(owned.run).stop_requested, "");
+
+    cancel.charge.reset();
+    EXPECT_EQ(apply(cancel).status, RunStatus::stop_requested);
+    EXPECT_EQ(state_of(owned.run), RunState::starting);
+    EXPECT_EQ(get<Run>(owned.run).stop_requested, "enough");
+    cancel.fence = Fence(owned.fence.value + 1);
+    EXPECT_EQ(apply(cancel).status, RunStatus::stale_fence);
+
+    const Owned own = admit(asking("ada"));
+    finish.run = own.run;
+    finish.fence = own.fence;
+    EXPECT_EQ(apply(finish).status, RunStatus::done) << "its own run a client ends itself";
+}
+
 // ---- tries --------------------------------------------------------------------------------------------------------
 
 TEST_F(SupervisedTest, a_failed_run_is_tried_again_after_a_while_and_no_more_often_than_allowed) {
