@@ -204,7 +204,9 @@ void Engine::expect(const std::vector<Submission>& batch, Instant now) {
 }
 
 void Engine::apply_ticks(Instant now) {
+    const bool anew = std::exchange(stood_still_, false);
     for (auto& [org, state] : machine_.orgs()) {
+        if (anew) machine_.apply({now}, {.org = org, .key = {}, .body = core::Reopened{}});
         const auto deadline = state->first_deadline();
         if (deadline && deadline->at <= now) machine_.apply({now}, {.org = org, .key = {}, .body = core::Tick{}});
     }

@@ -94,6 +94,9 @@ class Engine {
     bool has_work(Instant now) const;
     std::optional<Instant> next_deadline() const;
 
+    // This thread was held up, and nobody could be heard: the next step starts every lease anew, as open() does.
+    void stood_still() { stood_still_ = true; }
+
     bool moved() const { return moved_; }  // For good: make another engine to come back. From step()'s thread.
 
     std::size_t queue_depth() const;  // From any thread.
@@ -115,6 +118,7 @@ class Engine {
     core::StateMachine machine_;
     bool ready_ = false;
     bool moved_ = false;
+    bool stood_still_ = false;
     Instant retry_at_ =
         far_past;  // While it is not ready: time must pass for what is stored, whether anybody asks or not.
     Instant last_now_ = far_past;

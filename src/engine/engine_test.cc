@@ -80,6 +80,24 @@ TEST_F(EngineTest, what_has_queued_up_is_one_batch_and_one_commit) {
     for (std::size_t i = 2; i < answers.size(); ++i) EXPECT_EQ(status_of(*answers[i]), ChargeStatus::charged);
 }
 
+TEST_F(EngineTest, after_a_standstill_every_lease_starts_anew) {
+    const auto status_after = [&](bool stood_still, Instant now) {
+        const core::RunId run(ids.next(noon));
+        core::AdmitRun admit;
+        admit.run = run;
+        admit.who.agent = "writer";
+        admit.lease_s = 60;
+        const Answer admitted = tell(admit);
+        const core::Fence fence = std::get<core::AdmitReply>(admitted->reply).fence;
+        if (stood_still) engine.stood_still();
+        engine.step(now);
+        const Answer heard = tell(core::HeartbeatRun{run, fence});
+        return std::get<core::RunReply>(heard->reply).status;
+    };
+    EXPECT_EQ(status_after(true, noon + std::chrono::minutes(2)), core::RunStatus::done);
+    EXPECT_NE(status_after(false, noon + std::chrono::minutes(4)), core::RunStatus::done);
+}
+
 TEST_F(EngineTest, nobody_is_answered_before_the_batch_is_stored) {
     std::int64_t stored_when_answered = -1;
     engine.submit(Submission{.command = {.org = org, .key = fresh_key(), .body = charge_of(7)},

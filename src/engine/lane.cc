@@ -3,6 +3,11 @@
 #include <chrono>
 
 namespace interlock::engine {
+namespace {
+
+constexpr Duration late_max = std::chrono::seconds(1);
+
+}  // namespace
 
 Lane::Lane(Engine& engine, Clock clock, OnStep on_step)
     : engine_(engine), clock_(std::move(clock)), on_step_(std::move(on_step)), thread_([this] { run(); }) {}
@@ -43,7 +48,11 @@ void Lane::run() {
 
 void Lane::step() {
     const auto begun = std::chrono::steady_clock::now();
-    const std::size_t commands = engine_.step(clock_.now());
+    // A lease may be over only because the machine, this process or its disk did not move.
+    const Instant now = clock_.now();
+    const auto deadline = engine_.next_deadline();
+    if (deadline && now - *deadline > late_max) engine_.stood_still();
+    const std::size_t commands = engine_.step(now);
     if (!on_step_) return;
     const auto took = std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - begun);
     on_step_({commands, took, engine_.stats()});
