@@ -15,12 +15,14 @@
 namespace interlock::supervisor {
 
 Result<std::optional<LogPart>, std::string> read_log(const std::string& home, std::int64_t offset, std::int64_t limit) {
-    const shim::Fd file(::open((home + "/output").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    // The run may do what it likes with its files; nobody waits here for the other end of a pipe.
+    const shim::Fd file(::open((home + "/output").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file && errno == ENOENT) return std::optional<LogPart>();
     struct stat facts{};
     if (!file || ::fstat(file.get(), &facts) != 0) {
         return fail(fmt::format("the log cannot be read: {}", std::strerror(errno)));
     }
+    if (!S_ISREG(facts.st_mode)) return fail(std::string("the log is not a file any more"));
     LogPart part;
     part.end = facts.st_size;
     // Shims give up the middle by punching a hole, which the file system itself remembers.
