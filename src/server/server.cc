@@ -173,10 +173,9 @@ Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options
 
 Server::~Server() {
     if (parts_->note_written) remove_server_note(parts_->options.data_dir);
-    // Nobody asks any more, then nobody commits any more; only now can the feed's tail go.
+    // Nobody asks any more, then nobody commits any more; only now can those go who are told of it.
     parts_->http.reset();
-    parts_->supervisor_to_tell = nullptr;
-    parts_->supervisor.reset();
+    parts_->supervisor->close();  // It stays, like the tail, for as long as somebody commits.
     parts_->blocking.reset();
     parts_->key_watch.reset();
     parts_->engine->stop();

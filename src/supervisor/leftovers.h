@@ -1,11 +1,11 @@
 // What is left of a run whose shim is dead, frozen or not to be trusted: found, killed, and shown to be gone.
 //
 //   (1) A process belongs to the run if it is below the shim or the run's main process, if it is in the run's control
-//       group, if it is in the process group of the run's main process while that is there, or if it was started with
-//       the run's id in its environment.
+//       group, if it is in the process group or session of the run's main process while that is there, or if it was
+//       started with the run's id in its environment.
 //   (2) end_leftovers() says yes only after nothing of that was found alive.
 //
-// A process that leaves its group, clears its environment and loses its shim, where there are no control groups, is
+// A process that leaves its session, clears its environment and loses its shim, where there are no control groups, is
 // not found. While the shim lives, it is: orphans come to the shim.
 #pragma once
 
@@ -19,7 +19,11 @@ namespace interlock::supervisor {
 // Whether that very shim is alive, frozen or not.
 bool shim_is_alive(const shim::State& state);
 
-// Kills and looks until nothing is left, for at most this long. The shim itself is spared: without a run it ends.
-bool end_leftovers(const shim::State& state, const std::string& run, std::chrono::milliseconds patience);
+// A shim without a run ends by itself, and may have somebody to tell. One that could still begin is killed first.
+enum class ItsShim { spared, killed };
+
+// Kills and looks until nothing is left, for at most this long.
+bool end_leftovers(const shim::State& state, const std::string& run, ItsShim its_shim,
+                   std::chrono::milliseconds patience);
 
 }  // namespace interlock::supervisor

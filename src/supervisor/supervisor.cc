@@ -13,6 +13,8 @@
 
 #include "base/sha256.h"
 #include "core/feed.h"
+#include "core/limits.h"
+#include "core/places.h"
 #include "shim/process.h"
 #include "store/read_rows.h"
 #include "supervisor/host_facts.h"
@@ -30,6 +32,8 @@ using namespace std::chrono_literals;
 constexpr auto look_every = 250ms;
 constexpr auto shim_comes_within = 30s;  // Of being started.
 constexpr auto terminal_back_within = 10s;
+constexpr auto shim_back_within = 5s;  // It tries every second.
+constexpr auto tell_waiting_every = 1s;
 constexpr auto reap_patience = 10s;
 constexpr std::size_t pages_per_read = 256;
 
@@ -82,6 +86,15 @@ core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, co
     return finish;
 }
 
+// A reason has its bound, and what programs say has none.
+void bound(std::string& reason) {
+    if (reason.size() <= core::limits::text_bytes_max) return;
+    std::size_t end = core::limits::text_bytes_max - std::strlen("…");
+    while (end > 0 && (reason[end] & 0xc0) == 0x80) --end;  // No character is cut in two.
+    reason.resize(end);
+    reason += "…";
+}
+
 shim::Message ended_message(const shim::State& state) {
     return {"ended", state.how, std::to_string(state.code), state.detail};
 }
@@ -103,8 +116,10 @@ Result<std::unique_ptr<Supervisor>, std::string> Supervisor::start(Options optio
     return supervisor;
 }
 
-Supervisor::~Supervisor() {
-    stopping_ = true;
+Supervisor::~Supervisor() { close(); }
+
+void Supervisor::close() {
+    if (stopping_.exchange(true)) return;
     inbox_->close();
     if (door_) door_->wake();
     if (thread_.joinable()) thread_.join();
@@ -177,21 +192,22 @@ bool Supervisor::read_everything() {
     if (!head) return false;
     cursor_ = core::Seq(*head);
 
-    // What an earlier server, or another node, gave up while nobody was here to end it.
+    // What an earlier server, or another node, gave up while nobody was here to end it. Who only waits comes by itself,
+    // and is told.
     std::set<std::string> known;
     for (const core::Run& run : unfinished) known.insert(to_text("run", run.id.value));
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(options_.data_dir + "/runs", error)) {
         const std::string name = entry.path().filename().string();
-        if (known.contains(name)) continue;
+        const auto id = id_from_text("run", name);
+        if (!id || known.contains(name)) continue;
         const auto state = shim::read_state(entry.path().string());
-        if (!state || state->phase == "ended" || state->boot != shim::boot_id()) continue;
+        if (!state || state->phase != "running" || state->boot != shim::boot_id()) continue;
+        const auto row = read_run(core::RunId(*id));
+        if (!row) return false;
         options_.log.warn("run_left_over", {{"run", name}});
-        if (!end_leftovers(*state, name, reap_patience)) continue;
-        shim::State over = *state;  // So that nobody looks for it again.
-        over.phase = "ended";
-        over.how = "stopped";
-        shim::write_state(entry.path().string(), over);
+        leaving_[*id] = *row ? (*row)->wanted : std::vector<core::Place>();
+        see_gone(core::RunId(*id), *state, ItsShim::spared);
     }
     for (const core::Run& run : unfinished) take_on(run);
     return true;
@@ -218,7 +234,7 @@ void Supervisor::on_event(const core::Event& event) {
     if (const auto* changed = std::get_if<core::RunChanged>(&event)) {
         Watched* run = find(changed->run);
         if (changed->state == core::RunState::starting) {
-            if (const auto row = read_run(changed->run)) take_on(*row);
+            look_up(changed->run);
         } else if (run != nullptr && changed->state != core::RunState::queued) {
             const bool pauses = changed->state == core::RunState::paused;
             if (pauses != run->paused && run->guest) door_->send(*run->guest, {pauses ? "pause" : "resume"});
@@ -240,10 +256,9 @@ void Supervisor::on_event(const core::Event& event) {
     }
 }
 
-std::optional<core::Run> Supervisor::read_run(core::RunId id) {
-    auto row = options_.reads.with(
+Result<std::optional<core::Run>, store::ReadError> Supervisor::read_run(core::RunId id) {
+    return options_.reads.with(
         [&](store::Snapshot& snapshot) { return store::read_row<core::Run>(snapshot, options_.org, id.value); });
-    return row ? std::move(*row) : std::nullopt;
 }
 
 std::optional<core::Launch> Supervisor::read_launch(core::RunId id) {
@@ -252,13 +267,20 @@ std::optional<core::Launch> Supervisor::read_launch(core::RunId id) {
     return row ? std::move(*row) : std::nullopt;
 }
 
+// Until its rows can be read: an order that is not heard is not carried out.
+void Supervisor::look_up(core::RunId id) {
+    const auto row = read_run(id);
+    if (!row) return later(200ms, [this, id] { look_up(id); });
+    if (*row) take_on(**row);
+}
+
 // From now on this run is looked after, from wherever it stands.
 void Supervisor::take_on(const core::Run& row) {
     if (!row.supervised || row.node != options_.node || core::has_ended(row.state)) return;
     Watched* known = find(row.id);
     if (known != nullptr && known->fence == row.fence) return;
     const auto launch = read_launch(row.id);
-    if (!launch) return;  // It is read again with the next look at all rows: at the next start.
+    if (!launch) return later(200ms, [this, id = row.id] { look_up(id); });
     const bool queued = row.state == core::RunState::queued;
     if (queued && !launch->process.foreground) return;
 
@@ -266,6 +288,7 @@ void Supervisor::take_on(const core::Run& row) {
     run.id = row.id;
     run.text = to_text("run", row.id.value);
     run.fence = row.fence;
+    run.places = row.wanted;
     run.lease_s = row.lease_s;
     run.foreground = launch->process.foreground;
     run.running = row.state == core::RunState::running || row.state == core::RunState::paused;
@@ -275,20 +298,24 @@ void Supervisor::take_on(const core::Run& row) {
     run.phase = queued ? Phase::in_line : Phase::expected;
     if (queued) return;
 
+    (void)options_.open_key(row);  // The process of an earlier server's run has it already.
     const auto state = shim::read_state(home_of(run.text));
-    if (state && state->boot != shim::boot_id()) {
-        run.phase = Phase::ending;
-        return finish(row.id, core::LoseRun{row.id, row.fence, "the machine was restarted while it ran"});
-    }
     if (state && state->phase == "ended") {
         run.shim = *state;
         run.ended = ended_message(*state);
         return has_ended(run);
     }
-    if (state && state->phase == "running") {
-        run.shim = *state;
-        if (shim_is_alive(*state)) return;  // It will come by itself.
-        return reap(run, fmt::format("its shim (process {}) was killed", state->pid));
+    const bool this_boot = state && state->boot == shim::boot_id();
+    if (state && state->phase == "running" && !this_boot) {
+        run.phase = Phase::ending;
+        return finish(row.id, core::LoseRun{row.id, row.fence, "the machine was restarted while it ran"});
+    }
+    if (this_boot && run.shim.pid == 0) run.shim = *state;
+    if (this_boot && state->phase == "running") {
+        if (!shim_is_alive(*state)) return has_gone(run);
+        const auto shim = shim::look_at(state->pid);
+        run.away = run.foreground && run.paused && shim && shim->state == 'T';
+        return;  // It will come by itself.
     }
     if (run.running) return reap(run, "nothing is known of its process");
     begin(run);
@@ -298,6 +325,10 @@ void Supervisor::take_on(const core::Run& row) {
 
 void Supervisor::begin(Watched& run) {
     if (!run.stop.empty()) return stop(run);
+    if (is_being_left(run.places)) {
+        run.phase = Phase::held_back;
+        return;
+    }
     const auto pressure = options_.memory_pressure_max > 0 ? memory_pressure() : std::nullopt;
     if (pressure && *pressure > options_.memory_pressure_max) {
         if (run.phase != Phase::held_back) {
@@ -309,9 +340,21 @@ void Supervisor::begin(Watched& run) {
     prepare(run);
 }
 
+// Whether somebody who was given up is still there. The core has given the place on; nobody works there before.
+bool Supervisor::is_being_left(const std::vector<core::Place>& places) const {
+    for (const auto& [id, left] : leaving_) {
+        for (const core::Place& place : left) {
+            const auto collides = [&](const core::Place& other) { return core::collide(place, other); };
+            if (std::ranges::any_of(places, collides)) return true;
+        }
+    }
+    return false;
+}
+
 void Supervisor::prepare(Watched& run) {
     run.phase = Phase::preparing;
-    auto row = read_run(run.id);
+    const auto found = read_run(run.id);
+    auto row = found ? *found : std::nullopt;
     auto launch = read_launch(run.id);
     if (!row || !launch) {
         return later(100ms, [this, id = run.id] {
@@ -372,7 +415,13 @@ void Supervisor::prepared(core::RunId id, core::Fence fence, core::Run row, core
                                   .cgroup = cgroups_.empty() ? "" : cgroups_ + "/" + run->text,
                                   .log_bytes_max = options_.log_bytes_max,
                                   .beat_ms = std::clamp<std::int64_t>(lease_ms / 6, 100, 5'000)});
+    if (shim::encode(*run->launch).size() > shim::message_bytes_max) {
+        run->phase = Phase::ending;
+        return finish(
+            id, core::FinishRun{id, fence, core::RunState::failed, "its command and environment are too large", {}});
+    }
     run->phase = Phase::expected;
+    run->heard = run->spawned = Clock::now();  // To make its place may have taken a while.
     if (run->guest) return hand_over(*run);
     if (!run->foreground) spawn(*run);
 }
@@ -394,6 +443,7 @@ void Supervisor::spawn(Watched& run) {
 void Supervisor::hand_over(Watched& run) {
     door_->send(*run.guest, *run.launch);
     run.launch.reset();  // The key is in it.
+    run.launched = true;
     run.phase = Phase::present;
 }
 
@@ -405,7 +455,11 @@ void Supervisor::hear(const ShimDoor::Heard& heard) {
     if (message.front() == "hello") return greet(heard, message);
     const auto whose = by_guest_.find(heard.guest.value);
     Watched* run = whose == by_guest_.end() ? nullptr : find(whose->second);
-    if (run == nullptr) return door_->send(heard.guest, {"fenced", "the run is over"});
+    if (run == nullptr) {
+        // Who greets with an end has been answered.
+        if (message.front() != "ended") door_->send(heard.guest, {"fenced", "the run is over"});
+        return;
+    }
     run->heard = Clock::now();
     if (message.front() == "started" && message.size() >= 4) {
         run->shim.child_pid = number_of<pid_t>(message[1]);
@@ -429,15 +483,14 @@ void Supervisor::greet(const ShimDoor::Heard& heard, const shim::Message& hello)
     Watched* run = find(run_id);
     if (run == nullptr) {
         const auto row = read_run(run_id);
-        if (row) take_on(*row);
+        if (!row) return door_->show_out(heard.guest);  // Not to be known now. It comes back.
+        if (*row) take_on(**row);
         run = find(run_id);
-        if (run == nullptr && phase == "waiting") {
-            const std::string why = row && !row->reason.empty() ? ": " + row->reason : "";
-            return door_->send(heard.guest, {"refused", "the run has ended" + why, "1"});
-        }
-        if (run == nullptr) return door_->send(heard.guest, {"fenced", "the run is over"});
+        if (run == nullptr) return turn_away(heard.guest, phase, *row);
     }
     if (run->phase == Phase::reaping) return door_->send(heard.guest, {"fenced", "the run was given up"});
+    // A run has one shim, and as long as that lives nobody else speaks for the run.
+    if (run->shim.pid != heard.process && shim_is_alive(run->shim)) return door_->show_out(heard.guest);
     if (run->guest) {
         by_guest_.erase(run->guest->value);
         door_->show_out(*run->guest);
@@ -446,26 +499,41 @@ void Supervisor::greet(const ShimDoor::Heard& heard, const shim::Message& hello)
     by_guest_[heard.guest.value] = run_id;
     run->heard = Clock::now();
     run->shim.pid = heard.process;
-    run->shim.start = hello[4];
-    run->shim.boot = hello[5];
+    run->shim.start = shim::start_time(heard.process);
+    run->shim.boot = shim::boot_id();
     run->shim.run = run->text;
     run->shim.child_pid = number_of<pid_t>(hello[7]);
     run->shim.child_start = hello[8];
     if (!cgroups_.empty()) run->shim.cgroup = cgroups_ + "/" + run->text;
 
     if (phase == "waiting") {
-        if (run->phase == Phase::in_line) return tell_waiting(*run);
+        if (run->phase == Phase::in_line) return tell_waiting(*run, run->heard);
         if (run->running) return fence_off(run_id, "the run is already running elsewhere");
         if (!run->stop.empty()) return stop(*run);
         if (run->launch) return hand_over(*run);
-        if (run->phase == Phase::expected) prepare(*run);  // The server was away between starting it and now.
+        // The server was away between starting it and now, or the launch did not reach it.
+        if (run->phase == Phase::expected || run->phase == Phase::present) begin(*run);
         return;
     }
     if (run->phase == Phase::ending) return;
     run->phase = Phase::present;
     if (phase == "running" && !run->running) has_started(*run);
+    if (run->away) put_away(*run, false);
+    run->stop_sent = false;
     if (!run->stop.empty()) stop(*run);
     if (run->paused) door_->send(heard.guest, {"pause"});
+}
+
+// Nothing is to be done for this run, so its shim is not needed.
+void Supervisor::turn_away(Guest guest, const std::string& phase, const std::optional<core::Run>& row) {
+    const bool ours = row && row->supervised && row->node == options_.node;
+    if (ours && !core::has_ended(row->state)) return door_->show_out(guest);  // Its launch could not be read.
+    if (phase == "waiting") {
+        const std::string why = row && !row->reason.empty() ? ": " + row->reason : "";
+        return door_->send(guest, {"refused", "the run has ended" + why, "1"});
+    }
+    if (phase == "ended" && row) return door_->send(guest, {"done", receipt_of(*row, options_.url())});
+    door_->send(guest, {"fenced", "the run is over"});
 }
 
 void Supervisor::has_started(Watched& run) {
@@ -478,7 +546,10 @@ void Supervisor::has_started(Watched& run) {
             });
         }
         const auto* reply = std::get_if<core::RunReply>(&answer->reply);
-        if (reply == nullptr || reply->status != core::RunStatus::done) return fence_off(id, "the run is over");
+        // Paused is what has been started.
+        const bool started = reply != nullptr &&
+                             (reply->status == core::RunStatus::done || reply->status == core::RunStatus::wrong_state);
+        if (!started) return fence_off(id, "the run is over");
         run->running = true;
         if (!reply->stop_requested.empty() && run->stop.empty()) {
             run->stop = reply->stop_requested;
@@ -516,16 +587,26 @@ void Supervisor::has_left(Guest guest) {
         return forget(run->id);
     }
     if (run->phase == Phase::ending || run->phase == Phase::reaping || shim_is_alive(run->shim)) return;
-    const auto state = shim::read_state(home_of(run->text));
+    has_gone(*run);
+}
+
+// Its shim is dead.
+void Supervisor::has_gone(Watched& run) {
+    const auto state = shim::read_state(home_of(run.text));
     if (state && state->phase == "ended") {
-        run->ended = ended_message(*state);
-        return has_ended(*run);
+        run.ended = ended_message(*state);
+        return has_ended(run);
     }
-    if (run->foreground && !run->running && (!state || state->phase == "waiting")) {
-        run->phase = Phase::ending;
-        return finish(run->id, core::CancelRun{run->id, run->fence, "its terminal was closed", {}});
+    if (run.running || run.launched || (state && state->phase == "running")) {
+        return reap(run, fmt::format("its shim (process {}) was killed", run.shim.pid));
     }
-    reap(*run, fmt::format("its shim (process {}) was killed", run->shim.pid));
+    if (run.foreground) {
+        run.phase = Phase::ending;
+        return finish(run.id, core::CancelRun{run.id, run.fence, "its terminal was closed", {}});
+    }
+    // Nothing was started, so another can.
+    run.shim = {};
+    if (run.phase == Phase::expected && run.launch) spawn(run);
 }
 
 // ---- ending -------------------------------------------------------------------------------------------------------
@@ -539,9 +620,12 @@ void Supervisor::stop(Watched& run) {
         case Phase::present:
             if (run.guest && !run.stop_sent) door_->send(*run.guest, {"stop", run.stop});
             run.stop_sent = run.guest.has_value();
+            wake(run);
             return;
         case Phase::expected:
-            if (!run.guest && !run.foreground) return;  // It hears of it when it comes.
+            wake(run);
+            // It hears of it when it comes.
+            if (run.running || run.shim.child_pid != 0 || (!run.guest && !run.foreground)) return;
             [[fallthrough]];
         case Phase::held_back:
         case Phase::preparing:
@@ -553,6 +637,11 @@ void Supervisor::stop(Watched& run) {
     }
 }
 
+// What stands still in its terminal hears nothing.
+void Supervisor::wake(const Watched& run) {
+    if (run.away) shim::send_signal({.pid = run.shim.pid, .start = run.shim.start}, SIGCONT);
+}
+
 core::CommandKey Supervisor::key_of_end(const Watched& run) const {
     return core::CommandKey(id_from_hash(fmt::format("end of {} {}", run.text, run.fence.value)));
 }
@@ -561,6 +650,9 @@ void Supervisor::finish(core::RunId id, core::CommandBody body) {
     Watched* run = find(id);
     if (run == nullptr) return;
     const bool lost = std::holds_alternative<core::LoseRun>(body);
+    if (auto* finish = std::get_if<core::FinishRun>(&body)) bound(finish->reason);
+    if (auto* cancel = std::get_if<core::CancelRun>(&body)) bound(cancel->reason);
+    if (auto* lose = std::get_if<core::LoseRun>(&body)) bound(lose->reason);
     // Losing has no key: somebody else may have said how it ended under the one there is.
     ask(body, lost ? core::CommandKey() : key_of_end(*run),
         [this, id, body](const engine::Answer& answer) { finished(id, answer, body); });
@@ -574,8 +666,15 @@ void Supervisor::finished(core::RunId id, const engine::Answer& answer, core::Co
     }
     const auto* reply = answer ? std::get_if<core::RunReply>(&answer->reply) : nullptr;
     const bool done = reply != nullptr && reply->status == core::RunStatus::done;
-    if (!done || std::holds_alternative<core::LoseRun>(body)) return fence_off(id, "the run is over");
-    if (run->guest) door_->send(*run->guest, {"done", receipt(id)});
+    if (std::holds_alternative<core::LoseRun>(body) || (!done && run->ended)) {
+        // Nothing is left of it.
+        if (run->guest) door_->send(*run->guest, {"fenced", "the run is over"});
+        return forget(id);
+    }
+    if (!done) return fence_off(id, "the run is over");
+    // Who has not said that it has ended has not begun.
+    if (run->guest && run->ended) door_->send(*run->guest, {"done", receipt(id)});
+    if (run->guest && !run->ended) door_->send(*run->guest, {"refused", receipt(id), "1"});
     forget(id);
 }
 
@@ -583,12 +682,32 @@ void Supervisor::finished(core::RunId id, const engine::Answer& answer, core::Co
 void Supervisor::fence_off(core::RunId id, const std::string& why) {
     Watched* run = find(id);
     if (run == nullptr) return;
-    if (run->guest) {
-        door_->send(*run->guest, {"fenced", why});
-    } else if (shim_is_alive(run->shim) || run->shim.child_pid != 0) {
-        (void)options_.elsewhere([state = run->shim, text = run->text] { end_leftovers(state, text, reap_patience); });
-    }
+    if (run->guest) door_->send(*run->guest, {"fenced", why});
+    leaving_[id.value] = std::move(run->places);
+    see_gone(id, run->shim, its_shim(*run));
     forget(id);
+}
+
+// Who was told to go may not hear it. Others may have its places once it is seen to be gone.
+void Supervisor::see_gone(core::RunId id, const shim::State& state, ItsShim its_shim) {
+    const auto again = [this, id, state, its_shim] { see_gone(id, state, its_shim); };
+    const bool taken = options_.elsewhere(
+        [this, inbox = inbox_, state, id, its_shim, again, home = home_of(to_text("run", id.value))] {
+            const bool gone = end_leftovers(state, to_text("run", id.value), its_shim, reap_patience);
+            if (gone && !shim_is_alive(state)) {  // So that nobody looks for it again.
+                shim::State over = state;
+                over.phase = "ended";
+                over.how = "stopped";
+                shim::write_state(home, over);
+            }
+            inbox->post([this, id, gone, again] { gone ? void(leaving_.erase(id.value)) : later(1s, again); });
+        });
+    if (!taken) later(100ms, again);
+}
+
+// A shim that has a launch and may not have read it could begin at any time.
+ItsShim Supervisor::its_shim(const Watched& run) const {
+    return run.launched && run.shim.child_pid == 0 ? ItsShim::killed : ItsShim::spared;
 }
 
 void Supervisor::reap(Watched& run, std::string why) {
@@ -599,12 +718,12 @@ void Supervisor::reap(Watched& run, std::string why) {
     const auto again = [this, id, why] {
         if (Watched* found = find(id); found != nullptr && found->phase == Phase::reaping) reap(*found, why);
     };
-    const bool taken =
-        options_.elsewhere([this, inbox = inbox_, state = run.shim, text = run.text, id, fence, why, again] {
-            const bool gone = end_leftovers(state, text, reap_patience);
+    const bool taken = options_.elsewhere(
+        [this, inbox = inbox_, state = run.shim, text = run.text, its_shim = its_shim(run), id, fence, why, again] {
+            const bool gone = end_leftovers(state, text, its_shim, reap_patience);
             inbox->post([this, id, fence, why, gone, again] {
                 // What cannot be killed keeps its place: nobody else may work there.
-                if (!gone) return again();
+                if (!gone) return later(1s, again);
                 finish(id, core::LoseRun{id, fence, why});
             });
         });
@@ -621,16 +740,24 @@ void Supervisor::forget(core::RunId id) {
 
 std::string Supervisor::receipt(core::RunId id) {
     const auto row = read_run(id);
-    if (!row) return to_text("run", id.value) + " has ended";
-    return receipt_of(*row, options_.url());
+    if (!row || !*row) return to_text("run", id.value) + " has ended";
+    return receipt_of(**row, options_.url());
 }
 
 // ---- time ---------------------------------------------------------------------------------------------------------
 
 void Supervisor::look_after() {
-    const auto now = looked_ = Clock::now();
+    const auto now = Clock::now();
+    // For how long this thread stood still, or the machine: who was not listening has not heard silence.
+    const auto missed =
+        looked_ == Clock::time_point() ? 0ns : std::max<Clock::duration>(0ns, now - looked_ - look_every);
+    looked_ = now;
     std::vector<core::RunId> ids;
-    for (const auto& [id, run] : runs_) ids.emplace_back(id);
+    for (auto& [id, run] : runs_) {
+        ids.emplace_back(id);
+        run.heard = std::min(now, run.heard + missed);
+        run.spawned = std::min(now, run.spawned + missed);
+    }
     for (const core::RunId id : ids) {
         if (Watched* run = find(id)) look_after(*run, now);
     }
@@ -642,7 +769,7 @@ void Supervisor::look_after(Watched& run, Clock::time_point now) {
     const auto silent = now - run.heard;
     switch (run.phase) {
         case Phase::in_line:
-            if (run.guest) return tell_waiting(run);
+            if (run.guest) return tell_waiting(run, now);
             if (silent < terminal_back_within) return;
             ask(core::CancelRun{run.id, {}, "its terminal is gone", {}}, {}, [](const engine::Answer&) {});
             return forget(run.id);
@@ -660,11 +787,20 @@ void Supervisor::look_after(Watched& run, Clock::time_point now) {
             }
             [[fallthrough]];
         case Phase::present:
-            if (silent > std::chrono::seconds(run.lease_s) && !run.away) {
+            // Its connection ends a moment before the process does, so it is looked at again.
+            if (!run.guest && run.shim.pid != 0 && !shim_is_alive(run.shim)) return has_gone(run);
+            if (silent > patience_with(run) && !run.away) {
                 return reap(run, fmt::format("its shim was not heard of for {} s", run.lease_s));
             }
             return renew(run, now);
     }
+}
+
+// How long it may say nothing. One that is to come back is given the time that this takes.
+Supervisor::Clock::duration Supervisor::patience_with(const Watched& run) {
+    const Clock::duration lease = std::chrono::seconds(run.lease_s);
+    if (run.guest) return lease;
+    return std::max<Clock::duration>(lease, run.running ? shim_back_within : shim_comes_within);
 }
 
 void Supervisor::renew(Watched& run, Clock::time_point now) {
@@ -689,17 +825,19 @@ void Supervisor::bury() {
             ++it;
             continue;
         }
+        // One that finds another at work for the run goes without a word: that one comes.
+        const bool another_has_it = WIFEXITED(status) && WEXITSTATUS(status) == 0;
         Watched* run = find(it->second);
-        // One that finds the run's lock taken leaves without a word: the run has a shim, and that one will come.
-        const bool has_another = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        if (run != nullptr && run->phase == Phase::expected && !run->guest && !run->running && !has_another) {
+        if (run != nullptr && run->phase == Phase::expected && !run->guest && !run->running && !another_has_it) {
             reap(*run, "its shim ended before it began");
         }
         it = children_.erase(it);
     }
 }
 
-void Supervisor::tell_waiting(Watched& run) {
+void Supervisor::tell_waiting(Watched& run, Clock::time_point now) {
+    if (now < run.told + tell_waiting_every) return;
+    run.told = now;
     const auto text = waiting_text(options_.reads, options_.org, run.id);
     if (!text || *text == run.waits) return;
     run.waits = *text;

@@ -8,8 +8,9 @@
 //       run said to be lost, which gives its place to the next.
 //   (3) A run is started once: its shim holds a lock for as long as it lives.
 //   (4) A shim whose run is over, or another's, is told so and kills what it holds.
-//   (5) A restart of the server ends nothing: shims go on without it, come back to it, and are known again by process
-//       id, start time and boot.
+//   (5) Nothing is begun in a place where a process of a run that was given up may still be.
+//   (6) A restart of the server ends nothing: shims go on without it, come back to it, and are known again by process
+//       id, start time and boot. Only what was known as the run's shim speaks for the run.
 //
 // It has a thread of its own, which waits for shims, commits and time, and for nothing else: what blocks is done
 // elsewhere.
@@ -33,6 +34,7 @@
 #include "shim/state.h"
 #include "store/read_pool.h"
 #include "supervisor/inbox.h"
+#include "supervisor/leftovers.h"
 #include "supervisor/shim_door.h"
 #include "supervisor/worktree_keeper.h"
 
@@ -61,16 +63,18 @@ class Supervisor {
 
     // The error is a sentence.
     static Result<std::unique_ptr<Supervisor>, std::string> start(Options options);
-    ~Supervisor();  // The runs go on.
+    ~Supervisor();
+    // Ends its thread. The runs go on.
+    void close();
 
-    // Something was committed. From any thread, and cheap.
+    // Something was committed. From any thread, and cheap; also after close().
     void news();
 
  private:
     using Clock = std::chrono::steady_clock;
     enum class Phase {
         in_line,    // A terminal waits for its run to be admitted.
-        held_back,  // The machine is short of memory.
+        held_back,  // The machine is short of memory, or its place is being left.
         preparing,  // Its worktree is being made.
         expected,   // Its shim was started, or is to come back.
         present,    // Its shim is here.
@@ -81,18 +85,21 @@ class Supervisor {
         core::RunId id;
         std::string text = {};  // The id.
         core::Fence fence = {};
+        std::vector<core::Place> places = {};
         std::int32_t lease_s = 60;
         bool foreground = false;
         bool running = false;  // The core knows that it has started.
         bool paused = false;
-        bool away = false;  // Stopped in its terminal, with its shim.
+        bool launched = false;  // Its shim was told what to start.
+        bool away = false;      // Stopped in its terminal, with its shim.
         Phase phase = Phase::expected;
         std::optional<Guest> guest = {};
         shim::State shim = {};
         Clock::time_point heard = {};    // From its shim.
         Clock::time_point renewed = {};  // Its lease.
         Clock::time_point spawned = {};
-        std::string stop = {};  // Why it is to end; empty: it is not.
+        Clock::time_point told = {};  // What it waits for.
+        std::string stop = {};        // Why it is to end; empty: it is not.
         bool stop_sent = false;
         std::optional<shim::Message> launch = {};  // Made ready before its shim is here.
         std::optional<shim::Message> ended = {};   // What its shim said at the end.
@@ -106,12 +113,14 @@ class Supervisor {
     bool read_everything();
     void follow_feed();
     void on_event(const core::Event& event);
+    void look_up(core::RunId id);
     void take_on(const core::Run& run);
-    std::optional<core::Run> read_run(core::RunId id);
+    Result<std::optional<core::Run>, store::ReadError> read_run(core::RunId id);
     std::optional<core::Launch> read_launch(core::RunId id);
 
     // Starting.
     void begin(Watched& run);
+    bool is_being_left(const std::vector<core::Place>& places) const;
     void prepare(Watched& run);
     void prepared(core::RunId id, core::Fence fence, core::Run row, core::Process process,
                   Result<WorktreeKeeper::Made, std::string> made);
@@ -121,16 +130,21 @@ class Supervisor {
     // What shims say.
     void hear(const ShimDoor::Heard& heard);
     void greet(const ShimDoor::Heard& heard, const shim::Message& hello);
+    void turn_away(Guest guest, const std::string& phase, const std::optional<core::Run>& row);
     void has_started(Watched& run);
     void put_away(Watched& run, bool away);
     void has_ended(Watched& run);
     void has_left(Guest guest);
+    void has_gone(Watched& run);
 
     // Ending.
     void stop(Watched& run);
+    void wake(const Watched& run);
     void finish(core::RunId id, core::CommandBody body);
     void finished(core::RunId id, const engine::Answer& answer, core::CommandBody body);
     void fence_off(core::RunId id, const std::string& why);
+    void see_gone(core::RunId id, const shim::State& state, ItsShim its_shim);
+    ItsShim its_shim(const Watched& run) const;
     void reap(Watched& run, std::string why);
     void forget(core::RunId id);
 
@@ -139,7 +153,8 @@ class Supervisor {
     void look_after(Watched& run, Clock::time_point now);
     void renew(Watched& run, Clock::time_point now);
     void bury();
-    void tell_waiting(Watched& run);
+    void tell_waiting(Watched& run, Clock::time_point now);
+    static Clock::duration patience_with(const Watched& run);
     void clear_up();
 
     void ask(core::CommandBody body, core::CommandKey key, std::function<void(const engine::Answer&)> then);
@@ -155,6 +170,7 @@ class Supervisor {
     std::string cgroups_;  // Where groups can be made; empty: nowhere.
     core::Seq cursor_{0};  // Of the feed.
     std::unordered_map<Id, Watched> runs_;
+    std::unordered_map<Id, std::vector<core::Place>> leaving_;  // Given up, and not yet seen to be gone: their places.
     std::unordered_map<std::uint64_t, core::RunId> by_guest_;
     std::map<pid_t, core::RunId> children_;  // Shims that this process started and has to bury.
     std::multimap<Clock::time_point, std::function<void()>> timers_;
