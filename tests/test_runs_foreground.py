@@ -382,17 +382,20 @@ def test_the_waiting_line_is_gone_when_the_command_begins(runs, terminal, holder
     assert shell.hear() == "ended 0 1"
 
 
-def test_ctrl_z_keeps_the_run_for_longer_than_its_lease(runs, terminal):
+@pytest.mark.parametrize("when", ["at_once", "later"])
+def test_ctrl_z_keeps_the_run_for_longer_than_its_lease(runs, terminal, when):
     shell = terminal("/bin/sh", "-c", "echo ready; read x; echo got $x; exit 3", flags=["--lease", "2s"])
     shell.read_until(b"ready")
+    if when == "later":
+        shell.run("running")
+        time.sleep(0.3)
     shell.type(b"\x1a")
     assert shell.hear() == f"stopped {int(signal.SIGTSTP)} 1"
     run = shell.run("paused")
-    time.sleep(5)
+    time.sleep(4.5)
     assert runs.show(run)["status"] == "paused"
     os.write(shell.tell, b"f")
-    runs.wait(run, "running")
-    time.sleep(0.2)
+    runs.wait(run, "running", seconds=5)
     shell.type(b"after all\n")
     shell.read_until(b"got after all")
     shell.read_until(b"/#/runs/")
@@ -403,6 +406,8 @@ def test_ctrl_z_keeps_the_run_for_longer_than_its_lease(runs, terminal):
 def test_ctrl_z_outlasts_a_server_too(runs, terminal):
     shell = terminal("/bin/sh", "-c", "echo ready; read x; echo got $x; exit 3", flags=["--lease", "2s"])
     shell.read_until(b"ready")
+    shell.run("running")
+    time.sleep(0.3)
     shell.type(b"\x1a")
     shell.hear()
     run = shell.run("paused")
@@ -410,8 +415,7 @@ def test_ctrl_z_outlasts_a_server_too(runs, terminal):
     time.sleep(3)
     assert runs.show(run)["status"] == "paused"
     os.write(shell.tell, b"f")
-    runs.wait(run, "running")
-    time.sleep(0.2)
+    runs.wait(run, "running", seconds=5)
     shell.type(b"after all\n")
     shell.read_until(b"got after all")
     assert shell.hear() == "ended 3 1"
