@@ -307,7 +307,7 @@ def test_a_bomb_whose_shim_is_killed_is_ended_by_the_server(runs, tmp_path):
     run = runs.start(*PYTHON, BOMB, workspace=str(tmp_path), grace_s=1)
     eventually(lambda: len(processes_of(run)) == 256, 20, lambda: f": {len(processes_of(run))} processes")
     end_process(shims_of(runs.data)[run])
-    assert runs.wait(run)["status"] == "lost"
+    assert runs.wait(run, seconds=10)["status"] == "lost", "at once, not after its lease"
     assert processes_of(run) == []
 
 
