@@ -310,12 +310,15 @@ class Server:
 
     def __exit__(self, *_):
         self.kill9()
-        # What a server that ends in order removes by itself: the control group for its runs, if they left it empty.
-        group = "interlock-" + hashlib.sha256(os.fsencode(str(self.data))).hexdigest()[:12]
-        for mounted in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
-            for path in pathlib.Path(mounted).glob(f"**/{group}") if os.path.isdir(mounted) else ():
-                with contextlib.suppress(OSError):
-                    path.rmdir()
+        # What a server that ends in order removes by itself, if its runs left it empty.
+        for group in self.control_groups():
+            with contextlib.suppress(OSError):
+                group.rmdir()
+
+    def control_groups(self):
+        """The directory of the control groups for its runs, where there are any."""
+        name = "interlock-" + hashlib.sha256(os.fsencode(str(self.data))).hexdigest()[:12]
+        return list(pathlib.Path("/sys/fs/cgroup").glob(f"**/{name}"))
 
     def start(self):
         self.begin()

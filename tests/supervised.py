@@ -110,19 +110,29 @@ class Runs:
 
 @contextlib.contextmanager
 def real_runs(binary, directory, cap=1000):
-    """A server and its runs. In the end every promise holds, nobody holds a place, and no process is left of any run."""
+    """A server and its runs. In the end every promise holds, nobody holds a place, and nothing is left of any run."""
     with Server(binary, directory) as server:
         try:
             runs = Runs(server)
             runs.cap(cap)
             yield runs
             runs.settle()
-            assert runs.admin.get("/v1/places").ok()["items"] == []
+            held = runs.admin.get("/v1/places").ok()["items"]
+            assert held == [], held
             eventually(lambda: not shims_of(server.data), why=lambda: f": {shims_of(server.data)}")
+            assert groups_of(server) == [], f"control groups are left: {groups_of(server)}"
             server.verify()
         finally:
             server.kill9()
             end_what_is_left(server.data)
+            for group in groups_of(server):
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+
+
+def groups_of(server):
+    """The control groups of single runs."""
+    return [run for group in server.control_groups() for run in group.glob("run_*")]
 
 
 def end_what_is_left(data):
