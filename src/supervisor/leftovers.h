@@ -5,8 +5,9 @@
 //       started with the run's id in its environment.
 //   (2) end_leftovers() says yes only after nothing of that was found alive.
 //
-// A process that leaves its session, clears its environment and loses its shim, where there are no control groups, is
-// not found. While the shim lives, it is: orphans come to the shim.
+// Where there are no control groups, a process that has cleared its environment and has lost its shim and the run's
+// main process is not found: a number alone could by now be a stranger's. While the shim lives, it is found: orphans
+// come to the shim.
 #pragma once
 
 #include <chrono>

@@ -88,8 +88,8 @@ TEST(LeftoversTest, the_main_process_is_found_by_its_number_and_its_start) {
     EXPECT_FALSE(main.alive());
 }
 
-// It has no mark, no parent of the run and no control group; the session is all that is left.
-TEST(LeftoversTest, what_the_main_process_left_in_its_session_is_found_after_it) {
+// It has no mark and no control group; the session is all that tells.
+TEST(LeftoversTest, what_the_main_process_has_in_its_session_is_found_with_it) {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
     const pid_t main = ::fork();
@@ -112,15 +112,13 @@ TEST(LeftoversTest, what_the_main_process_left_in_its_session_is_found_after_it)
     state.boot = shim::boot_id();
     state.child_pid = main;
     state.child_start = shim::start_time(main);
-    ::kill(main, SIGKILL);
-    ::waitpid(main, nullptr, 0);
     const std::string start = shim::start_time(left);
     EXPECT_TRUE(shim::alive(left, start));
 
     EXPECT_TRUE(end_leftovers(state, run, ItsShim::spared, patience));
 
     EXPECT_FALSE(shim::alive(left, start));
-    ::kill(left, SIGKILL);
+    ::waitpid(main, nullptr, 0);
 }
 
 TEST(LeftoversTest, a_shim_is_spared_unless_it_could_still_begin) {

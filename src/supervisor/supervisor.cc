@@ -237,6 +237,8 @@ void Supervisor::on_event(const core::Event& event) {
             look_up(changed->run);
         } else if (run != nullptr && changed->state != core::RunState::queued) {
             const bool pauses = changed->state == core::RunState::paused;
+            // What its terminal did is told back to us, and is done already.
+            if (std::erase(run->echoes, changed->state) > 0 || run->away) return;
             if (pauses != run->paused && run->guest) door_->send(*run->guest, {pauses ? "pause" : "resume"});
             run->paused = pauses;
         }
@@ -562,11 +564,19 @@ void Supervisor::has_started(Watched& run) {
 void Supervisor::put_away(Watched& run, bool away) {
     if (run.paused == away) return;
     run.paused = run.away = away;
-    const auto nothing = [](const engine::Answer&) {};
+    const core::RunState becomes = away ? core::RunState::paused : core::RunState::running;
+    run.echoes.push_back(becomes);
+    const auto heard = [this, id = run.id, becomes](const engine::Answer& answer) {
+        const auto* reply = answer ? std::get_if<core::RunReply>(&answer->reply) : nullptr;
+        Watched* found = find(id);
+        if (found != nullptr && (reply == nullptr || reply->status != core::RunStatus::done)) {
+            std::erase(found->echoes, becomes);  // Nothing will be told.
+        }
+    };
     if (away) {
-        ask(core::PauseRun{run.id, run.fence}, {}, nothing);
+        ask(core::PauseRun{run.id, run.fence}, {}, heard);
     } else {
-        ask(core::ResumeRun{run.id, run.fence}, {}, nothing);
+        ask(core::ResumeRun{run.id, run.fence}, {}, heard);
     }
 }
 

@@ -90,8 +90,9 @@ class Supervisor {
         bool foreground = false;
         bool running = false;  // The core knows that it has started.
         bool paused = false;
-        bool launched = false;  // Its shim was told what to start.
-        bool away = false;      // Stopped in its terminal, with its shim.
+        bool launched = false;                    // Its shim was told what to start.
+        bool away = false;                        // Stopped in its terminal, with its shim.
+        std::vector<core::RunState> echoes = {};  // What its terminal did, and the feed is going to say.
         Phase phase = Phase::expected;
         std::optional<Guest> guest = {};
         shim::State shim = {};
