@@ -22,6 +22,11 @@ CHARGES = 6000  # More than a chunk has.
 WILD = "zero \0, delete \x7f, €, 😀"
 
 
+def copy_of(data, path):
+    """A data directory elsewhere. The socket of a server that was killed is no data."""
+    return pathlib.Path(shutil.copytree(data, path, ignore=shutil.ignore_patterns("*.sock")))
+
+
 @pytest.fixture(scope="module")
 def postgres():
     with Postgres() as server:
@@ -102,7 +107,7 @@ def made(binary, tmp_path_factory):
 
 @pytest.fixture
 def source(made, tmp_path):
-    return pathlib.Path(shutil.copytree(made, tmp_path / "source"))
+    return copy_of(made, tmp_path / "source")
 
 
 @pytest.fixture
@@ -157,7 +162,7 @@ def test_a_node_and_then_a_server_go_on_with_what_was_copied(binary, migrate, so
     done(migrate(source, database.uri))
     # The directory is the one the data came from, so its key is known.
     (tmp_path / "node").mkdir()
-    shutil.copytree(source, tmp_path / "node/data")
+    copy_of(source, tmp_path / "node/data")
     with Server(binary, tmp_path / "node", "--store", database.uri) as node:
         spent = sum(1 for _ in node.admin.items("/v1/charges"))
         agent = node.admin.get("/v1/agents").ok()["items"][0]["name"]
@@ -297,7 +302,7 @@ def test_a_database_of_another_program_is_left_as_it_is(migrate, source, databas
 
 def test_nobody_may_serve_either_store(binary, migrate, source, database, tmp_path):
     (tmp_path / "running").mkdir()
-    shutil.copytree(source, tmp_path / "running/data")
+    copy_of(source, tmp_path / "running/data")
     with Server(binary, tmp_path / "running") as server:
         running = done(migrate(server.data, database.uri), 7)
         assert server.terminate() == 0
@@ -342,7 +347,7 @@ def test_addresses_that_lead_nowhere(migrate, made, database, tmp_path, source, 
 
 @pytest.fixture
 def filled(migrate, made, database, tmp_path):
-    done(migrate(shutil.copytree(made, tmp_path / "filling"), database.uri))
+    done(migrate(copy_of(made, tmp_path / "filling"), database.uri))
     return database
 
 

@@ -32,6 +32,7 @@ TIMEOUT_SECONDS = 3600 if LONG else 600
 # The black-box tests of several nodes, and those that are also run with a node on PostgreSQL instead of the embedded store.
 NODES = ["tests/test_several_nodes.py", "tests/test_nodes_and_postgres.py"]
 SHIM = ["tests/test_shim.py", "tests/test_shim_foreground.py"]
+RUNS = [f"tests/test_runs_{name}.py" for name in ("real", "faults", "crowd", "worktrees", "foreground", "schedules")]
 ON_POSTGRES = [f"tests/test_{name}.py" for name in ("api_money", "api_sessions", "api_runs", "api_auth", "races_http")]
 ON_POSTGRES_LONG = [*ON_POSTGRES, "tests/test_api_system.py", "tests/test_api_nonsense.py"]
 OUTPUT_LINES_MAX = 400
@@ -94,7 +95,9 @@ def own_suites():
         Suite("tidy", [PYTHON, "tools/tidy.py"]),
         Suite("format", ["clang-format-19", "--dry-run", "-Werror", *sources] if sources else []),
         Suite("tools", [*PYTEST, "tools"], must_report=True),
-        black_box("tests", ["tests", *(f"--ignore={path}" for path in (*NODES, *SHIM))]),
+        # These two mostly wait, and not for each other.
+        black_box("tests", ["tests", *(f"--ignore={path}" for path in (*NODES, *SHIM, *RUNS))], alone=False),
+        black_box("runs", RUNS, alone=False),
         black_box("several_nodes", NODES),
         black_box("shim_program", SHIM),
         black_box("tests_on_postgres", ON_POSTGRES_LONG if LONG else ON_POSTGRES, INTERLOCK_TEST_STORE="postgres"),
@@ -106,8 +109,8 @@ def own_suites():
     return suites
 
 
-def black_box(name, words, **environment):
-    return Suite(name, [*PYTEST, *words], environment=environment, alone=True, must_report=True)
+def black_box(name, words, alone=True, **environment):
+    return Suite(name, [*PYTEST, *words], environment=environment, alone=alone, must_report=True)
 
 
 def cmake_suites(build_dir):

@@ -87,7 +87,7 @@ bool has_queued(OrgState& state, const std::string& schedule, RunId& waiting) {
 AdmitRun admission_for(OrgState& state, const Schedule& schedule, RunId run) {
     AdmitRun command{.run = run,
                      .who = {},
-                     .node = schedule.node,
+                     .node = {},
                      .places = schedule.places,
                      .on_conflict = OnConflict::queue,
                      .isolate_into = {},
@@ -112,6 +112,7 @@ AdmitRun admission_for(OrgState& state, const Schedule& schedule, RunId run) {
         // It works in what it claims, and nowhere else, wherever the agent works otherwise.
         const auto place = std::ranges::find(schedule.places, ClaimKind::workspace, &Place::kind);
         command.process->directory = place != schedule.places.end() ? place->path : "";
+        command.node = schedule.node;  // Whoever owns the others is on no node.
         command.retry = agent->retry;
     }
     if (schedule.overlap != Overlap::allow) {
