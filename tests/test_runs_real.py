@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from interlock_server import Server, eventually
+from interlock_server import Server, eventually, together
 from supervised import Runs, alive, end_process, processes_of, shims_of, wait_for
 
 
@@ -130,6 +130,20 @@ def test_a_queued_run_that_is_stopped_never_starts(runs, tmp_path):
     assert runs.wait(second)["status"] == "cancelled"
     runs.wait(first)
     assert not (tmp_path / "never").exists()
+
+
+def test_runs_that_are_stopped_in_the_moment_they_start_end_at_once(runs):
+    agent = runs.agent()
+
+    def start_and_stop(_):
+        run = runs.start("/bin/sleep", "1000", agent=agent)
+        runs.stop(run)
+        return run
+
+    ids = [run for ids in (together(16, start_and_stop) for _ in range(5)) for run in ids]
+
+    for run in ids:
+        assert runs.wait(run, seconds=9)["status"] == "cancelled"
 
 
 def test_a_paused_run_stands_still_and_goes_on(runs, tmp_path):

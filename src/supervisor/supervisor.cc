@@ -326,7 +326,10 @@ void Supervisor::take_on(const core::Run& row) {
 // ---- starting -----------------------------------------------------------------------------------------------------
 
 void Supervisor::begin(Watched& run) {
-    if (!run.stop.empty()) return stop(run);
+    if (!run.stop.empty()) {
+        run.phase = Phase::preparing;  // There is no shim that could hear of it.
+        return stop(run);
+    }
     if (is_being_left(run.places)) {
         run.phase = Phase::held_back;
         return;
