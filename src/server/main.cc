@@ -158,6 +158,11 @@ int main(int argc, char** argv) {
         ->add_option("--node-lease", up.server.node_lease_s, "With --store: seconds of silence before others take over")
         ->capture_default_str()
         ->check(CLI::Range(0.5, 60.0));
+    up_command
+        ->add_option("--memory-pressure", up.server.memory_pressure_max,
+                     "Percent of the last ten seconds spent waiting for memory above which no run is started; 0: never")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 100.0));
     up_command->add_option("--threads", up.server.threads, "Threads for connections; 0: one per core")
         ->capture_default_str();
     up_command->add_option("--log-format", up.log_format, "text or json")

@@ -344,7 +344,8 @@ Result<void, std::string> Server::Parts::supervise() {
          .elsewhere = [this](std::function<void()> work) { return blocking->submit(std::move(work)); },
          .open_key = [this](const core::Run& run) { return run_keys.open(run); },
          .close_key = [this](core::RunId run) { run_keys.close(run); },
-         .log = log});
+         .log = log,
+         .memory_pressure_max = options.memory_pressure_max});
     if (!started) return fail(started.error());
     supervisor = std::move(*started);
     supervisor_to_tell.store(supervisor.get(), std::memory_order_release);

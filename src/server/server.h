@@ -21,11 +21,12 @@ struct ServerOptions {
     bool insecure = false;  // Listen beyond this machine without TLS.
     std::vector<std::string> allowed_hosts;
     std::size_t threads = 0;
-    std::string store;        // "postgres://…"; empty: the embedded one.
-    std::string node_name;    // With PostgreSQL: how people call this node,
-    std::string advertise;    // where the other nodes reach it,
-    std::string peer_ca;      // whose certificates it believes,
-    double node_lease_s = 3;  // and how long its silence is tolerated.
+    std::string store;                // "postgres://…"; empty: the embedded one.
+    std::string node_name;            // With PostgreSQL: how people call this node,
+    std::string advertise;            // where the other nodes reach it,
+    std::string peer_ca;              // whose certificates it believes,
+    double node_lease_s = 3;          // and how long its silence is tolerated.
+    double memory_pressure_max = 40;  // Percent of waiting for memory above which no run is started; 0: never mind.
 };
 
 class Server {
