@@ -298,6 +298,15 @@ def test_who_waits_keeps_the_place_in_line_when_the_server_is_another(runs, star
     assert started.row()["status"] == "succeeded"
 
 
+def end_server(data):
+    """The one that a run has started by itself."""
+    if (data / "server.json").exists():
+        pid = json.loads((data / "server.json").read_text())["pid"]
+        end_process(pid, signal.SIGTERM)
+        eventually(lambda: not alive(pid), 20)
+    end_what_is_left(data)
+
+
 def test_without_a_server_one_is_started(binary, tmp_path):
     data, work = tmp_path / "data", tmp_path / "work"
     work.mkdir()
@@ -313,11 +322,7 @@ def test_without_a_server_one_is_started(binary, tmp_path):
         assert json.loads((data / "server.json").read_text())["pid"] == pid and alive(pid)
         assert os.getsid(pid) != os.getsid(0), "it does not go with the terminal"
     finally:
-        if (data / "server.json").exists():
-            pid = json.loads((data / "server.json").read_text())["pid"]
-            end_process(pid, signal.SIGTERM)
-            eventually(lambda: not alive(pid), 20)
-        end_what_is_left(data)
+        end_server(data)
 
 
 def test_without_a_server_several_runs_start_one(binary, tmp_path):
@@ -334,11 +339,7 @@ def test_without_a_server_several_runs_start_one(binary, tmp_path):
         for process in started:
             process.kill()
             process.wait()
-        if (data / "server.json").exists():
-            pid = json.loads((data / "server.json").read_text())["pid"]
-            end_process(pid, signal.SIGTERM)
-            eventually(lambda: not alive(pid), 20)
-        end_what_is_left(data)
+        end_server(data)
 
 
 # ---- in a terminal ------------------------------------------------------------------------------------------------

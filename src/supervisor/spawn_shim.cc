@@ -1,8 +1,6 @@
 #include "supervisor/spawn_shim.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "supervisor/shim_image.h"
+#include "supervisor/spawn_settings.h"
 
 namespace interlock::supervisor {
 
@@ -24,25 +23,13 @@ Result<pid_t, std::string> spawn_shim(const std::string& data_dir, const std::st
     arguments.push_back(nullptr);
     std::array<char*, 1> environment{nullptr};
 
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
-    posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDERR_FILENO);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    sigset_t none;
-    sigset_t all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    SpawnSettings settings(SpawnSettings::Own::session);
+    posix_spawn_file_actions_addopen(&settings.actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+    posix_spawn_file_actions_adddup2(&settings.actions, STDIN_FILENO, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&settings.actions, STDIN_FILENO, STDERR_FILENO);
     pid_t child = 0;
-    const int failed =
-        ::posix_spawn(&child, program.c_str(), &actions, &attributes, arguments.data(), environment.data());
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
+    const int failed = ::posix_spawn(&child, program.c_str(), &settings.actions, &settings.attributes, arguments.data(),
+                                     environment.data());
     if (failed != 0) return fail(std::string(std::strerror(failed)));
     return child;
 }

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "supervisor/open_file.h"
+#include "supervisor/spawn_settings.h"
 
 namespace interlock::supervisor {
 namespace {
@@ -139,31 +140,6 @@ Result<OpenFile, std::string> input_file(std::string_view input) {
     return file;
 }
 
-class SpawnSettings {
- public:
-    SpawnSettings() {
-        posix_spawn_file_actions_init(&actions);
-        posix_spawnattr_init(&attributes);
-        sigset_t none;
-        sigset_t all;
-        sigemptyset(&none);
-        sigfillset(&all);
-        posix_spawnattr_setsigmask(&attributes, &none);
-        posix_spawnattr_setsigdefault(&attributes, &all);
-        posix_spawnattr_setpgroup(&attributes, 0);
-        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    }
-    ~SpawnSettings() {
-        posix_spawn_file_actions_destroy(&actions);
-        posix_spawnattr_destroy(&attributes);
-    }
-    SpawnSettings(const SpawnSettings&) = delete;
-    SpawnSettings& operator=(const SpawnSettings&) = delete;
-
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-};
-
 Result<Child, std::string> start(const std::vector<std::string>& argv, const ProgramOptions& options) {
     auto in = input_file(options.input);
     if (!in) return fail(std::move(in.error()));
@@ -175,7 +151,7 @@ Result<Child, std::string> start(const std::vector<std::string>& argv, const Pro
     // The child's 0, 1 and 2 are duplicates, and so is 3 where there is a descriptor to keep. All others are closed: a
     // library may have made one without CLOEXEC, and a server's sockets are not for git, filters and teardowns.
     constexpr int first_of_others = STDERR_FILENO + 1;
-    SpawnSettings settings;
+    SpawnSettings settings(SpawnSettings::Own::group);
     posix_spawn_file_actions_adddup2(&settings.actions, in->fd(), STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&settings.actions, out->write_end.fd(), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&settings.actions, err->write_end.fd(), STDERR_FILENO);
