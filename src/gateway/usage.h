@@ -1,0 +1,67 @@
+// What a provider says was used, read from its answer: whole, or while it streams by.
+//
+//   (1) Kinds of tokens are disjoint, as base/price.h has them, whatever the provider's own way of counting is.
+//   (2) A StreamMeter gives the same result however its bytes are cut into pieces.
+//   (3) What is passed on is what came, but for the one chunk that we asked for and the client did not.
+//   (4) Nothing in an answer can make the reader fail, loop or grow without bound: what it does not understand it
+//       passes on, and `reported` stays false.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/money.h"
+#include "base/price.h"
+#include "gateway/dialect.h"
+
+namespace interlock::gateway {
+
+struct Metered {
+    Usage usage = {};
+    std::int64_t audio_input_tokens = 0;   // Of usage.input_tokens, priced on their own.
+    std::int64_t audio_output_tokens = 0;  // Of usage.output_tokens.
+    std::int64_t paid_tools = 0;           // Uses of tools that are billed by the use.
+    std::int64_t prompt_tokens = 0;        // All of the input as the model saw it, cached or not: decides the tier.
+    bool input_reported = false;           // The input's kinds are the provider's word.
+    bool reported = false;                 // All of it is: the last word on this call.
+    std::int64_t output_bytes = 0;         // Of the model's own words, as far as they came by: bounds what was made.
+    std::string model = {};                // What the provider says has answered.
+    std::string service_tier = {};
+    std::string finish = {};                // Why the model stopped: stop, length, tool_use, …
+    std::optional<Money> stated_cost = {};  // What the provider says it costs, where it does. Kept beside ours.
+    std::string text = {};                  // What the model said, where it is to be kept.
+};
+
+enum class KeepText { no, yes };
+constexpr std::size_t kept_text_bytes_max = 1u << 20;
+
+// Of a whole body.
+Metered read_usage(Operation operation, std::string_view body, KeepText keep);
+
+class StreamMeter {
+ public:
+    // `strip_usage`: the client did not ask for the chunk of usage that a chat ends with.
+    StreamMeter(Operation operation, bool strip_usage, KeepText keep);
+
+    // What goes on to the client: the piece itself, or a part of it, or a buffer that lasts until the next call.
+    std::string_view feed(std::string_view piece);
+
+    const Metered& metered() const { return metered_; }
+    // The dialect's own end was seen: [DONE], message_stop, response.completed, a finish reason.
+    bool ended() const { return ended_; }
+
+ private:
+    void take_line(std::string_view line);
+
+    const Operation operation_;
+    const bool strip_usage_;
+    const KeepText keep_;
+    Metered metered_;
+    bool ended_ = false;
+    std::string line_;  // The beginning of a line whose end has not come yet.
+    std::string out_;
+};
+
+}  // namespace interlock::gateway
