@@ -61,7 +61,7 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
     if (found != nullptr && !found->archived && found->command == command.command &&
         found->max_concurrent_runs == command.max_concurrent_runs && found->tags == command.tags &&
         found->process == command.process && found->retry == command.retry && found->workplace == command.workplace &&
-        found->provider == command.provider) {
+        found->provider == command.provider && found->capture == command.capture) {
         return {.status = AgentStatus::unchanged, .detail = {}};
     }
 
@@ -79,6 +79,7 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
     agent.retry = command.retry;
     agent.workplace = command.workplace;
     agent.provider = command.provider;
+    agent.capture = command.capture;
     agent.archived = false;
     state.put_agent(std::move(agent));
     state.feed.add(AgentChanged{command.name, command.max_concurrent_runs});

@@ -29,8 +29,10 @@ struct PutAgent {  // Creates, changes, or brings back from the archive.
     Retry retry = {};
     Workplace workplace = {};
     std::string provider = {};
+    Capture capture = Capture::usage;
 };
-BOOST_DESCRIBE_STRUCT(PutAgent, (), (name, command, max_concurrent_runs, tags, process, retry, workplace, provider))
+BOOST_DESCRIBE_STRUCT(PutAgent, (),
+                      (name, command, max_concurrent_runs, tags, process, retry, workplace, provider, capture))
 
 struct PauseAgent {  // No new runs, and no holds but those of its live runs: what is going goes on.
     std::string name;
@@ -115,8 +117,13 @@ struct Reserve {
     Amounts bound;
     std::int64_t ttl_s = 60;
     bool dispatched = false;
+    // What will do if the budgets do not have all of `bound`: then as much is held as they have, and no less than this.
+    // All 0: the bound or nothing.
+    Amounts floor = {};
+    // Of what a budget has left, in percent, beyond which only the floor is taken: so that others find something too.
+    std::int32_t share = 100;
 };
-BOOST_DESCRIBE_STRUCT(Reserve, (), (hold, who, fence, bound, ttl_s, dispatched))
+BOOST_DESCRIBE_STRUCT(Reserve, (), (hold, who, fence, bound, ttl_s, dispatched, floor, share))
 
 struct ExtendHold {  // Moves the lease on; `dispatched` is set, never cleared.
     HoldId hold;
@@ -292,6 +299,26 @@ struct DropWorktree {  // After nothing is on the disk any more.
 };
 BOOST_DESCRIBE_STRUCT(DropWorktree, (), (run, saved_as))
 
+// ---- the gateway ---------------------------------------------------------------------------------------------------
+
+struct PutSetting {
+    std::string kind;
+    std::string name;
+    std::string document;
+};
+BOOST_DESCRIBE_STRUCT(PutSetting, (), (kind, name, document))
+
+struct DropSetting {
+    std::string kind;
+    std::string name;
+};
+BOOST_DESCRIBE_STRUCT(DropSetting, (), (kind, name))
+
+struct RecordCalls {  // Many at once, after the fact.
+    std::vector<ModelCall> calls;
+};
+BOOST_DESCRIBE_STRUCT(RecordCalls, (), (calls))
+
 // ---- schedules and time -------------------------------------------------------------------------------------------
 
 struct PutSchedule {
@@ -347,7 +374,7 @@ using CommandBody =
                  DeleteBudget, UnfreezeBudget, Charge, Reserve, ExtendHold, SettleHold, ReleaseHold, CreateSession,
                  Append, ForkSession, CloseSession, AdmitRun, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun,
                  CancelRun, LoseRun, PutSchedule, DeleteSchedule, Wake, Tick, Reopened, PutWorktree, DropWorktree,
-                 EnableSchedule>;
+                 EnableSchedule, PutSetting, DropSetting, RecordCalls>;
 
 struct Command {
     OrgId org;

@@ -94,6 +94,7 @@ TEST(CommandTest, any_member_that_differs_gives_another_fingerprint_but_for_the_
                 EXPECT_EQ(fingerprint_of(changed), fingerprint_of(full)) << kind << " leaf " << number;
                 continue;
             }
+            if (leaf_texts(changed) == leaf_texts(empty)) continue;  // Its one list, emptied.
             expect_new(changed, kind + " leaf " + std::to_string(number));
         }
     });

@@ -420,6 +420,10 @@ auto reply_to() {
         return WakeReply{};
     else if constexpr (one_of<Body, PutWorktree, DropWorktree>)
         return WorktreeReply{};
+    else if constexpr (one_of<Body, PutSetting, DropSetting>)
+        return SettingReply{};
+    else if constexpr (one_of<Body, RecordCalls>)
+        return CallsReply{};
     else
         return TickReply{};
 }
@@ -584,6 +588,7 @@ class CoreTest : public testing::Test {
             }
             adopt_all(all.of<Schedule>());
             adopt_all(all.of<Worktree>());
+            adopt_all(all.of<Setting>());
             if (!all.of<FeedPage>().empty()) org_state.adopt(all.of<FeedPage>().rbegin()->second);
         }
     }

@@ -212,11 +212,21 @@ struct WorktreeRemoved {
 };
 BOOST_DESCRIBE_STRUCT(WorktreeRemoved, (), (run, path, saved_as))
 
+struct SettingChanged {
+    std::string kind;
+    std::string name;
+    std::int64_t version = 0;
+    std::string document;  // Empty for a secret, and for one that was dropped.
+    bool dropped = false;
+};
+BOOST_DESCRIBE_STRUCT(SettingChanged, (), (kind, name, version, document, dropped))
+
 // The order is part of the stored form: new kinds go at the end.
-using Event = std::variant<Charged, Held, HoldReleased, OrgCreated, AgentChanged, AgentPaused, AgentResumed,
-                           AgentArchived, KeyCreated, KeyRevoked, CapChanged, BudgetChanged, BudgetDeleted,
-                           BudgetWarned, BudgetExhausted, BudgetFroze, BudgetThawed, SessionCreated, Appended,
-                           SessionClosed, RunChanged, RunStopRequested, RunEnded, ScheduleChanged, ScheduleDeleted,
-                           ScheduleFired, ScheduleSkipped, WakeCoalesced, WorktreeMade, WorktreeRemoved>;
+using Event =
+    std::variant<Charged, Held, HoldReleased, OrgCreated, AgentChanged, AgentPaused, AgentResumed, AgentArchived,
+                 KeyCreated, KeyRevoked, CapChanged, BudgetChanged, BudgetDeleted, BudgetWarned, BudgetExhausted,
+                 BudgetFroze, BudgetThawed, SessionCreated, Appended, SessionClosed, RunChanged, RunStopRequested,
+                 RunEnded, ScheduleChanged, ScheduleDeleted, ScheduleFired, ScheduleSkipped, WakeCoalesced,
+                 WorktreeMade, WorktreeRemoved, SettingChanged>;
 
 }  // namespace interlock::core

@@ -1,6 +1,7 @@
 #include "core/ledger.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -290,6 +291,51 @@ std::optional<BudgetRefusal> past_ceiling(OrgState& state, const Run* run, std::
                          .frozen = {}};
 }
 
+// What the run may still spend beside what it holds; nothing where it has no ceiling.
+std::optional<std::int64_t> below_ceiling(OrgState& state, const Run* run) {
+    const auto refusal = past_ceiling(state, run, std::numeric_limits<std::int64_t>::max() / 2);
+    return refusal ? std::optional(refusal->free) : std::nullopt;
+}
+
+// What is held: as much of the bound as every budget has, where less than the bound will do.
+Amounts granted(OrgState& state, const Run* run, const Reserve& command, const std::vector<Touch>& touches) {
+    Amounts amounts = command.bound;
+    if (command.floor == Amounts{}) return amounts;
+    const auto lower = [&](Metric metric, std::int64_t free) {
+        const auto shared = static_cast<std::int64_t>(static_cast<__int128>(free) * command.share / 100);
+        std::int64_t& amount = metric == Metric::usd      ? amounts.usd
+                               : metric == Metric::tokens ? amounts.tokens
+                                                          : amounts.calls;
+        // Where not even the floor is free, the floor is what the budget refuses.
+        if (amount > shared) amount = std::max(shared, command.floor.of(metric));
+    };
+    for (const Touch& touch : touches) {
+        if (!touch.hard || touch.budget->row.metric == Metric::runs) continue;
+        const std::int64_t free = touch.limit - touch.settled - touch.held + touch.relief;
+        lower(touch.budget->row.metric, std::max<std::int64_t>(0, free));
+    }
+    if (const auto free = below_ceiling(state, run)) lower(Metric::usd, *free);
+    return amounts;
+}
+
+// Nano-dollars that the tightest budget has besides what it is asked for.
+std::int64_t left_beside(const std::vector<Touch>& touches) {
+    std::int64_t left = -1;
+    for (const Touch& touch : touches) {
+        if (!touch.hard || touch.budget->row.metric != Metric::usd) continue;
+        const std::int64_t rest = touch.limit - touch.settled - touch.held + touch.relief - touch.amount;
+        left = left < 0 ? std::max<std::int64_t>(0, rest) : std::clamp<std::int64_t>(rest, 0, left);
+    }
+    return left;
+}
+
+Complaint check_floor(const Reserve& command) {
+    for (const Metric metric : {Metric::usd, Metric::tokens, Metric::calls, Metric::runs}) {
+        if (command.floor.of(metric) > command.bound.of(metric)) return "floor must not be above bound";
+    }
+    return first_of(check_amounts("floor", command.floor), check_range("share", command.share, 1, 100));
+}
+
 std::string describe(const Denial& denial) {
     const BudgetRefusal& no = denial.refusal;
     if (denial.frozen) return fmt::format("budget '{}' is frozen: {}", no.budget, no.frozen);
@@ -402,7 +448,7 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
     };
 
     Complaint complaint = first_of(check_amounts("bound", command.bound), check_attribution(command.who),
-                                   check_range("ttl_s", command.ttl_s, 1, limits::ttl_s_max));
+                                   check_range("ttl_s", command.ttl_s, 1, limits::ttl_s_max), check_floor(command));
     if (command.hold.value.empty()) complaint = "a hold needs an id";
     if (complaint) return refuse(ReserveStatus::invalid_request, *complaint);
     Attribution who = command.who;
@@ -432,19 +478,32 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
     }
     const Hold* own = own_hold(state, who.run);
     if (!fits(state, command.bound, own)) return refuse(ReserveStatus::amount_too_large, too_large);
-    if (auto refusal = past_ceiling(state, run, command.bound.usd)) {
-        return past_ceiling_reply<ReserveReply, ReserveStatus>(std::move(*refusal));
-    }
     auto touches = touches_of(state, who, command.bound, stamp.at);
     if (own != nullptr) set_relief(touches, *own);
+    const Amounts bound = granted(state, run, command, touches);
+    if (bound != command.bound) {
+        touches = touches_of(state, who, bound, stamp.at);
+        if (own != nullptr) set_relief(touches, *own);
+    }
+    if (auto refusal = past_ceiling(state, run, bound.usd)) {
+        return past_ceiling_reply<ReserveReply, ReserveStatus>(std::move(*refusal));
+    }
     if (const auto denial = deny(state, touches)) {
         return denied<ReserveReply, ReserveStatus>(state, stamp, *denial, who);
+    }
+    if (command.dispatched && !who.provider.empty()) {
+        const Cap* cap = state.caps.find({CapKind::provider, who.provider});
+        if (cap != nullptr && state.calls_under_way(who.provider) >= static_cast<std::size_t>(cap->max_live)) {
+            return refuse(ReserveStatus::concurrency_limit,
+                          fmt::format("provider '{}' has {} calls under way, as many as its cap allows", who.provider,
+                                      cap->max_live));
+        }
     }
 
     // From here on the hold must be opened.
     Hold hold{.id = command.hold,
               .who = std::move(who),
-              .bound = command.bound,
+              .bound = bound,
               .drawn = {},
               .parts = {},
               .dispatched = command.dispatched,
@@ -453,16 +512,25 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
               .created_at = stamp.at,
               .expires_at = stamp.at + std::chrono::seconds(command.ttl_s),
               .closed_at = far_past};
-    if (own != nullptr) hold.drawn = draw(state, own->id, command.bound, touches);
+    if (own != nullptr) hold.drawn = draw(state, own->id, bound, touches);
     for (const Touch& touch : touches) {
         if (touch.amount == 0) continue;
         window_of(state, touch).held += touch.amount;
         hold.parts.push_back({touch.budget->row.name, touch.span.start, touch.amount, touch.relief});
     }
-    const Instant expires_at = hold.expires_at;
-    state.feed.add(Held{hold.id, hold.who.agent, hold.who.run, hold.bound, expires_at});
+    ReserveReply reply{.status = ReserveStatus::held,
+                       .hold = command.hold,
+                       .expires_at = hold.expires_at,
+                       .budget = {},
+                       .detail = {},
+                       .bound = bound,
+                       .left = left_beside(touches),
+                       .agent = hold.who.agent,
+                       .session = hold.who.session,
+                       .capture = agent->capture};
+    state.feed.add(Held{hold.id, hold.who.agent, hold.who.run, hold.bound, hold.expires_at});
     state.put_hold(std::move(hold));
-    return {.status = ReserveStatus::held, .hold = command.hold, .expires_at = expires_at, .budget = {}, .detail = {}};
+    return reply;
 }
 
 HoldReply extend_hold(OrgState& state, Stamp stamp, const ExtendHold& command) {

@@ -51,6 +51,7 @@ OrgState::OrgState(OrgId org_id, RowSource& row_source)
       agent_totals(org_id, row_source),
       api_keys(org_id, row_source),
       caps(org_id, row_source),
+      settings(org_id, row_source),
       windows(org_id, row_source),
       sessions(org_id, row_source),
       rollups(org_id, row_source),
@@ -58,6 +59,7 @@ OrgState::OrgState(OrgId org_id, RowSource& row_source)
       cost_events(org_id, row_source),
       answers(org_id, row_source),
       launches(org_id, row_source),
+      model_calls(org_id, row_source),
       agents_(org_id, row_source),
       budgets_(org_id, row_source),
       schedules_(org_id, row_source),
@@ -207,6 +209,8 @@ void OrgState::index(const Hold& hold, bool add) {
     if (hold.state != HoldState::open) return;
     expose(hold.bound, add ? 1 : -1);
     for (const HoldPart& part : hold.parts) count_one(parts_by_budget_, part.budget, add);
+    const bool under_way = hold.dispatched && !hold.for_run && !hold.who.provider.empty();
+    if (under_way) count_one(calls_by_provider_, hold.who.provider, add);
     const std::pair open{hold.who.run, hold.id};
     const Deadline expires{hold.expires_at, DeadlineKind::hold_expires, hold.id.value, {}};
     if (add) {
@@ -329,7 +333,8 @@ bool OrgState::has_changes() const {
            caps.has_changes() || budgets_.has_changes() || windows.has_changes() || sessions.has_changes() ||
            runs_.has_changes() || claims_.has_changes() || holds_.has_changes() || rollups.has_changes() ||
            schedules_.has_changes() || !messages.rows().empty() || !cost_events.rows().empty() ||
-           !answers.rows().empty() || !launches.rows().empty() || worktrees_.has_changes() || feed.has_page();
+           !answers.rows().empty() || !launches.rows().empty() || worktrees_.has_changes() || settings.has_changes() ||
+           !model_calls.rows().empty() || feed.has_page();
 }
 
 void OrgState::committed() {
@@ -354,6 +359,8 @@ void OrgState::committed() {
     answers.committed();
     launches.committed();
     worktrees_.committed(cached_rows_max, none);
+    settings.committed(cached_rows_max, none);
+    model_calls.committed();
 }
 
 void OrgState::adopt(Agent row) {

@@ -76,6 +76,7 @@ class OrgState {
     Table<AgentTotals> agent_totals;
     Table<ApiKey> api_keys;
     Table<Cap> caps;
+    Table<Setting> settings;
     Table<Window> windows;
     Table<Session> sessions;
     Table<Rollup> rollups;
@@ -83,6 +84,7 @@ class OrgState {
     Journal<CostEvent> cost_events;
     Journal<Answer> answers;
     Journal<Launch> launches;
+    Journal<ModelCall> model_calls;
     Feed feed;
 
     // Rows with an index.
@@ -110,6 +112,7 @@ class OrgState {
     std::vector<HoldId> open_holds() const;
     std::vector<HoldId> open_holds_of(RunId run) const;
     std::size_t open_hold_count() const { return open_holds_.size(); }
+    std::size_t calls_under_way(const std::string& provider) const { return count(calls_by_provider_, provider); }
     std::size_t open_holds_on(const std::string& budget) const { return count(parts_by_budget_, budget); }
 
     const Worktree* worktree(RunId run_id) { return worktrees_.find(run_id); }
@@ -173,6 +176,7 @@ class OrgState {
     void adopt(Hold row);
     void adopt(Schedule row);
     void adopt(Worktree row);
+    void adopt(Setting row) { settings.adopt(std::move(row)); }
     void adopt(const FeedPage& row) { feed.adopt(row); }
 
  private:
@@ -211,6 +215,7 @@ class OrgState {
     Wide exposed_tokens_ = 0;
     std::set<std::pair<RunId, HoldId>> open_holds_;
     std::unordered_map<std::string, std::size_t> parts_by_budget_;
+    std::unordered_map<std::string, std::size_t> calls_by_provider_;  // Holds that were sent on.
     std::set<LineKey> line_;
     std::set<RunId> live_runs_;
     std::set<std::pair<std::string, RunId>> unfinished_by_schedule_;
@@ -245,6 +250,8 @@ void OrgState::collect(OnPut put, OnErased erased) {
     for (const Answer& row : answers.rows()) put(row);
     for (const Launch& row : launches.rows()) put(row);
     collect_table(worktrees_);
+    collect_table(settings);
+    for (const ModelCall& row : model_calls.rows()) put(row);
 }
 
 }  // namespace interlock::core

@@ -134,17 +134,25 @@ enum class ReserveStatus {
     amount_too_large,
     budget_frozen,
     budget_exceeded,
+    concurrency_limit,  // Of its provider.
 };
 BOOST_DESCRIBE_ENUM(ReserveStatus, held, invalid_request, hold_exists, agent_not_found, agent_paused, session_not_found,
-                    run_not_found, stale_fence, run_ended, too_many, amount_too_large, budget_frozen, budget_exceeded)
+                    run_not_found, stale_fence, run_ended, too_many, amount_too_large, budget_frozen, budget_exceeded,
+                    concurrency_limit)
 struct ReserveReply {
     ReserveStatus status = ReserveStatus::held;
     HoldId hold;
     Instant expires_at;
     std::optional<BudgetRefusal> budget;
     std::string detail;
+    Amounts bound = {};      // What is held.
+    std::int64_t left = -1;  // Nano-dollars that the tightest budget has besides; -1: no budget limits dollars.
+    std::string agent = {};  // On whose account: as stated, or the run's.
+    SessionId session = {};  // The same.
+    Capture capture = Capture::usage;  // Of the agent.
 };
-BOOST_DESCRIBE_STRUCT(ReserveReply, (), (status, hold, expires_at, budget, detail))
+BOOST_DESCRIBE_STRUCT(ReserveReply, (),
+                      (status, hold, expires_at, budget, detail, bound, left, agent, session, capture))
 
 enum class HoldStatus { done, invalid_request, hold_not_found, hold_closed, amount_too_large };
 BOOST_DESCRIBE_ENUM(HoldStatus, done, invalid_request, hold_not_found, hold_closed, amount_too_large)
@@ -308,9 +316,28 @@ struct WorktreeReply {
 };
 BOOST_DESCRIBE_STRUCT(WorktreeReply, (), (status, port_base, detail))
 
+// ---- the gateway ---------------------------------------------------------------------------------------------------
+
+enum class SettingStatus { done, unchanged, invalid_request, setting_not_found, too_many };
+BOOST_DESCRIBE_ENUM(SettingStatus, done, unchanged, invalid_request, setting_not_found, too_many)
+struct SettingReply {
+    SettingStatus status = SettingStatus::done;
+    std::int64_t version = 0;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(SettingReply, (), (status, version, detail))
+
+enum class CallsStatus { recorded, invalid_request };
+BOOST_DESCRIBE_ENUM(CallsStatus, recorded, invalid_request)
+struct CallsReply {
+    CallsStatus status = CallsStatus::recorded;
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(CallsReply, (), (status, detail))
+
 // The order is part of the stored answers: new ones go at the end.
 using Reply = std::variant<OrgReply, AgentReply, KeyReply, CapReply, BudgetReply, ChargeReply, ReserveReply, HoldReply,
                            SettleReply, SessionReply, AppendReply, AdmitReply, RunReply, ScheduleReply, WakeReply,
-                           TickReply, NoSuchOrg, WorktreeReply>;
+                           TickReply, NoSuchOrg, WorktreeReply, SettingReply, CallsReply>;
 
 }  // namespace interlock::core

@@ -39,6 +39,7 @@ using RunId = Strong<struct RunIdTag, Id>;
 using SessionId = Strong<struct SessionIdTag, Id>;
 using HoldId = Strong<struct HoldIdTag, Id>;
 using MessageId = Strong<struct MessageIdTag, Id>;
+using CallId = Strong<struct CallIdTag, Id>;
 // Chosen by the client and kept across its retries; it is what makes a retry safe. The empty key asks for no dedupe.
 using CommandKey = Strong<struct CommandKeyTag, Id>;
 // The position of an event in its org's feed. Starts at 1, never skips.
@@ -130,6 +131,14 @@ struct Retry {
 };
 BOOST_DESCRIBE_STRUCT(Retry, (), (tries, backoff_s, backoff_max_s))
 
+// What is kept, in a run's session, of what its agent and its models say to each other.
+enum class Capture {
+    off,
+    usage,  // That there was a call, and what it used.
+    full,   // Also what was said.
+};
+BOOST_DESCRIBE_ENUM(Capture, off, usage, full)
+
 // How an agent comes to its place.
 struct Workplace {
     ClaimMode mode = ClaimMode::write;
@@ -178,10 +187,11 @@ struct Agent {
     Retry retry = {};
     Workplace workplace = {};
     std::string provider = {};  // Whose models its runs use, for the provider's cap.
+    Capture capture = Capture::usage;
 };
 BOOST_DESCRIBE_STRUCT(Agent, (),
                       (name, command, max_concurrent_runs, tags, pauses, created_at, archived, process, retry,
-                       workplace, provider))
+                       workplace, provider, capture))
 
 // What an agent has cost so far. Apart from Agent, because it changes with every charge.
 struct AgentTotals {
@@ -215,7 +225,8 @@ BOOST_DESCRIBE_STRUCT(ApiKey, (), (id, hash, scopes, agent, run, budget, note, c
 enum class CapKind { org, provider, node };
 BOOST_DESCRIBE_ENUM(CapKind, org, provider, node)
 
-// At most `max_live` runs at once for a provider, a node or the org. An agent's cap is on the agent.
+// At most `max_live` runs at once for a provider, a node or the org, and as many calls under way to a provider. An
+// agent's cap is on the agent.
 struct Cap {
     static constexpr std::string_view table = "caps";
     static constexpr std::size_t key_columns = 2;
@@ -555,6 +566,53 @@ BOOST_DESCRIBE_STRUCT(Schedule, (),
                        priority, hold_bound, enabled, deleted, created_at, next_at, last_fired_at, fired, skipped,
                        coalesced, node, worktrees))
 
+// ---- the gateway ---------------------------------------------------------------------------------------------------
+
+// Something that people have set for a part that the rules know nothing of: an upstream, a price, a secret. No rule
+// reads the document; it is kept, numbered and told to everybody.
+struct Setting {
+    static constexpr std::string_view table = "settings";
+    static constexpr std::size_t key_columns = 2;
+    static constexpr Life life = Life::resident;
+    std::string kind;
+    std::string name;
+    std::string document = {};  // JSON, or what a secret is encrypted to.
+    std::int64_t version = 0;   // Counts how often this name was set.
+    Instant changed_at = {};
+    bool dropped = false;  // The number goes on when it is set again.
+};
+BOOST_DESCRIBE_STRUCT(Setting, (), (kind, name, document, version, changed_at, dropped))
+
+// A request to a model, as the gateway saw it. A log: money is in the ledger, and what a crash cut off is only there.
+struct ModelCall {
+    static constexpr std::string_view table = "model_calls";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::appended;
+    CallId id;
+    Instant at;  // When it came.
+    Attribution who;
+    std::string operation;      // "anthropic.messages"
+    std::string upstream;       // The last one that was tried.
+    std::int32_t status = 0;    // What the client got.
+    std::string refusal;        // Our own word, where we said no: budget_exceeded, unknown_model, …
+    std::int32_t attempts = 0;  // Requests that were sent on.
+    HoldId hold;                // The last attempt's, and the key of its cost event.
+    std::int64_t bound = 0;     // Nano-dollars that it held.
+    std::int64_t cost = 0;      // Nano-dollars of all attempts.
+    Usage usage;
+    std::string price;
+    bool estimated = false;
+    bool unpriced = false;
+    bool streamed = false;
+    bool cached = false;             // Answered from our own memory.
+    std::int64_t first_byte_us = 0;  // Until the client got one; 0: it did not.
+    std::int64_t duration_us = 0;
+    std::string detail;  // What went wrong, or how the model stopped.
+};
+BOOST_DESCRIBE_STRUCT(ModelCall, (),
+                      (id, at, who, operation, upstream, status, refusal, attempts, hold, bound, cost, usage, price,
+                       estimated, unpriced, streamed, cached, first_byte_us, duration_us, detail))
+
 // ---- what was answered, and the feed ------------------------------------------------------------------------------
 
 // The first answer to a command, for those who ask again. Commands that make a cost event are answered from that.
@@ -584,6 +642,6 @@ BOOST_DESCRIBE_STRUCT(FeedPage, (), (last_seq, first_seq, at, body, hash))
 
 // Every kind of row, in the order they are written: what others refer to comes first.
 using AllRows = std::tuple<Org, Agent, AgentTotals, ApiKey, Cap, Budget, Window, Session, Message, Run, Claim, Hold,
-                           CostEvent, Rollup, Schedule, Answer, FeedPage, Launch, Worktree>;
+                           CostEvent, Rollup, Schedule, Answer, FeedPage, Launch, Worktree, Setting, ModelCall>;
 
 }  // namespace interlock::core

@@ -14,7 +14,7 @@
 
 namespace interlock::core {
 
-using ColdRow = std::variant<Window, Session, Message, Run, Hold, CostEvent, Rollup, Answer, Launch>;
+using ColdRow = std::variant<Window, Session, Message, Run, Hold, CostEvent, Rollup, Answer, Launch, ModelCall>;
 
 struct SourceFailed {};
 

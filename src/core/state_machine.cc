@@ -16,6 +16,7 @@
 #include "core/runs.h"
 #include "core/schedules.h"
 #include "core/sessions.h"
+#include "core/settings.h"
 #include "core/worktrees.h"
 
 namespace interlock::core {
@@ -115,6 +116,9 @@ struct Apply {
     Reply operator()(const PutWorktree& body) { return put_worktree(state, stamp, body); }
     Reply operator()(const DropWorktree& body) { return drop_worktree(state, stamp, body); }
     Reply operator()(const EnableSchedule& body) { return enable_schedule(state, stamp, body); }
+    Reply operator()(const PutSetting& body) { return put_setting(state, stamp, body); }
+    Reply operator()(const DropSetting& body) { return drop_setting(state, stamp, body); }
+    Reply operator()(const RecordCalls& body) { return record_calls(state, body); }
 };
 
 // Whether the command did what it asked: the successes come first in every status, one or two of them.
@@ -137,6 +141,8 @@ struct Succeeded {
     bool operator()(const TickReply&) { return false; }  // Nobody asks twice what the time is.
     bool operator()(const NoSuchOrg&) { return false; }
     bool operator()(const WorktreeReply& reply) { return reply.status <= WorktreeStatus::unchanged; }
+    bool operator()(const SettingReply& reply) { return reply.status <= SettingStatus::unchanged; }
+    bool operator()(const CallsReply& reply) { return reply.status == CallsStatus::recorded; }
 };
 
 bool makes_cost_event(const CommandBody& body) {

@@ -115,6 +115,11 @@ class StateMachineTest : public MoneyTest {
         worktree.path = "/worktrees/one";
         say(worktree);
         say(DropWorktree{.run = runs[0].run, .saved_as = {}});
+        say(PutSetting{"upstream", "main", "{}"});
+        say(DropSetting{"upstream", "main"});
+        ModelCall call;
+        call.id = CallId(Id{1, 2});
+        say(RecordCalls{{call}});
     }
 
     static constexpr std::size_t kinds_that_can_succeed = std::variant_size_v<CommandBody> - 2;  // Not Tick, Reopened.

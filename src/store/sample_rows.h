@@ -253,6 +253,13 @@ inline void make_valid(core::Worktree& row, std::uint64_t) {
     row.state = row.saved_as.empty() ? core::WorktreeState::open : core::WorktreeState::saved;
 }
 
+inline void make_valid(core::Setting& row, std::uint64_t) {
+    fill_empty(row.kind);
+    fill_empty(row.name);
+    if (row.version == 0) row.version = 1;
+}
+inline void make_valid(core::ModelCall&, std::uint64_t) {}
+
 // The rows of one variant refer to each other as the tables demand: all ids are the same, and so are all names.
 template <class Row>
 Row extreme(std::uint64_t variant) {
