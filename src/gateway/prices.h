@@ -4,10 +4,13 @@
 //       setting.
 //   (2) cost_of() is exact: the tier by the whole prompt, every kind at its own rate, rounded up once.
 //   (3) cost_at_most() is never below cost_of() of any usage within the given bounds: every kind at the dearest rate
-//   that
-//       could apply.
+//       that could apply.
+//   (4) What might cost more than we know has no cost here, rather than too low a one: a service tier without a price,
+//       unless it is one that is never dearer than the standard.
+//   (5) A cost can be computed again from its event: usage and receipt say all that decided it.
 //
 // Nothing here is derived from a rule of thumb: a kind without a published price is priced as plain input or output.
+// How the catalog is read and searched is in price_catalog.h.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +23,15 @@
 
 #include "base/instant.h"
 #include "base/price.h"
+#include "base/result.h"
 #include "gateway/ask.h"
 #include "gateway/usage.h"
 
 namespace interlock::gateway {
 
 // Pico-dollars per token of each kind, and per use. A member that is nothing has no price of its own: cache reads,
-// writes and audio then cost what plain input or output does, reasoning what output does.
+// writes and audio then cost what plain input or output does, reasoning what output does; a write that lasts an hour
+// costs what a write costs, where that is known.
 struct Rates {
     std::int64_t input = 0;
     std::int64_t output = 0;
@@ -70,40 +75,73 @@ BOOST_DESCRIBE_STRUCT(ModelPrice, (), (provider, model, version, tiers, variants
 struct Worst {
     std::int64_t input = 0;   // Of all rounds together.
     std::int64_t output = 0;  // Of all choices and rounds.
-    std::int64_t prompt = 0;  // Of one round: decides the tiers that can be reached.
+    std::int64_t prompt = 0;  // Of one round: decides the tiers that can be reached. 0: all of the input.
+    // Without one hour, writes are bounded at the price of short ones all the same: some providers write unasked.
     CacheWrite cache_write = CacheWrite::none;
     bool audio = false;
     std::int64_t paid_tools = 0;
     std::string service_tier = {};  // As stated; empty or "auto": any that the model has.
 };
 
-// Nothing where it does not fit an amount.
+// More of one kind in one call is nonsense and has no cost.
+constexpr std::int64_t counted_tokens_max = 1'000'000'000'000;
+
+// Nothing where it does not fit an amount, or the service tier has no price (4).
 std::optional<Money> cost_of(const ModelPrice& price, const Metered& metered);
 std::optional<Money> cost_at_most(const ModelPrice& price, const Worst& worst);
-// How much output fits beside the rest of `worst`; nothing when even none does.
+// How much output fits beside the rest of `worst`, up to counted_tokens_max; nothing when even none does.
 std::optional<std::int64_t> output_within(const ModelPrice& price, const Worst& worst, Money limit);
 
-// How the cost was computed, short enough for a cost event (at most 128 bytes): the price's id, and what the event's
-// own columns do not say: the variant, and the counts that were priced on their own.
+// How the cost was computed, short enough for a cost event: the price's id, and what the event's own columns do not
+// say: the variant, and the counts that were priced on their own or decided the tier. "openai/gpt-5@0.1.8;tier=flex".
+// A long id is cut, and told from others by its hash.
+constexpr std::size_t receipt_bytes_max = 128;
 std::string receipt_of(const ModelPrice& price, const Metered& metered);
+// What cost_of() needs of a call, from its event. Nothing when it is no receipt of ours.
+std::optional<Metered> metered_from(const Usage& usage, std::string_view receipt);
 
+// A price as people set it, in dollars per million tokens: {"input_per_mtok": "3.00", "output_per_mtok": "15.00",
+// "cache_read_per_mtok": …, "per_call": "0.01", "tiers": [{"from_prompt_tokens": 200000, "input_per_mtok": …}],
+// "variants": {"batch": {…}}, "input_max": 200000, …}. Tiers and variants say all kinds that the base price says, but
+// for fees, which are then the same. The error is a sentence that names the member.
+Result<ModelPrice, std::string> price_from_json(std::string_view text);
+std::string to_json(const ModelPrice& price);
+
+class PriceCatalog;
+
+// All of it may be used by several threads at once.
 class PriceBook {
  public:
-    explicit PriceBook(std::vector<ModelPrice> set);  // On top of what the binary carries; theirs win.
+    // On top of what the binary carries; theirs win. One that has no limits has the catalog's.
+    explicit PriceBook(std::vector<ModelPrice> set);
+    // On top of another catalog, in the format of prices/catalog.txt. The error says which line is wrong.
+    static Result<PriceBook, std::string> with_catalog(std::vector<ModelPrice> set, std::string_view catalog);
 
-    // The price that holds at that time, by exact name first, then by pattern, then by what the catalog says matches
-    // (dated and aliased names). Null: not known.
+    // The price that holds at that time: one that was set, by exact name, then by pattern (the one with most letters);
+    // then what the catalog has by exact name; then what it says matches (dated and aliased names). Null: not known.
+    // Provider and model are compared without regard to case.
     const ModelPrice* find(std::string_view provider, std::string_view model, Instant at) const;
+    // The price that a receipt names. Null: it is of another catalog, or of another version of a setting.
+    const ModelPrice* find_receipt(std::string_view receipt) const;
 
-    // In order of provider and model, both of the catalog and set; `filter` is a part of either.
+    // In order of provider and model, both of the catalog and set; `filter` is a part of either. The pointers live as
+    // long as the book or a copy of it.
     std::vector<const ModelPrice*> list(std::string_view filter, Instant at) const;
 
-    static std::string_view catalog_version();
-    static std::string_view catalog_date();  // "2026-11-01"
+    const std::string& version() const;  // Of the catalog below.
+    const std::string& date() const;
+
+    static std::string_view catalog_version();  // Of what the binary carries.
+    static std::string_view catalog_date();     // "2026-11-01"
 
  private:
     struct Parts;
+    PriceBook(std::vector<ModelPrice> set, std::shared_ptr<const PriceCatalog> catalog);
+
     std::shared_ptr<const Parts> parts_;
 };
+
+// The cost of an event again (5). Nothing where the book does not have the price any more.
+std::optional<Money> cost_again(const PriceBook& book, const Usage& usage, std::string_view receipt);
 
 }  // namespace interlock::gateway
