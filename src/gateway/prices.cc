@@ -208,7 +208,9 @@ std::string cut_id(const ModelPrice& price, std::size_t bytes_max) {
     const std::string hash = "~" + id_hash(id);
     const std::string behind = hash + "@" + price.version;
     if (behind.size() >= bytes_max) return hash;
-    return id.substr(0, std::min(bytes_max - behind.size(), price.provider.size() + 1 + price.model.size())) + behind;
+    std::size_t kept = std::min(bytes_max - behind.size(), price.provider.size() + 1 + price.model.size());
+    while (kept > 0 && (static_cast<unsigned char>(id[kept]) & 0xC0) == 0x80) --kept;  // Not within a letter.
+    return id.substr(0, kept) + behind;
 }
 
 // Takes the last ";name=value" off a receipt. Empty: there is none, what is left is the id.

@@ -374,6 +374,21 @@ TEST(Prices, the_longest_receipt_fits_and_still_finds_its_price) {
     EXPECT_EQ(cost_again(book, metered.usage, receipt), cost_of(price, metered));
 }
 
+TEST(Prices, a_cut_name_is_cut_between_letters) {
+    ModelPrice price = plain_price({.input = 1, .output = 1});
+    for (int i = 0; i < 40; ++i) price.model += "m\u00f6\u20ac";
+    for (int i = 0; i < 8; ++i) {
+        price.provider += "p";
+        const std::string receipt = receipt_of(price, {});
+
+        EXPECT_LE(receipt.size(), receipt_bytes_max);
+        EXPECT_GT(receipt.size(), receipt_bytes_max - 4);
+        const std::string_view letters = std::string_view(receipt).substr(0, receipt.rfind('~'));
+        EXPECT_TRUE(letters.ends_with("m") || letters.ends_with("\u00f6") || letters.ends_with("\u20ac")) << receipt;
+        EXPECT_EQ(PriceBook({price}).find_receipt(receipt)->id(), price.id());
+    }
+}
+
 TEST(Prices, what_is_no_receipt_of_ours_gives_nothing) {
     const PriceBook book({});
     EXPECT_EQ(book.find_receipt("anthropic/claude-sonnet-4-5@0.0.1"), nullptr);
