@@ -273,6 +273,8 @@ def period(entry, counts):
     for start in sorted(starts):
         rates = {}
         for kind, names in KINDS.items():
+            if "output_mtok" not in prices:
+                names = names[:1]  # What makes no output makes embeddings, which the gateway has of text only.
             found = [price_at(prices[name], start) for name in names if name in prices]
             if found:
                 rates[kind] = rounded(max(found) / (1000 if kind in FEES else 1), kind, counts)
