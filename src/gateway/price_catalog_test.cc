@@ -58,13 +58,15 @@ TEST(PriceCatalog, the_first_that_fits_is_the_one_and_one_without_a_price_hides_
     const PriceCatalog catalog = catalog_of(
         "p\tfirst\t<m-1\t0/0\tin=1 out=1\n"
         "p\tunpriced\t<m-2\t0/0\tnone\n"
-        "p\tsecond\t<m-\t0/0\tin=1 out=1\n"
+        "p\tsecond\t<m- =same\t0/0\tin=1 out=1\n"
+        "p\tthird\t=same\t0/0\tin=1 out=1\n"
         "q\telsewhere\t<n-\t0/0\tin=1 out=1\n");
 
     EXPECT_EQ(found(catalog, "p", "m-12"), "p first");
     EXPECT_EQ(found(catalog, "p", "m-22"), "p unpriced");
     EXPECT_EQ(catalog.find("p", "m-22")->at(far_future), nullptr);
     EXPECT_EQ(found(catalog, "p", "m-3"), "p second");
+    EXPECT_EQ(found(catalog, "p", "same"), "p second");
     EXPECT_EQ(found(catalog, "p", "n-1"), "q elsewhere");
     EXPECT_EQ(found(catalog, "q", "m-1"), "nothing");
 }

@@ -23,7 +23,7 @@ constexpr std::int64_t picos_per_nano = 1000;
 using Tiers = std::vector<Tier>;
 
 bool is_standard(std::string_view service_tier) {
-    constexpr std::array<std::string_view, 5> names{"", "auto", "default", "standard", "on_demand"};
+    constexpr std::array<std::string_view, 6> names{"", "auto", "default", "standard", "standard_only", "on_demand"};
     return std::ranges::find(names, service_tier) != names.end();
 }
 // Providers sell these for their lower price, so that the standard price bounds them.

@@ -117,6 +117,7 @@ TEST(Prices, a_service_tier_costs_its_own_price_and_an_unknown_one_has_none) {
 
     EXPECT_EQ(cost_as(*known, ""), Money::nanos(1'250'000'000));
     EXPECT_EQ(cost_as(*known, "default"), Money::nanos(1'250'000'000));
+    EXPECT_EQ(cost_as(*known, "standard_only"), Money::nanos(1'250'000'000));
     EXPECT_EQ(cost_as(*known, "priority"), Money::nanos(2'500'000'000));
     EXPECT_EQ(cost_as(*known, "Priority"), Money::nanos(2'500'000'000));
     EXPECT_EQ(cost_as(*known, "flex"), Money::nanos(625'000'000));
@@ -389,13 +390,17 @@ TEST(Prices, a_cut_name_is_cut_between_letters) {
     }
 }
 
-TEST(Prices, what_is_no_receipt_of_ours_gives_nothing) {
+TEST(Prices, a_receipt_gives_what_it_says_and_what_is_none_of_ours_nothing) {
     const PriceBook book({});
     EXPECT_EQ(book.find_receipt("anthropic/claude-sonnet-4-5@0.0.1"), nullptr);
     EXPECT_EQ(book.find_receipt(""), nullptr);
     EXPECT_EQ(metered_from({}, ""), std::nullopt);
     EXPECT_EQ(metered_from({}, "a/b@1;tools=many"), std::nullopt);
     EXPECT_EQ(cost_again(book, {}, "stated by the client"), std::nullopt);
+    EXPECT_EQ(metered_from({.input_tokens = -1}, "a/b@1"), std::nullopt);
+    const Usage usage{.input_tokens = 1, .output_tokens = 9, .cache_read_tokens = 20, .cache_write_1h_tokens = 300};
+    EXPECT_EQ(metered_from(usage, "a/b@1").value().prompt_tokens, 321);
+    EXPECT_EQ(metered_from(usage, "a/b@1;prompt=7").value().prompt_tokens, 7);
 }
 
 TEST(Prices, every_price_of_the_catalog_has_an_id_of_its_own) {
