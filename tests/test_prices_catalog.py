@@ -27,7 +27,7 @@ def one_model(tmp_path):
         (tmp_path / "package.json").write_text(json.dumps({"name": "p", "version": "1.2"}))
         (tmp_path / "LICENSE").write_text("Free.\n")
         (tmp_path / "dist/index.js").write_text(
-            'const E = [\n  {\n    id: "p",\n    models: [{ id: "m", match: %s, prices: %s }]\n  }\n];\n' % (match, prices))
+            'const E = [\n  { id: "p", models: [{ id: "m", match: %s, prices: %s }] }\n];\n' % (match, prices))
         (tmp_path / "extra.txt").write_text(extra)
         (tmp_path / "limits.txt").write_text("")
         return make(tmp_path, "--extra", tmp_path / "extra.txt", "--limits", tmp_path / "limits.txt")
@@ -82,10 +82,10 @@ def test_what_cannot_be_metered_has_no_price(one_model):
 
 def test_what_is_not_understood_stops_it(one_model):
     prices = "{ input_mtok: 1, output_mtok: 1 }"
-    at_noon = '[{ constraint: { type: "time_of_date", start_time: "12:00:00+02:00", end_time: "13:00:00Z" }, prices: %s }]'
+    noon = '{ type: "time_of_date", start_time: "12:00:00+02:00", end_time: "13:00:00Z" }'
     for made in (one_model(prices, match='{ regex: "^(a|b)$" }'),
                  one_model(prices, match='{ equals: "two words" }'),
-                 one_model(at_noon % prices),
+                 one_model('[{ constraint: %s, prices: %s }]' % (noon, prices)),
                  one_model("call()"),
                  one_model(prices, extra="price p other variant=flex in=1 out=1\n"),
                  one_model(prices, extra="price p m tier=5 in=1\n"),
