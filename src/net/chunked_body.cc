@@ -6,15 +6,16 @@
 
 namespace interlock::net {
 
-std::size_t ChunkedBody::feed(std::string_view received, const OnBytes& on_bytes) {
+std::size_t ChunkedBody::feed(std::string_view received, std::string_view& piece) {
+    piece = {};
     std::size_t used = 0;
-    while (wants_more() && used < received.size()) {
+    while (wants_more() && piece.empty() && used < received.size()) {
         const std::string_view rest = received.substr(used);
         std::size_t taken = 0;
         if (state_ == State::line)
             taken = take_line(rest);
         else if (state_ == State::data)
-            taken = take_data(rest, on_bytes);
+            taken = take_data(rest, piece);
         else
             taken = take_line_end(rest, state_ == State::last ? State::done : State::line);
         if (taken == 0) break;
@@ -49,12 +50,11 @@ ChunkedBody::State ChunkedBody::state_after(std::string_view line) {
     return size == 0 ? State::last : State::data;
 }
 
-std::size_t ChunkedBody::take_data(std::string_view received, const OnBytes& on_bytes) {
-    const std::string_view bytes = received.substr(0, chunk_bytes_left_);
-    chunk_bytes_left_ -= bytes.size();
+std::size_t ChunkedBody::take_data(std::string_view received, std::string_view& piece) {
+    piece = received.substr(0, chunk_bytes_left_);
+    chunk_bytes_left_ -= piece.size();
     if (chunk_bytes_left_ == 0) state_ = State::data_end;
-    if (!on_bytes(bytes)) state_ = State::stopped;
-    return bytes.size();
+    return piece.size();
 }
 
 std::size_t ChunkedBody::take_line_end(std::string_view received, State next) {

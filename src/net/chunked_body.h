@@ -8,22 +8,21 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <string_view>
 
 namespace interlock::net {
 
 class ChunkedBody {
  public:
-    using OnBytes = std::function<bool(std::string_view)>;  // False: stop.
-    enum class State { line, data, data_end, last, done, stopped, too_large, broken };
+    enum class State { line, data, data_end, last, done, too_large, broken };
 
     static constexpr std::size_t line_bytes_max = 1'024;
 
     explicit ChunkedBody(std::size_t body_bytes_max) : bytes_left_max_(body_bytes_max) {}
 
-    // Returns how many bytes were used up; the rest is given again, with more behind it.
-    std::size_t feed(std::string_view received, const OnBytes& on_bytes);
+    // Takes from the front of what has been received, up to the end of the next bytes of the body, and returns how many
+    // were used up. `piece` is the bytes, as part of `received`; empty: give the rest again, with more behind it.
+    std::size_t feed(std::string_view received, std::string_view& piece);
 
     State state() const { return state_; }
     bool wants_more() const { return state_ < State::done; }
@@ -31,7 +30,7 @@ class ChunkedBody {
  private:
     std::size_t take_line(std::string_view received);
     State state_after(std::string_view line);
-    std::size_t take_data(std::string_view received, const OnBytes& on_bytes);
+    std::size_t take_data(std::string_view received, std::string_view& piece);
     std::size_t take_line_end(std::string_view received, State next);
 
     State state_ = State::line;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <variant>
 
+#include "net/request_head.h"
 #include "net/response_parser.h"
 #include "net/tls.h"
 
@@ -27,40 +28,31 @@ using Kind = ClientError::Kind;
 using Socket = asio::basic_stream_socket<tcp, Executor>;
 using TlsStream = asio::ssl::stream<Socket>;
 
-bool is_address(const std::string& host) {
-    error_code error;
-    asio::ip::make_address(host, error);
-    return !error;
-}
+using OnChunk = std::function<bool(std::string_view)>;
 
-std::string host_header(const Url& url) {
-    const std::string host = url.host.find(':') == std::string::npos ? url.host : "[" + url.host + "]";
-    return url.port == (url.secure ? 443 : 80) ? host : host + ":" + std::to_string(url.port);
-}
-
-bool has_line_break(std::string_view text) { return text.find_first_of(std::string_view("\r\n\0", 3)) != text.npos; }
+constexpr std::size_t head_bytes_max = 64u << 10;
 
 }  // namespace
 
 // The one connection, and the client's whole work.
 class HttpClient::Connection {
  public:
-    Connection(Url url, Options options) : url_(std::move(url)), options_(std::move(options)) {}
+    Connection(Url url, Options options)
+        : url_(std::move(url)), host_(host_header(url_.secure, url_.host, url_.port)), options_(std::move(options)) {}
 
-    Result<ClientResponse, ClientError> exchange(const ClientRequest& request, ResponseParser::OnChunk on_chunk);
+    Result<ClientResponse, ClientError> exchange(const ClientRequest& request, OnChunk on_chunk);
 
  private:
     enum class Reuse { possible, never };
+    enum class Taking { goes_on, stopped, too_large };  // Stopped: by on_chunk.
 
-    Result<ClientResponse, ClientError> exchange_once(const ClientRequest& request, ResponseParser::OnChunk on_chunk,
-                                                      Reuse reuse);
+    Result<ClientResponse, ClientError> exchange_once(const ClientRequest& request, OnChunk on_chunk, Reuse reuse);
     std::optional<ClientError> connect(SteadyTime deadline);
     std::optional<ClientError> shake_hands(SteadyTime deadline);
     bool is_alive();
     Result<std::string, ClientError> to_text(const ClientRequest& request) const;
     error_code send(std::string_view text, SteadyTime deadline);
-    Result<ClientResponse, ClientError> receive(const ClientRequest& request, ResponseParser::OnChunk on_chunk,
-                                                SteadyTime deadline);
+    Result<ClientResponse, ClientError> receive(const ClientRequest& request, OnChunk on_chunk, SteadyTime deadline);
     void close();
 
     // Runs one operation to its end. When the deadline comes first, the connection is closed, which ends it too.
@@ -70,6 +62,7 @@ class HttpClient::Connection {
     bool is_open() const { return plain_ || tls_; }
 
     const Url url_;
+    const std::string host_;  // As the Host header has it.
     const Options options_;
     asio::io_context context_{1};
     std::unique_ptr<asio::ssl::context> tls_context_;
@@ -92,8 +85,7 @@ Result<ClientResponse, ClientError> HttpClient::stream(ClientRequest request,
     return connection_->exchange(request, std::move(on_chunk));
 }
 
-Result<ClientResponse, ClientError> HttpClient::Connection::exchange(const ClientRequest& request,
-                                                                     ResponseParser::OnChunk on_chunk) {
+Result<ClientResponse, ClientError> HttpClient::Connection::exchange(const ClientRequest& request, OnChunk on_chunk) {
     const bool kept = is_open();
     auto response = exchange_once(request, on_chunk, Reuse::possible);
     // The server may close a kept connection at the moment we use it. What only reads may be said again.
@@ -105,8 +97,7 @@ Result<ClientResponse, ClientError> HttpClient::Connection::exchange(const Clien
 }
 
 Result<ClientResponse, ClientError> HttpClient::Connection::exchange_once(const ClientRequest& request,
-                                                                          ResponseParser::OnChunk on_chunk,
-                                                                          Reuse reuse) {
+                                                                          OnChunk on_chunk, Reuse reuse) {
     answered_something_ = false;
     const auto text = to_text(request);
     if (!text) return fail(text.error());
@@ -143,7 +134,7 @@ std::optional<ClientError> HttpClient::Connection::connect(SteadyTime deadline) 
 
     plain_.emplace(context_);
     error = run([&](auto done) { asio::async_connect(*plain_, found, done); }, deadline);
-    if (error) return ClientError{Kind::could_not_connect, host_header(url_) + ": " + error.message()};
+    if (error) return ClientError{Kind::could_not_connect, host_ + ": " + error.message()};
     socket().set_option(tcp::no_delay(true), error);
     return url_.secure ? shake_hands(deadline) : std::nullopt;
 }
@@ -172,19 +163,11 @@ bool HttpClient::Connection::is_alive() {
 }
 
 Result<std::string, ClientError> HttpClient::Connection::to_text(const ClientRequest& request) const {
-    bool broken = has_line_break(request.target) || request.target.find(' ') != std::string::npos;
-    std::string text(name_of(request.method));
-    text.append(" ").append(request.target).append(" HTTP/1.1\r\nHost: ").append(host_header(url_));
-    for (const Header& header : request.headers) {
-        broken = broken || has_line_break(header.name) || has_line_break(header.value);
-        text.append("\r\n").append(header.name).append(": ").append(header.value);
+    std::string text;
+    if (!append_head(text, request.method, request.target, host_, request.headers, request.body.size())) {
+        return fail(ClientError{Kind::could_not_connect, "the target or a header has a line break or space"});
     }
-    const bool says_length = request.method != Method::get && request.method != Method::head;
-    if (says_length || !request.body.empty()) {
-        text.append("\r\nContent-Length: ").append(std::to_string(request.body.size()));
-    }
-    if (broken) return fail(ClientError{Kind::could_not_connect, "the target or a header has a line break or space"});
-    return text.append("\r\n\r\n").append(request.body);
+    return text.append(request.body);
 }
 
 error_code HttpClient::Connection::send(std::string_view text, SteadyTime deadline) {
@@ -196,14 +179,20 @@ error_code HttpClient::Connection::send(std::string_view text, SteadyTime deadli
         deadline);
 }
 
-Result<ClientResponse, ClientError> HttpClient::Connection::receive(const ClientRequest& request,
-                                                                    ResponseParser::OnChunk on_chunk,
+Result<ClientResponse, ClientError> HttpClient::Connection::receive(const ClientRequest& request, OnChunk on_chunk,
                                                                     SteadyTime deadline) {
-    const bool streams = on_chunk != nullptr;
-    ResponseParser parser(request.method, options_.body_bytes_max, std::move(on_chunk));
+    ResponseParser parser(request.method, head_bytes_max);
+    ClientResponse response;
+    Taking taking = Taking::goes_on;
+    const auto take = [&](std::string_view bytes) {
+        if (on_chunk && parser.status() / 100 == 2) return on_chunk(bytes) ? Taking::goes_on : Taking::stopped;
+        if (response.body.size() + bytes.size() > options_.body_bytes_max) return Taking::too_large;
+        response.body.append(bytes);
+        return Taking::goes_on;
+    };
     std::string received;
     std::string piece(16u << 10, '\0');
-    while (parser.state() == ResponseParser::State::more) {
+    while (parser.wants_more() && taking == Taking::goes_on) {
         std::size_t count = 0;
         const error_code error = run(
             [&](auto done) {
@@ -214,19 +203,30 @@ Result<ClientResponse, ClientError> HttpClient::Connection::receive(const Client
                 plain_ ? plain_->async_read_some(asio::buffer(piece), counted)
                        : tls_->async_read_some(asio::buffer(piece), counted);
             },
-            streams ? steady_clock::now() + options_.silence_timeout : deadline);
+            on_chunk ? steady_clock::now() + options_.silence_timeout : deadline);
         answered_something_ = answered_something_ || count > 0;
         received.append(piece, 0, count);
-        received.erase(0, parser.feed(received));
-        if (error && parser.state() == ResponseParser::State::more) {
+        std::string_view rest = received;
+        for (bool moves = true; moves && taking == Taking::goes_on;) {
+            std::string_view bytes;
+            const std::size_t used = parser.feed(rest, bytes);
+            rest.remove_prefix(used);
+            if (!bytes.empty()) taking = take(bytes);
+            moves = used > 0;
+        }
+        received.erase(0, received.size() - rest.size());
+        if (error && parser.wants_more() && taking == Taking::goes_on) {
             // Some answers end with the connection. An end that TLS did not announce may be an attacker's.
             const bool ended = error == asio::error::eof;
             if (!ended || !parser.feed_end()) return fail(ClientError{Kind::outcome_unknown, error.message()});
         }
     }
     if (parser.state() == ResponseParser::State::broken) return fail(ClientError{Kind::bad_response, parser.detail()});
-    if (parser.state() == ResponseParser::State::stopped || !parser.keep_alive() || !received.empty()) close();
-    return std::move(parser.response());
+    if (taking == Taking::too_large) return fail(ClientError{Kind::bad_response, "the body is too large"});
+    if (taking == Taking::stopped || !parser.keep_alive() || !received.empty()) close();
+    response.status = parser.status();
+    response.headers = std::move(parser.headers());
+    return response;
 }
 
 void HttpClient::Connection::close() {

@@ -333,10 +333,12 @@ std::size_t RequestParser::Parts::feed_body(std::string_view received) {
 }
 
 std::size_t RequestParser::Parts::feed_chunks(std::string_view received) {
-    const std::size_t used = chunks->feed(received, [this](std::string_view bytes) {
-        request.body.append(bytes);
-        return true;
-    });
+    std::size_t used = 0;
+    std::string_view piece;
+    do {
+        used += chunks->feed(received.substr(used), piece);
+        request.body.append(piece);
+    } while (!piece.empty());
     if (chunks->state() == ChunkedBody::State::too_large) refusal = body_too_large();
     if (chunks->state() == ChunkedBody::State::broken) refusal = invalid("the chunks of the body are broken");
     return used;

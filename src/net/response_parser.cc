@@ -15,29 +15,7 @@ namespace http = boost::beast::http;
 using boost::beast::error_code;
 using boost::beast::string_view;
 
-constexpr std::uint32_t header_bytes_max = 64u << 10;
-constexpr std::size_t bytes_unlimited = std::numeric_limits<std::size_t>::max();  // Target::take() counts.
-
-struct Target {
-    ClientResponse response;
-    ResponseParser::OnChunk on_chunk;
-    std::size_t body_bytes_max = 0;
-    bool stopped = false;
-    bool too_large = false;
-
-    bool take(std::string_view bytes);
-};
-
-bool Target::take(std::string_view bytes) {
-    if (on_chunk && response.status / 100 == 2) {
-        stopped = !on_chunk(bytes);
-    } else if (response.body.size() + bytes.size() > body_bytes_max) {
-        too_large = true;
-    } else {
-        response.body.append(bytes);
-    }
-    return !stopped && !too_large;
-}
+constexpr std::size_t bytes_unlimited = std::numeric_limits<std::size_t>::max();  // Whoever takes the pieces counts.
 
 std::string lower_case(string_view text) {
     std::string lower(text);
@@ -45,107 +23,118 @@ std::string lower_case(string_view text) {
     return lower;
 }
 
+// The head. Beast could read bodies too, but only into a callback.
 class Message final : public http::basic_parser<false> {
  public:
-    Message(Target& target, Method request_method) : target_(target) {
-        header_limit(header_bytes_max);
-        body_limit(boost::none);  // Counted below: what is streamed has no limit.
+    Message(Method request_method, std::size_t head_bytes_max) {
+        header_limit(static_cast<std::uint32_t>(head_bytes_max));
+        body_limit(boost::none);
         skip(request_method == Method::head);
     }
 
+    int status = 0;
+    std::vector<Header> headers;
+
  private:
     void on_request_impl(http::verb, string_view, string_view, int, error_code&) override {}
-    void on_response_impl(int status, string_view, int, error_code&) override { target_.response.status = status; }
+    void on_response_impl(int its_status, string_view, int, error_code&) override { status = its_status; }
     void on_field_impl(http::field field, string_view name, string_view value, error_code& error) override {
-        std::string lower_name = lower_case(name);
-        const bool second = !target_.response.header(lower_name).empty();
-        if (field == http::field::content_length && second) error = http::error::multiple_content_length;
+        if (field == http::field::content_length && !find_header(headers, "content-length").empty()) {
+            error = http::error::multiple_content_length;
+        }
         if (field == http::field::transfer_encoding && lower_case(value) != "chunked") {
             error = http::error::bad_transfer_encoding;
         }
-        target_.response.headers.push_back({.name = std::move(lower_name), .value = std::string(value)});
+        headers.push_back({.name = lower_case(name), .value = std::string(value)});
     }
     void on_header_impl(error_code&) override {}
     void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
-    std::size_t on_body_impl(string_view bytes, error_code& error) override {
-        if (!target_.take({bytes.data(), bytes.size()})) error = http::error::body_limit;
-        return bytes.size();
-    }
+    std::size_t on_body_impl(string_view, error_code&) override { return 0; }
     void on_chunk_header_impl(std::uint64_t, string_view, error_code&) override {}
     std::size_t on_chunk_body_impl(std::uint64_t, string_view, error_code&) override { return 0; }
     void on_finish_impl(error_code&) override {}
-
-    Target& target_;
 };
 
 }  // namespace
 
 struct ResponseParser::Parts {
-    Target target;
-    Method request_method = Method::get;
+    Parts(Method its_request_method, std::size_t its_head_bytes_max)
+        : request_method(its_request_method), head_bytes_max(its_head_bytes_max) {
+        begin();
+    }
+    void begin() { message.emplace(request_method, head_bytes_max); }
+
+    const Method request_method;
+    const std::size_t head_bytes_max;
     std::optional<Message> message;
     std::optional<ChunkedBody> chunks;
+    std::uint64_t bytes_left = 0;  // Of a body that is not chunked.
     std::string detail;
-
-    std::size_t feed(std::string_view received, bool& wants_more);
-    bool is_done() const { return chunks ? chunks->state() == ChunkedBody::State::done : message->is_done(); }
 };
 
-ResponseParser::ResponseParser(Method request_method, std::size_t body_bytes_max, OnChunk on_chunk)
-    : parts_(std::make_unique<Parts>()) {
-    parts_->target.on_chunk = std::move(on_chunk);
-    parts_->target.body_bytes_max = body_bytes_max;
-    parts_->request_method = request_method;
-    parts_->message.emplace(parts_->target, request_method);
-}
+ResponseParser::ResponseParser(Method request_method, std::size_t head_bytes_max)
+    : parts_(std::make_unique<Parts>(request_method, head_bytes_max)) {}
 ResponseParser::~ResponseParser() = default;
 
-std::size_t ResponseParser::feed(std::string_view received) {
+std::size_t ResponseParser::feed(std::string_view received, std::string_view& piece) {
+    piece = {};
+    if (received.empty()) return 0;
+    if (state_ == State::head) return feed_head(received);
+    if (state_ == State::body) return parts_->chunks ? feed_chunks(received, piece) : feed_bytes(received, piece);
+    return 0;
+}
+
+std::size_t ResponseParser::feed_head(std::string_view received) {
     std::size_t used = 0;
-    bool wants_more = false;
-    while (state_ == State::more && !wants_more && used < received.size()) {
-        used += parts_->feed(received.substr(used), wants_more);
-        if (parts_->target.stopped) {
-            state_ = State::stopped;
-        } else if (!parts_->detail.empty()) {
+    while (state_ == State::head && used < received.size()) {
+        Message& message = *parts_->message;
+        error_code error;
+        used += message.put(boost::asio::const_buffer(received.data() + used, received.size() - used), error);
+        if (error == http::error::need_more) break;
+        if (error) {
+            parts_->detail = error.message();
             state_ = State::broken;
-        } else if (parts_->is_done() && parts_->target.response.status / 100 == 1) {
-            parts_->target.response = {};
-            parts_->message.emplace(parts_->target, parts_->request_method);
-        } else if (parts_->is_done()) {
+        } else if (message.is_done() && message.status / 100 == 1) {
+            parts_->begin();
+        } else if (message.is_done()) {
             state_ = State::done;
+        } else {
+            state_ = State::body;
+            if (message.chunked()) parts_->chunks.emplace(bytes_unlimited);
+            parts_->bytes_left = message.content_length_remaining().value_or(bytes_unlimited);
         }
     }
     return used;
 }
 
-std::size_t ResponseParser::Parts::feed(std::string_view received, bool& wants_more) {
-    std::size_t used = 0;
-    if (chunks) {
-        used = chunks->feed(received, [this](std::string_view bytes) { return target.take(bytes); });
-        wants_more = chunks->wants_more();
-        if (chunks->state() == ChunkedBody::State::broken) detail = "the chunks of the body are broken";
-    } else {
-        error_code error;
-        used = message->put(boost::asio::const_buffer(received.data(), received.size()), error);
-        wants_more = error == http::error::need_more;
-        if (error && !wants_more) detail = error.message();
-        if (!error && message->chunked() && !message->is_done()) chunks.emplace(bytes_unlimited);
+std::size_t ResponseParser::feed_chunks(std::string_view received, std::string_view& piece) {
+    const std::size_t used = parts_->chunks->feed(received, piece);
+    if (parts_->chunks->state() == ChunkedBody::State::done) {
+        state_ = State::done;
+    } else if (!parts_->chunks->wants_more()) {
+        parts_->detail = "the chunks of the body are broken";
+        state_ = State::broken;
     }
-    if (target.too_large) detail = "the body is too large";
     return used;
 }
 
+std::size_t ResponseParser::feed_bytes(std::string_view received, std::string_view& piece) {
+    piece = received.substr(0, parts_->bytes_left);
+    if (parts_->message->need_eof()) return piece.size();
+    parts_->bytes_left -= piece.size();
+    if (parts_->bytes_left == 0) state_ = State::done;
+    return piece.size();
+}
+
 bool ResponseParser::feed_end() {
-    if (!parts_->message->got_some() || parts_->chunks) return false;
-    error_code error;
-    parts_->message->put_eof(error);
-    if (!error) state_ = State::done;
-    return !error;
+    if (state_ != State::body || parts_->chunks || !parts_->message->need_eof()) return false;
+    state_ = State::done;
+    return true;
 }
 
 const std::string& ResponseParser::detail() const { return parts_->detail; }
-ClientResponse& ResponseParser::response() { return parts_->target.response; }
+int ResponseParser::status() const { return parts_->message->status; }
+std::vector<Header>& ResponseParser::headers() { return parts_->message->headers; }
 bool ResponseParser::keep_alive() const { return parts_->message->keep_alive(); }
 
 }  // namespace interlock::net
