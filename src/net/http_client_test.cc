@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "net/http_test_support.h"
 #include "net/sse.h"
 
@@ -20,66 +18,6 @@ HttpClient::Options impatient() {
     options.total_timeout = milliseconds(200);
     options.silence_timeout = milliseconds(200);
     return options;
-}
-
-// Accepts one connection after another and does to each what it is told.
-class RawServer {
- public:
-    using Talk = std::function<void(int descriptor)>;
-
-    explicit RawServer(std::vector<Talk> talks) : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        ::bind(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address);
-        ::listen(descriptor_, 5);
-        socklen_t size = sizeof address;
-        ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size);
-        port = ntohs(address.sin_port);
-        thread_ = std::thread([this, todo = std::move(talks)] {
-            for (const Talk& talk : todo) {
-                const int peer = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
-                talk(peer);
-                ::close(peer);
-                ++served;
-            }
-        });
-    }
-    ~RawServer() {
-        ::shutdown(descriptor_, SHUT_RDWR);
-        thread_.join();
-        ::close(descriptor_);
-    }
-
-    std::uint16_t port = 0;
-    std::atomic<int> served = 0;
-
- private:
-    int descriptor_;
-    std::thread thread_;
-};
-
-void read_request(int descriptor) {
-    std::string received;
-    char piece[1024];
-    while (received.find("\r\n\r\n") == std::string::npos) {
-        const auto count = ::recv(descriptor, piece, sizeof piece, 0);
-        if (count <= 0) return;
-        received.append(piece, static_cast<std::size_t>(count));
-    }
-}
-
-RawServer::Talk answer_with(std::string text) {
-    return [text](int descriptor) {
-        read_request(descriptor);
-        ::send(descriptor, text.data(), text.size(), MSG_NOSIGNAL);
-    };
-}
-
-void stay_silent(int descriptor) {
-    read_request(descriptor);
-    char byte = 0;
-    while (::recv(descriptor, &byte, 1, 0) > 0) continue;
 }
 
 Kind failure(RawServer::Talk talk, Method method = Method::post) {

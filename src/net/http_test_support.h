@@ -1,4 +1,4 @@
-// For tests: a running server with a log one can read, and a client that is nothing but a socket.
+// For tests: a running server with a log one can read, and a client and a server that are nothing but sockets.
 #pragma once
 
 #include <arpa/inet.h>
@@ -7,12 +7,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "net/http_server.h"
 
@@ -187,6 +190,66 @@ class RawClient {
     std::string received_;
     std::string ending_;
 };
+
+// Accepts one connection after another and does to each what it is told.
+class RawServer {
+ public:
+    using Talk = std::function<void(int descriptor)>;
+
+    explicit RawServer(std::vector<Talk> talks) : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        ::bind(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address);
+        ::listen(descriptor_, 5);
+        socklen_t size = sizeof address;
+        ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size);
+        port = ntohs(address.sin_port);
+        thread_ = std::thread([this, todo = std::move(talks)] {
+            for (const Talk& talk : todo) {
+                const int peer = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
+                talk(peer);
+                ::close(peer);
+                ++served;
+            }
+        });
+    }
+    ~RawServer() {
+        ::shutdown(descriptor_, SHUT_RDWR);
+        thread_.join();
+        ::close(descriptor_);
+    }
+
+    std::uint16_t port = 0;
+    std::atomic<int> served = 0;
+
+ private:
+    int descriptor_;
+    std::thread thread_;
+};
+
+inline void read_request(int descriptor) {
+    std::string received;
+    char piece[1024];
+    while (received.find("\r\n\r\n") == std::string::npos) {
+        const auto count = ::recv(descriptor, piece, sizeof piece, 0);
+        if (count <= 0) return;
+        received.append(piece, static_cast<std::size_t>(count));
+    }
+}
+
+inline RawServer::Talk answer_with(std::string text) {
+    return [text](int descriptor) {
+        read_request(descriptor);
+        ::send(descriptor, text.data(), text.size(), MSG_NOSIGNAL);
+    };
+}
+
+inline void stay_silent(int descriptor) {
+    read_request(descriptor);
+    char byte = 0;
+    while (::recv(descriptor, &byte, 1, 0) > 0) continue;
+}
 
 inline std::string status_of(const std::string& answer) { return answer.substr(0, answer.find("\r\n")); }
 inline std::string body_of(const std::string& answer) {
