@@ -1,5 +1,6 @@
 #include "net/http_pool.h"
 
+#include <algorithm>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/error.hpp>
 #include <cstring>
@@ -24,6 +25,8 @@ using Timer = asio::basic_waitable_timer<steady_clock, asio::wait_traits<steady_
 
 constexpr SteadyTime never = SteadyTime::max();
 constexpr std::chrono::milliseconds tick_interval{250};
+// To hear what a server has to say that did not take the whole request.
+constexpr std::chrono::milliseconds refusal_patience{1'000};
 constexpr std::size_t head_bytes_max = ReadBuffers::buffer_bytes;
 // A body up to this size is copied behind its head, so that TLS makes one record of both.
 constexpr std::size_t body_bytes_copied_max = 12u << 10;
@@ -245,7 +248,8 @@ void Pool::shutdown() {
 
 Task<std::optional<ClientError>> PoolExchange::receive_head(error_code send_error) {
     may_be_kept_ = !send_error;
-    const SteadyTime first_byte = steady_clock::now() + patience_.first_byte;
+    const SteadyTime first_byte =
+        steady_clock::now() + (send_error ? std::min(refusal_patience, patience_.first_byte) : patience_.first_byte);
     while (parser_.state() == ResponseParser::State::head) {
         const bool begun = !connection_->received().empty();
         const error_code error =
