@@ -67,7 +67,8 @@ struct Response {
     std::string content_type = {};
     std::vector<Header> headers = {};  // Neither Content-Length nor Connection nor Date: those are the server's to say.
     std::string body = {};
-    // When set, the body is what this writes until it returns; `body` is ignored. Chunked, and the connection's last.
+    // When set, the body is `body`, which goes out together with the head, and then what this writes until it returns.
+    // Chunked; what it throws ends the connection without the last chunk. Not called for a HEAD, a 204 or a 304.
     std::function<Task<void>(StreamWriter&)> stream = {};
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -11,6 +12,7 @@
 
 #include "net/bell.h"
 #include "net/origin.h"
+#include "net/outgoing.h"
 #include "net/request_parser.h"
 #include "net/response_head.h"
 
@@ -23,13 +25,30 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 using TlsStream = asio::ssl::stream<Socket>;
+using Timer = asio::basic_waitable_timer<steady_clock, asio::wait_traits<steady_clock>, Executor>;
 
 constexpr SteadyTime never = SteadyTime::max();
 constexpr std::size_t buffer_bytes_first = 4u << 10;
 // A body up to this size is copied behind its head and goes out with one plain send.
 constexpr std::size_t body_bytes_copied_max = 16u << 10;
-// What a client may send after its last answer, or while a stream runs, before it is cut.
+// What a client may send after its last answer before it is cut.
 constexpr std::size_t ignored_bytes_max = 1u << 20;
+
+// The line before a chunk: "1a\r\n".
+class ChunkLine {
+ public:
+    explicit ChunkLine(std::size_t chunk_bytes) {
+        char* end = std::to_chars(text_.data(), text_.data() + 16, chunk_bytes, 16).ptr;
+        *end++ = '\r';
+        *end++ = '\n';
+        size_ = static_cast<std::size_t>(end - text_.data());
+    }
+    std::string_view text() const { return {text_.data(), size_}; }
+
+ private:
+    std::array<char, 18> text_;
+    std::size_t size_;
+};
 
 template <class Stream>
 class Connection final : public HttpConnection,
@@ -63,10 +82,12 @@ class Connection final : public HttpConnection,
     Task<bool> refuse(Response response);
     Task<Response> answer(Request request);
     Task<bool> send(Response response, Method method, After after);
-    Task<bool> send_stream(Response response, Method method);
-    static Task<void> watch(std::shared_ptr<Connection> self);
-    Task<bool> send_out();
-    Task<bool> send_all(std::array<asio::const_buffer, 3> buffers);
+    Task<bool> send_stream(Response response, Method method, After after);
+    void read_ahead();
+    void on_read_ahead(std::size_t count);
+    Task<void> end_of_read_ahead();
+    Task<bool> send_all(Outgoing outgoing);
+    Task<bool> send_out() { return send_all(Outgoing(out_)); }
     Task<void> close();
 
     After after_request() const;
@@ -106,7 +127,9 @@ class Connection final : public HttpConnection,
     std::size_t body_bytes_held_ = 0;
     bool chunked_ = false;
     Hangup hangup_;
-    bool watched_ = false;  // watch() reads, or is about to.
+    bool streaming_ = false;
+    bool reading_ahead_ = false;        // A read into the buffer is under way; the buffer must stay where it is.
+    Timer* read_ahead_wait_ = nullptr;  // Of whoever waits for its end.
 };
 
 template <class Stream>
@@ -167,12 +190,14 @@ Task<bool> Connection<Stream>::exchange() {
     deadline_ = never;
     const Method method = parser_.request().method;
     Response response = co_await answer(std::move(parser_.request()));
-    const After after = after_request();
+    const bool streams = response.stream && response.status != 204 && response.status != 304;
+    // Without chunks, only the connection's end can say that a stream has ended.
+    const After after = streams && parser_.http_1_0() ? After::close : after_request();
 
     // 3. Write.
     bool written = false;
-    if (response.stream) {
-        written = co_await send_stream(std::move(response), method);
+    if (streams) {
+        written = co_await send_stream(std::move(response), method, after);
     } else {
         written = co_await send(std::move(response), method, after);
     }
@@ -191,6 +216,7 @@ Task<bool> Connection<Stream>::read_request() {
     while (true) {
         const auto state_before = parser_.state();
         const std::string_view received(buffer_.get() + buffer_begin_, buffer_end_ - buffer_begin_);
+        const std::size_t seen_end = buffer_end_;
         if (!received.empty()) buffer_begin_ += parser_.feed(received);
 
         switch (parser_.state()) {
@@ -222,6 +248,8 @@ Task<bool> Connection<Stream>::read_request() {
                 break;
         }
 
+        // A read that was begun beside a stream may have brought more meanwhile.
+        if (buffer_end_ > seen_end) continue;
         const std::size_t count = co_await read_more();
         if (count == 0 && expired_ && !idle_) {
             co_return co_await refuse(problem(408, "request_timeout", "the request did not come in time"));
@@ -234,6 +262,11 @@ Task<bool> Connection<Stream>::read_request() {
 // How many bytes came; 0 when none will.
 template <class Stream>
 Task<std::size_t> Connection<Stream>::read_more() {
+    if (reading_ahead_) {
+        const std::size_t end_before = buffer_end_;
+        co_await end_of_read_ahead();
+        co_return buffer_end_ - end_before;
+    }
     make_room();
     error_code error;
     const std::size_t count = co_await stream_.async_read_some(
@@ -307,20 +340,25 @@ Task<bool> Connection<Stream>::send(Response response, Method method, After afte
         out_.append(response.body);
         co_return co_await send_out();
     }
-    co_return co_await send_all({asio::buffer(out_), asio::buffer(response.body), {}});
+    co_return co_await send_all(Outgoing(out_, response.body));
 }
 
 template <class Stream>
-Task<bool> Connection<Stream>::send_stream(Response response, Method method) {
+Task<bool> Connection<Stream>::send_stream(Response response, Method method, After after) {
     chunked_ = !parser_.http_1_0();
     out_.clear();
-    append_head(out_, response, chunked_ ? Framing::chunked : Framing::until_close, After::close, loop_.date);
-    bool sent = co_await send_out();
-    if (!sent || method == Method::head) co_return false;
+    append_head(out_, response, chunked_ ? Framing::chunked : Framing::until_close, after, loop_.date);
+    if (method == Method::head) co_return co_await send_out();
+
+    const bool has_first_chunk = chunked_ && !response.body.empty();
+    if (has_first_chunk) out_.append(ChunkLine(response.body.size()).text());
+    const bool sent = co_await send_all(Outgoing(out_, response.body, has_first_chunk ? "\r\n" : ""));
+    if (!sent) co_return false;
+    std::string().swap(response.body);
 
     ++server_.streams;
-    watched_ = true;
-    asio::co_spawn(loop_.context, watch(this->shared_from_this()), asio::detached);
+    streaming_ = true;
+    read_ahead();
     std::string failure;
     try {
         co_await response.stream(*this);
@@ -330,76 +368,73 @@ Task<bool> Connection<Stream>::send_stream(Response response, Method method) {
         failure = "something that is no exception was thrown";
     }
     --server_.streams;
+    streaming_ = false;
     if (!failure.empty()) {
         // Without the last chunk the client can tell that this is not the end.
         ++loop_.counters.failures;
         server_.log.error("stream_failed", {{"error", failure}});
         co_return false;
     }
-    if (chunked_ && !hangup_.hung_up()) {
-        out_ = "0\r\n\r\n";
-        sent = co_await send_out();
-    }
-    co_return false;
+    if (hangup_.hung_up()) co_return false;
+    if (!chunked_) co_return true;
+    out_ = "0\r\n\r\n";
+    co_return co_await send_out();
 }
 
 template <class Stream>
 Task<bool> Connection<Stream>::write(std::string_view bytes) {
     if (hangup_.hung_up()) co_return false;
     if (bytes.empty()) co_return true;  // An empty chunk would be the last one.
-    bool sent = false;
-    if (chunked_) {
-        std::array<char, 20> size;
-        char* end = std::to_chars(size.data(), size.data() + 16, bytes.size(), 16).ptr;
-        *end++ = '\r';
-        *end++ = '\n';
-        sent = co_await send_all({asio::buffer(size.data(), static_cast<std::size_t>(end - size.data())),
-                                  asio::buffer(bytes.data(), bytes.size()), asio::buffer("\r\n", 2)});
-    } else {
-        sent = co_await send_all({asio::buffer(bytes.data(), bytes.size()), {}, {}});
-    }
+    const ChunkLine line(bytes.size());
+    const bool sent = co_await send_all(chunked_ ? Outgoing(line.text(), bytes, "\r\n") : Outgoing(bytes));
     if (!sent) hangup_.hang_up();
     co_return sent;
 }
 
-// Reads beside a stream, to notice that the peer has gone. What it sends is ignored: a stream is the last answer.
+// Reads beside a stream, to notice that the peer has gone. What comes is the beginning of the next request, and a read
+// that still waits when the stream ends is the first one of that request: it costs nothing and need not be cancelled.
 template <class Stream>
-Task<void> Connection<Stream>::watch(std::shared_ptr<Connection> self) {
-    std::array<char, 256> ignored;
-    error_code error;
-    for (std::size_t count = 0; !error && count < ignored_bytes_max;) {
-        count += co_await self->stream_.async_read_some(asio::buffer(ignored), asio::redirect_error(use_task, error));
-    }
-    self->hangup_.hang_up();
-    self->watched_ = false;
+void Connection<Stream>::read_ahead() {
+    if (reading_ahead_) return;
+    if (buffer_begin_ == buffer_end_) buffer_begin_ = buffer_end_ = 0;
+    // Whoever sends so much ahead is noticed to be gone only by a write.
+    if (buffer_end_ == buffer_size_) return;
+    reading_ahead_ = true;
+    stream_.async_read_some(
+        asio::buffer(buffer_.get() + buffer_end_, buffer_size_ - buffer_end_),
+        [self = this->shared_from_this()](error_code, std::size_t count) { self->on_read_ahead(count); });
 }
 
 template <class Stream>
-Task<bool> Connection<Stream>::send_out() {
-    return send_all({asio::buffer(out_), {}, {}});
+void Connection<Stream>::on_read_ahead(std::size_t count) {
+    reading_ahead_ = false;
+    buffer_end_ += count;
+    if (read_ahead_wait_) read_ahead_wait_->cancel();
+    if (streaming_ && count == 0) hangup_.hang_up();
+    if (streaming_ && count > 0) read_ahead();
 }
 
-// What the buffers refer to stays valid until this returns.
 template <class Stream>
-Task<bool> Connection<Stream>::send_all(std::array<asio::const_buffer, 3> buffers) {
-    std::size_t left = asio::buffer_size(buffers);
-    const auto consume = [&](std::size_t count) {
-        left -= count;
-        for (auto& buffer : buffers) {
-            const std::size_t here = std::min(count, buffer.size());
-            buffer += here;
-            count -= here;
-        }
-    };
+Task<void> Connection<Stream>::end_of_read_ahead() {
+    Timer wait(loop_.context, never);
+    read_ahead_wait_ = &wait;
+    error_code ignored;
+    co_await wait.async_wait(asio::redirect_error(use_task, ignored));
+    read_ahead_wait_ = nullptr;
+}
+
+// What is outgoing stays valid until this returns.
+template <class Stream>
+Task<bool> Connection<Stream>::send_all(Outgoing outgoing) {
     error_code error;
     if constexpr (!secure) {
         // Nearly always there is room, and then the coroutine need not be suspended.
-        consume(stream_.write_some(buffers, error));
+        outgoing.sent(stream_.write_some(outgoing.buffers(), error));
         if (error == asio::error::would_block) error = {};
     }
-    while (left > 0 && !error) {
+    while (outgoing.bytes_left() > 0 && !error) {
         arm(server_.options.write_timeout);
-        consume(co_await stream_.async_write_some(buffers, asio::redirect_error(use_task, error)));
+        outgoing.sent(co_await stream_.async_write_some(outgoing.buffers(), asio::redirect_error(use_task, error)));
     }
     deadline_ = never;
     co_return !error;
@@ -411,9 +446,12 @@ template <class Stream>
 Task<void> Connection<Stream>::close() {
     arm(server_.options.linger_timeout);
     error_code error;
+    if (reading_ahead_) {
+        socket().cancel(error);
+        co_await end_of_read_ahead();
+    }
     if constexpr (secure) co_await stream_.async_shutdown(asio::redirect_error(use_task, error));
     socket().shutdown(Socket::shutdown_send, error);
-    if (watched_) co_return;  // It reads until the end, and is the last to hold this connection.
     std::array<char, 4096> ignored;
     for (std::size_t count = 0; !error && !idle_ && !expired_ && count < ignored_bytes_max;) {
         count += co_await socket().async_read_some(asio::buffer(ignored), asio::redirect_error(use_task, error));

@@ -55,7 +55,7 @@ TEST(HttpStream, what_is_written_arrives_at_once_in_chunks) {
     const auto ring = client.receive_until_contains("ring\n\n\r\n");
 
     EXPECT_TRUE(contains(head, "Transfer-Encoding: chunked\r\n"));
-    EXPECT_TRUE(contains(head, "Connection: close\r\n"));
+    EXPECT_FALSE(contains(head, "Connection: close\r\n"));
     EXPECT_EQ(hello, "13\r\nid: 0\ndata: hello\n\n\r\n");
     EXPECT_EQ(ring, "12\r\nid: 1\ndata: ring\n\n\r\n");
     EXPECT_EQ(server.server.stats().streams_open, 1u);
@@ -78,7 +78,131 @@ TEST(HttpStream, http_1_0_gets_it_without_chunks) {
     modern.send(get("/"));
 
     EXPECT_EQ(body_of(old.receive_all()), "one two");
-    EXPECT_EQ(body_of(modern.receive_all()), "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n");
+    EXPECT_EQ(body_of(modern.receive_until_contains("0\r\n\r\n")), "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n");
+}
+
+// A stream for every target but /plain; its first piece comes with the head.
+Task<Response> stream_or_plain(Request request) {
+    if (request.path == "/plain") co_return co_await echo(std::move(request));
+    Response response;
+    response.body = request.target;
+    response.stream = [](StreamWriter& writer) -> Task<void> { co_await writer.write("more"); };
+    co_return response;
+}
+
+TEST(HttpStream, the_connection_is_kept) {
+    TestServer server(stream_or_plain);
+    RawClient client(server.port);
+
+    for (const char* target : {"/a", "/b"}) {
+        client.send(get(target));
+        const auto stream = client.receive_until_contains("0\r\n\r\n");
+        EXPECT_EQ(body_of(stream), "2\r\n" + std::string(target) + "\r\n4\r\nmore\r\n0\r\n\r\n");
+    }
+    EXPECT_EQ(body_of(client.ask(get("/plain"))), "GET /plain ");
+    EXPECT_EQ(server.server.stats().connections_accepted, 1u);
+    client.send("HEAD /a HTTP/1.1\r\nHost: localhost\r\n\r\n" + get("/plain"));
+    client.receive_head();
+    EXPECT_EQ(body_of(client.receive()), "GET /plain ");
+}
+
+TEST(HttpStream, the_connection_is_closed_when_the_client_says_so) {
+    TestServer server(stream_or_plain);
+    RawClient client(server.port);
+
+    client.send("GET /a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    const auto all = client.receive_all();
+
+    EXPECT_TRUE(contains(all, "Connection: close\r\n"));
+    EXPECT_TRUE(all.ends_with("\r\n0\r\n\r\n")) << all;
+}
+
+TEST(HttpStream, the_first_piece_goes_out_with_the_head) {
+    Gate gate;
+    TestServer server([&](Request) -> Task<Response> {
+        Response response;
+        response.body = "first";
+        response.stream = [&](StreamWriter& writer) -> Task<void> {
+            gate.wait();
+            co_await writer.write("second");
+        };
+        co_return response;
+    });
+    RawClient old(server.port);
+    RawClient client(server.port);
+
+    client.send(get("/"));
+    const auto begin = client.receive_until_contains("first\r\n");
+    gate.open();
+    old.send("GET / HTTP/1.0\r\n\r\n");
+
+    EXPECT_EQ(body_of(begin), "5\r\nfirst\r\n");
+    EXPECT_EQ(client.receive_until_contains("0\r\n\r\n"), "6\r\nsecond\r\n0\r\n\r\n");
+    EXPECT_EQ(body_of(old.receive_all()), "firstsecond");
+}
+
+TEST(HttpStream, what_comes_during_a_stream_is_the_next_request) {
+    Rings rings;
+    TestServer server([&](Request request) -> Task<Response> {
+        if (request.path == "/plain") co_return co_await echo(std::move(request));
+        Response response;
+        response.stream = [&rings](StreamWriter& writer) -> Task<void> {
+            const std::uint64_t seen = rings.bell.generation();
+            co_await writer.write("begin");
+            co_await writer.wait(rings.bell, seen, steady_clock::now() + seconds(30));
+            co_await writer.write(writer.closed() ? "closed" : "rung");
+        };
+        co_return response;
+    });
+    const std::string large = post("/plain", std::string(100'000, 'x'));
+    const std::string expecting =
+        "POST /plain HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
+    for (const std::string& next : {get("/plain"), get("/plain") + get("/plain"), large}) {
+        RawClient client(server.port);
+        client.send(get("/"));
+        client.receive_until_contains("begin\r\n");
+        client.send(next.substr(0, 10));
+        client.send(next.substr(10));
+
+        rings.bell.ring();
+
+        EXPECT_EQ(client.receive_until_contains("0\r\n\r\n"), "4\r\nrung\r\n0\r\n\r\n");
+        EXPECT_TRUE(contains(client.receive(), "200 OK"));
+    }
+    RawClient client(server.port);
+    client.send(get("/") + expecting);
+    client.receive_until_contains("begin\r\n");
+    rings.bell.ring();
+    client.receive_until_contains("0\r\n\r\n");
+    EXPECT_TRUE(contains(client.receive_head(), "100 Continue"));
+    client.send("ab");
+    EXPECT_EQ(body_of(client.receive()), "POST /plain ab");
+}
+
+TEST(HttpStream, an_idle_connection_ends_after_a_stream_as_after_any_answer) {
+    auto options = test_options();
+    options.idle_timeout = milliseconds(30);
+    TestServer server(stream_or_plain, options);
+    RawClient client(server.port);
+    client.send(get("/a"));
+    client.receive_until_contains("0\r\n\r\n");
+
+    EXPECT_TRUE(client.is_closed_by_peer());
+    EXPECT_TRUE(eventually([&] { return server.server.stats().connections_open == 0; }));
+}
+
+TEST(HttpStream, one_who_sends_ahead_and_leaves_is_noticed_all_the_same) {
+    Rings rings;
+    TestServer server(rings.handler());
+    RawClient client(server.port);
+    client.send(get("/"));
+    client.receive_until_contains("hello");
+
+    client.send(get("/next"));
+    client.close();
+
+    EXPECT_TRUE(eventually([&] { return rings.ended == 1; }));
+    EXPECT_TRUE(eventually([&] { return server.server.stats().connections_open == 0; }));
 }
 
 TEST(HttpStream, ends_soon_after_the_peer_has_gone_although_it_writes_nothing) {

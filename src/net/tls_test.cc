@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 
+#include "net/bell.h"
 #include "net/http_client.h"
 #include "net/http_test_support.h"
 #include "net/test_certificate.h"
@@ -246,6 +247,53 @@ TEST(Tls, a_stream_arrives_to_its_end) {
 
     ASSERT_TRUE(response) << response.error().detail;
     EXPECT_EQ(received, "one two three");
+    EXPECT_TRUE(eventually([&] { return server.server.stats().connections_open == 0; }));
+}
+
+TEST(Tls, a_connection_is_kept_after_a_stream) {
+    const TestCertificate certificate("IP:127.0.0.1");
+    TestServer server(
+        [](Request request) -> Task<Response> {
+            if (request.path == "/plain") co_return co_await echo(std::move(request));
+            Response response;
+            response.body = "zero ";
+            response.stream = write_three_pieces;
+            co_return response;
+        },
+        secure_options(certificate));
+    auto client = client_of(server.port, "127.0.0.1", certificate.files.cert_file);
+
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(client.request({})->body, "zero one two three");
+        EXPECT_EQ(client.request({.target = "/plain"})->body, "GET /plain ");
+    }
+
+    EXPECT_EQ(server.server.stats().connections_accepted, 1u);
+}
+
+TEST(Tls, a_reader_that_leaves_a_silent_stream_is_noticed) {
+    const TestCertificate certificate("IP:127.0.0.1");
+    Bell never_rung;
+    std::atomic<int> ended = 0;
+    TestServer server(
+        [&](Request) -> Task<Response> {
+            Response response;
+            response.body = "hello";
+            response.stream = [&](StreamWriter& writer) -> Task<void> {
+                while (!writer.closed()) {
+                    co_await writer.wait(never_rung, 0, std::chrono::steady_clock::now() + std::chrono::seconds(30));
+                }
+                ++ended;
+            };
+            co_return response;
+        },
+        secure_options(certificate));
+
+    EXPECT_TRUE(client_of(server.port, "127.0.0.1", certificate.files.cert_file).stream({}, [](std::string_view) {
+        return false;
+    }));
+
+    EXPECT_TRUE(eventually([&] { return ended == 1; }));
     EXPECT_TRUE(eventually([&] { return server.server.stats().connections_open == 0; }));
 }
 
