@@ -10,6 +10,7 @@
 #include "base/calendar.h"
 #include "base/cron.h"
 #include "base/money.h"
+#include "base/nearest.h"
 #include "cli/text.h"
 
 namespace interlock::cli {

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/nearest.h"
 #include "cli/context.h"
 #include "cli/help.h"
 #include "cli/text.h"

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/calendar.h"
+#include "base/nearest.h"
 #include "cli/client.h"
 #include "cli/files.h"
 #include "cli/text.h"

@@ -58,9 +58,6 @@ struct Bar {
 };
 Bar bar(Shares shares, std::size_t columns);
 
-// The one most like `word`, if any is like it enough to be what was meant.
-std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
-
 // "a", "a or b", "a, b or c"
 std::string either(const std::vector<std::string>& words);
 

@@ -92,16 +92,6 @@ TEST(Text, a_bar_shows_every_part_that_is_not_zero) {
     EXPECT_EQ(bar({.settled = 1, .held = 0, .limit = 0}, 20).free, 20u);
 }
 
-TEST(Text, the_nearest_word_is_named_only_when_it_is_near) {
-    const std::vector<std::string> verbs{"ls", "show", "put", "pause", "resume", "rm"};
-
-    EXPECT_EQ(nearest("lst", verbs), "ls");
-    EXPECT_EQ(nearest("shwo", verbs), "show");
-    EXPECT_EQ(nearest("pau", verbs), "pause");
-    EXPECT_EQ(nearest("elephant", verbs), std::nullopt);
-    EXPECT_EQ(nearest("x", verbs), std::nullopt);
-}
-
 TEST(Text, alternatives_read_as_a_sentence) {
     EXPECT_EQ(either({"a"}), "a");
     EXPECT_EQ(either({"a", "b"}), "a or b");
