@@ -76,6 +76,7 @@ int status_of(Refused why);
 // x-should-retry says false for whatever would meet the same answer again. `retry_after_s` is sent where it is not 0.
 net::Response refusal(Dialect dialect, Refused why, std::string_view code, std::string_view message,
                       std::string_view call_id, int retry_after_s = 0);
+net::Response refusal(const NoRoute& no_route, std::string_view call_id);
 
 // What ends a stream cleanly that cannot go on: an event in the dialect's own shape, and whatever its clients need to
 // see after it.
