@@ -4,6 +4,9 @@
 //   (2) A body that two readers could understand differently (a key twice in an object that is looked at, not UTF-8,
 //       not one JSON object) is refused: what is metered is what is forwarded.
 //   (3) edited() changes nothing but what Edits names; every other byte goes on as it came.
+//
+// What is not understood errs on the dear side: an unknown type of tool may run the model again, an unknown member is
+// text. What a client's own tools take and give is opaque: nothing in it is taken for an image or a reference.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +29,16 @@ struct Span {
 
 enum class CacheWrite { none, five_minutes, one_hour };
 
+// What stands in the body up to some point.
+struct Counted {
+    std::int64_t input_bytes = 0;  // Invariant (1). Bytes of images, audio and files are not in it.
+    std::int64_t images = 0;       // Inline or by address.
+    std::int64_t files = 0;        // Documents, audio, video: whatever is neither text nor image.
+    std::int64_t file_bytes = 0;   // Of those that are in the body (base64 as it stands there).
+
+    friend bool operator==(const Counted&, const Counted&) = default;
+};
+
 struct Ask {
     std::string model = {};
     bool stream = false;
@@ -43,27 +56,34 @@ struct Ask {
     bool background = false;                      // The answer comes later, elsewhere: cannot be metered.
     CacheWrite cache_write = CacheWrite::none;    // The dearest kind that the body can cause.
     bool audio_output = false;
-    std::string service_tier = {};  // As stated: "flex", "priority", "default", …; empty: not stated.
-    std::string user = {};          // What the client calls its conversation (metadata.user_id, …).
-    // Where in the body each message ends, system and tools before them included: offsets, rising. What comes before
-    // one of these is what a provider's cache, and our anchors, can know again.
+    std::int64_t prediction_bytes = 0;  // A chat's `prediction`: what of it is rejected is billed as output.
+    std::string service_tier = {};      // As stated: "flex", "priority", "fast", …; empty: not stated.
+    std::string user = {};              // What the client calls its conversation (metadata.user_id, …).
+    // Where in the body each message ends: offsets, rising. What comes before one of these is what a provider's cache,
+    // and our anchors, can know again. Tools and system may stand behind the messages: that is sound, as long as
+    // everything behind the boundary is counted by its bytes. It can only count too much.
     std::vector<std::size_t> boundaries = {};
+    std::vector<Counted> counted = {};  // Up to each boundary.
 
     // Where edits go.
     Span model_at = {};              // The string with its quotes.
-    Span output_max_at = {};         // The number.
-    Span stream_options_at = {};     // The object with its braces.
+    Span output_max_at = {};         // The number, or null.
+    Span stream_options_at = {};     // The object with its braces, or null.
     Span include_usage_at = {};      // The value.
-    Span generation_config_at = {};  // Gemini: the object with its braces.
+    Span generation_config_at = {};  // Gemini: the object with its braces, or null.
+    Span thinking_budget_at = {};    // Anthropic: the number.
+    std::int64_t thinking_budget = 0;
 };
 
 // The error is a sentence for the client.
 Result<Ask, std::string> read_ask(const Route& route, std::string_view body);
 
 struct Edits {
-    std::optional<std::int64_t> output_max = {};  // Set to this, whether it was stated or not.
-    bool include_usage = false;                   // A chat that streams: have the provider say its usage.
-    std::optional<std::string> model = {};        // What the upstream calls it.
+    // Set to this, whether it was stated or not. Anthropic refuses a budget for thinking that is not below it, so such
+    // a budget is lowered with it.
+    std::optional<std::int64_t> output_max = {};
+    bool include_usage = false;             // A chat that streams: have the provider say its usage.
+    std::optional<std::string> model = {};  // What the upstream calls it.
 };
 std::string edited(const Route& route, std::string_view body, const Ask& ask, const Edits& edits);
 // The target with another model in it, for Gemini.

@@ -1,0 +1,290 @@
+#include "gateway/ask.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "gateway/ask_reader.h"
+
+namespace interlock::gateway {
+namespace {
+
+constexpr std::size_t name_bytes_max = 256;
+// More than any model makes, little enough that sums and products of a few of them fit.
+constexpr std::int64_t tokens_max = INT32_MAX;
+
+bool is_among(std::string_view word, std::span<const std::string_view> words) {
+    return std::ranges::find(words, word) != words.end();
+}
+
+}  // namespace
+
+Result<Ask, std::string> read_ask(const Route& route, std::string_view body) {
+    if (route.operation == Operation::models) return Ask{.model = route.model};
+    if (!simdjson::validate_utf8(body.data(), body.size())) return fail(std::string("The body is not UTF-8."));
+    return AskReader(route, body).read();
+}
+
+Result<Ask, std::string> AskReader::read() {
+    ask_.model = route_.model;
+    ask_.stream = route_.stream;
+    if (json_.kind() != JsonKind::object) return fail(std::string("The body is not a JSON object."));
+    json_.each_member([&](std::string_view key) { member(key); });
+    if (!json_.failed() && !json_.finished()) return fail(std::string("The body has more in it than one JSON object."));
+    if (json_.failed()) return fail(fmt::format("The body {} (byte {}).", json_.why(), json_.at()));
+    refuse_what_is_missing();
+    if (!problem_.empty()) return fail(problem_);
+
+    const Counted all = counted_so_far();
+    ask_.input_bytes = all.input_bytes;
+    ask_.images = all.images;
+    ask_.files = all.files;
+    ask_.file_bytes = all.file_bytes;
+    // An image has a greatest cost whatever its address brings; a document has none.
+    ask_.input_elsewhere = ask_.input_elsewhere || (sources_by_address_ && ask_.files > 0);
+    if (server_tools_ && tool_calls_max_) {
+        ask_.rounds += *tool_calls_max_;
+        ask_.paid_tools_max += *tool_calls_max_;
+    }
+    const bool searches =
+        route_.operation == Operation::chat && (ask_.model.find("-search-preview") != std::string::npos ||
+                                                ask_.model.find("-search-api") != std::string::npos);
+    ask_.rounds_unbounded = ask_.rounds_unbounded || searches || (server_tools_ && !tool_calls_max_);
+    return std::move(ask_);
+}
+
+void AskReader::member(std::string_view key) {
+    if (key == "model" && route_.dialect != Dialect::gemini) {
+        ask_.model_at.begin = json_.at();
+        ask_.model = json_.string(name_bytes_max + 1).value_or("");
+        ask_.model_at.end = json_.at();
+        return;
+    }
+    switch (route_.operation) {
+        case Operation::chat:
+            return chat_member(key);
+        case Operation::responses:
+            return responses_member(key);
+        case Operation::messages:
+            return messages_member(key);
+        case Operation::generate:
+            return generate_member(key);
+        case Operation::embeddings:
+        case Operation::count_tokens:
+        case Operation::models:
+            return look(key);
+    }
+}
+
+void AskReader::refuse_what_is_missing() {
+    const bool printable =
+        std::ranges::none_of(ask_.model, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+    if (ask_.model.empty()) return refuse("The body does not name a model: `model` must be a string.");
+    if (ask_.model.size() > name_bytes_max || !printable) return refuse("`model` is not the name of a model.");
+    if (route_.operation == Operation::messages && !ask_.output_max) return refuse("`max_tokens` must be stated.");
+}
+
+Counted AskReader::counted_so_far() const {
+    Counted counted = counted_;
+    // Behind the last member this is the whole body.
+    const std::size_t behind = json_.at();
+    counted.input_bytes = static_cast<std::int64_t>(behind) - counted_.input_bytes;
+    return counted;
+}
+
+void AskReader::messages(std::string_view name) {
+    if (json_.kind() != JsonKind::array) return look(name);
+    json_.each_element([&] {
+        look(name);
+        if (json_.failed()) return;
+        ask_.boundaries.push_back(json_.at());
+        ask_.counted.push_back(counted_so_far());
+    });
+}
+
+// ---- what may stand anywhere ----------------------------------------------------------------------------------------
+
+// What is known of an object while it is read: its members come in any order.
+struct AskReader::Part {
+    std::string type = {};
+    bool has_role = false;
+    bool image_type = false;         // By media_type or mimeType.
+    std::int64_t encoded_bytes = 0;  // Of the member that holds a file in base64.
+};
+
+void AskReader::look(std::string_view name) {
+    switch (json_.kind()) {
+        case JsonKind::object:
+            return look_at_object(name);
+        case JsonKind::array:
+            json_.each_element([&] { look(name); });
+            return;
+        default:
+            json_.skip();
+    }
+}
+
+void AskReader::look_at_object(std::string_view name) {
+    Part part;
+    json_.each_member([&](std::string_view key) { look_at_member(name, key, part); });
+    count(name, part);
+}
+
+// The name of an object decides what its members are: {"source": {"data": …}} is Anthropic's way to send a file,
+// {"inlineData": {"data": …}} Gemini's, and so on. A part that has such a member and is none of these is refused by
+// every provider, or the member is not read at all.
+void AskReader::look_at_member(std::string_view name, std::string_view key, Part& part) {
+    const auto is = [&](std::string_view an_object, std::string_view a_member) {
+        return name == an_object && key == a_member;
+    };
+    if (key == "type") {
+        part.type = word();
+    } else if (key == "media_type" || key == "mimeType" || key == "mime_type") {
+        part.image_type = word().starts_with("image/");
+    } else if (key == "cache_control") {
+        cache_control();
+    } else if (key == "file_id" || key == "file_url" || key == "fileUri" || key == "file_uri") {
+        elsewhere();
+    } else if (is("source", "data") || is("inlineData", "data") || is("inline_data", "data") ||
+               is("input_audio", "data") || (key == "file_data" && json_.kind() == JsonKind::string)) {
+        const auto data = json_.raw_string();
+        part.encoded_bytes = static_cast<std::int64_t>(data ? data->size() : 0);
+    } else if (is("image_url", "url") || (key == "image_url" && json_.kind() == JsonKind::string)) {
+        const auto address = json_.raw_string();
+        if (address && address->starts_with("data:"))
+            counted_.input_bytes += static_cast<std::int64_t>(address->size());
+    } else if (is_opaque(key)) {
+        json_.skip();
+    } else {
+        part.has_role = part.has_role || key == "role";
+        look(key);
+    }
+}
+
+void AskReader::count(std::string_view name, const Part& part) {
+    static constexpr std::array<std::string_view, 5> images{"image", "image_url", "input_image", "computer_screenshot",
+                                                            "image_generation_call"};
+    static constexpr std::array<std::string_view, 5> files{"document", "file", "input_file", "input_audio",
+                                                           "container_upload"};
+    // OpenAI lets the type of a reference be left out: {"id": "msg_1"}.
+    const bool is_short_reference =
+        route_.operation == Operation::responses && name == "input" && part.type.empty() && !part.has_role;
+    const bool gemini_part = name == "inlineData" || name == "inline_data";
+    if (name == "fileData" || name == "file_data") ++counted_.files;
+    if (gemini_part) ++(part.image_type ? counted_.images : counted_.files);
+    if (name == "source") {
+        sources_by_address_ = sources_by_address_ || part.type == "url";
+        if (part.type != "base64") return;
+    } else if (is_among(part.type, images)) {
+        ++counted_.images;
+    } else if (is_among(part.type, files)) {
+        ++counted_.files;
+    } else if (part.type == "item_reference" || is_short_reference) {
+        ask_.input_elsewhere = true;
+    }
+    counted_.input_bytes += part.encoded_bytes;
+    if (!part.image_type) counted_.file_bytes += part.encoded_bytes;
+}
+
+void AskReader::cache_control() {
+    if (null_or_absent()) return;
+    if (json_.kind() != JsonKind::object) return look({});
+    CacheWrite kind = CacheWrite::five_minutes;
+    json_.each_member([&](std::string_view key) {
+        if (key == "ttl" && word() == "1h") kind = CacheWrite::one_hour;
+    });
+    ask_.cache_write = std::max(ask_.cache_write, kind);
+}
+
+bool AskReader::is_opaque(std::string_view key) const {
+    // What is said to a client's tools and by them, and the shapes of it.
+    static constexpr std::array<std::string_view, 3> openai{"parameters", "schema", "arguments"};
+    static constexpr std::array<std::string_view, 3> anthropic{"input", "input_schema", "input_examples"};
+    static constexpr std::array<std::string_view, 11> gemini{"args",
+                                                             "response",
+                                                             "parameters",
+                                                             "parametersJsonSchema",
+                                                             "parameters_json_schema",
+                                                             "responseSchema",
+                                                             "response_schema",
+                                                             "responseJsonSchema",
+                                                             "response_json_schema",
+                                                             "functionDeclarations",
+                                                             "function_declarations"};
+    switch (route_.dialect) {
+        case Dialect::openai:
+            return is_among(key, openai);
+        case Dialect::anthropic:
+            return is_among(key, anthropic);
+        case Dialect::gemini:
+            return is_among(key, gemini);
+    }
+    return false;
+}
+
+// ---- single values --------------------------------------------------------------------------------------------------
+
+bool AskReader::null_or_absent() {
+    if (json_.kind() != JsonKind::null) return false;
+    json_.skip();
+    return true;
+}
+
+std::string_view AskReader::word() {
+    word_ = json_.string(name_bytes_max).value_or("");
+    return word_;
+}
+
+std::optional<std::int64_t> AskReader::whole(std::string_view name, std::int64_t least) {
+    if (null_or_absent()) return std::nullopt;
+    const auto number = json_.whole_number();
+    if (!number || *number < least || *number > tokens_max) {
+        refuse(fmt::format("`{}` must be a whole number of at least {}.", name, least));
+        return std::nullopt;
+    }
+    return number;
+}
+
+// A limit that is null is not stated, and is where one is put.
+void AskReader::output_max(std::string_view name) {
+    const std::size_t begin = json_.at();
+    const auto tokens = whole(name, 1);
+    if (!tokens && !limit_.empty()) return;
+    if (tokens && !limit_.empty() && ask_.output_max) {
+        return refuse(fmt::format("`{}` and `{}` are stated both: one of them must go.", limit_, name));
+    }
+    limit_ = name;
+    ask_.output_max = tokens;
+    ask_.output_max_at = {.begin = begin, .end = json_.at()};
+}
+
+void AskReader::flag(std::string_view name, bool& value) {
+    if (null_or_absent()) return;
+    const auto stated = json_.boolean();
+    if (!stated) return refuse(fmt::format("`{}` must be true or false.", name));
+    value = *stated;
+}
+
+bool AskReader::array_has(std::string_view wanted) {
+    bool found = false;
+    if (json_.kind() != JsonKind::array) return json_.skip(), false;
+    json_.each_element([&] {
+        const std::string_view each = word();
+        found = found || std::ranges::equal(each, wanted, [](char a, char b) { return (a | 0x20) == b; });
+    });
+    return found;
+}
+
+void AskReader::elsewhere() {
+    if (null_or_absent()) return;
+    ask_.input_elsewhere = true;
+    look({});
+}
+
+void AskReader::refuse(std::string problem) {
+    if (problem_.empty()) problem_ = std::move(problem);
+}
+
+}  // namespace interlock::gateway

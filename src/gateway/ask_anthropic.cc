@@ -1,0 +1,92 @@
+// The members of Anthropic's requests.
+#include "gateway/ask_reader.h"
+
+namespace interlock::gateway {
+
+void AskReader::messages_member(std::string_view key) {
+    if (key == "messages") {
+        messages(key);
+    } else if (key == "max_tokens") {
+        output_max("max_tokens");
+    } else if (key == "stream") {
+        flag(key, ask_.stream);
+    } else if (key == "cache_control") {
+        cache_control();
+    } else if (key == "thinking") {
+        thinking();
+    } else if (key == "tools") {
+        anthropic_tools();
+    } else if (key == "mcp_servers") {
+        bool any = false;
+        if (json_.kind() == JsonKind::array)
+            json_.each_element([&] { any = true; });
+        else
+            any = !null_or_absent();
+        ask_.rounds_unbounded = ask_.rounds_unbounded || any;
+    } else if (key == "container") {
+        elsewhere();
+    } else if (key == "service_tier") {
+        if (const std::string_view tier = word(); ask_.service_tier.empty()) ask_.service_tier = tier;
+    } else if (key == "speed") {
+        // A dearer way to run the same model; "standard" is what everybody gets.
+        if (const std::string_view speed = word(); !speed.empty() && speed != "standard") ask_.service_tier = speed;
+    } else if (key == "metadata" && json_.kind() == JsonKind::object) {
+        json_.each_member([&](std::string_view name) {
+            if (name == "user_id") ask_.user = word();
+        });
+    } else {
+        look(key);
+    }
+}
+
+void AskReader::thinking() {
+    if (json_.kind() != JsonKind::object) return look("thinking");
+    json_.each_member([&](std::string_view key) {
+        if (key != "budget_tokens") return look(key);
+        const std::size_t begin = json_.at();
+        const auto tokens = whole("thinking.budget_tokens", 1);
+        if (!tokens) return;
+        ask_.thinking_budget = *tokens;
+        ask_.thinking_budget_at = {.begin = begin, .end = json_.at()};
+    });
+}
+
+namespace {
+
+// Clients run these themselves; everything else with a type runs at the provider.
+bool runs_at_the_client(std::string_view type) {
+    for (const std::string_view clients : {"text_editor_", "bash_", "computer_", "memory_"}) {
+        if (type.starts_with(clients)) return true;
+    }
+    return type.empty() || type == "custom" || type == "function";
+}
+
+}  // namespace
+
+void AskReader::anthropic_tools() {
+    if (json_.kind() != JsonKind::array) return look("tools");
+    json_.each_element([&] {
+        if (json_.kind() != JsonKind::object) return look("tools");
+        std::string type;
+        std::optional<std::int64_t> uses;
+        json_.each_member([&](std::string_view key) {
+            if (key == "type") {
+                type = word();
+            } else if (key == "max_uses") {
+                uses = whole(key, 0);
+            } else if (key == "cache_control") {
+                cache_control();
+            } else if (is_opaque(key)) {
+                json_.skip();
+            } else {
+                look(key);
+            }
+        });
+        if (runs_at_the_client(type)) return;
+        ask_.rounds += uses.value_or(0);
+        ask_.paid_tools_max += uses.value_or(0);
+        ask_.rounds_unbounded = ask_.rounds_unbounded || !uses;
+    });
+}
+
+}  // namespace interlock::gateway

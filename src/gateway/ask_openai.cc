@@ -1,0 +1,113 @@
+// The members of OpenAI's requests: chat completions and responses.
+#include "gateway/ask_reader.h"
+
+namespace interlock::gateway {
+
+void AskReader::chat_member(std::string_view key) {
+    if (key == "messages") {
+        messages(key);
+    } else if (key == "max_tokens") {
+        output_max("max_tokens");
+    } else if (key == "max_completion_tokens") {
+        output_max("max_completion_tokens");
+    } else if (key == "stream_options") {
+        stream_options();
+    } else if (key == "n") {
+        ask_.choices = whole(key, 1).value_or(1);
+    } else if (key == "prediction") {
+        ask_.prediction_bytes = static_cast<std::int64_t>(json_.skip().size());
+    } else if (key == "modalities") {
+        ask_.audio_output = array_has("audio");
+    } else if (key == "tools") {
+        openai_tools();
+    } else if (key == "web_search_options" || key == "plugins") {
+        server_tools_ = server_tools_ || json_.kind() != JsonKind::null;
+        look(key);
+    } else if (key == "models") {
+        // A router's list of models to fall back to. What is metered is the one model that the request names.
+        if (!null_or_absent()) refuse("`models` is not passed on: a call is priced by the one model that it names.");
+    } else {
+        shared_openai_member(key);
+    }
+}
+
+void AskReader::responses_member(std::string_view key) {
+    if (key == "input") {
+        messages(key);
+    } else if (key == "max_output_tokens") {
+        output_max("max_output_tokens");
+    } else if (key == "max_tool_calls") {
+        tool_calls_max_ = whole(key, 0);
+    } else if (key == "background") {
+        flag(key, ask_.background);
+    } else if (key == "previous_response_id" || key == "conversation" || key == "prompt") {
+        elsewhere();
+    } else if (key == "tools") {
+        openai_tools();
+    } else {
+        shared_openai_member(key);
+    }
+}
+
+void AskReader::shared_openai_member(std::string_view key) {
+    if (key == "stream") {
+        flag(key, ask_.stream);
+    } else if (key == "service_tier") {
+        ask_.service_tier = word();
+    } else if (key == "prompt_cache_key") {
+        if (const std::string_view name = word(); !name.empty()) ask_.user = name;
+    } else if (key == "user") {
+        if (const std::string_view name = word(); ask_.user.empty()) ask_.user = name;
+    } else if (is_opaque(key)) {
+        json_.skip();
+    } else {
+        look(key);
+    }
+}
+
+void AskReader::stream_options() {
+    ask_.stream_options_at.begin = json_.at();
+    if (json_.kind() == JsonKind::object) {
+        json_.each_member([&](std::string_view key) {
+            if (key != "include_usage") return;
+            ask_.include_usage_at.begin = json_.at();
+            flag(key, ask_.wants_usage);
+            ask_.include_usage_at.end = json_.at();
+        });
+    } else if (!null_or_absent()) {
+        refuse("`stream_options` must be an object.");
+    }
+    ask_.stream_options_at.end = json_.at();
+}
+
+namespace {
+
+// Whether the provider runs such a tool itself, and the model again with what came of it.
+bool runs_at_the_provider(std::string_view type) {
+    for (const std::string_view clients : {"function", "custom", "local_shell", "apply_patch", "namespace"}) {
+        if (type == clients) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+void AskReader::openai_tools() {
+    if (json_.kind() != JsonKind::array) return look("tools");
+    json_.each_element([&] {
+        if (json_.kind() != JsonKind::object) return look("tools");
+        std::string type = "function";
+        json_.each_member([&](std::string_view key) {
+            if (key == "type") {
+                type = word();
+            } else if (is_opaque(key)) {
+                json_.skip();
+            } else {
+                look(key);
+            }
+        });
+        server_tools_ = server_tools_ || runs_at_the_provider(type);
+    });
+}
+
+}  // namespace interlock::gateway

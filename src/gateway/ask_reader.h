@@ -1,0 +1,79 @@
+// The reading of a request's body: what all dialects share of it (ask.cc), and the members that each of them has
+// (ask_openai.cc, ask_anthropic.cc, ask_gemini.cc).
+//
+// One pass over the text. The members of the top level are the dialect's to read; everything else passes through
+// look(), which knows images, files, references and cache marks wherever they stand.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "gateway/ask.h"
+#include "gateway/json_reader.h"
+
+namespace interlock::gateway {
+
+class AskReader {
+ public:
+    AskReader(const Route& route, std::string_view body)
+        : route_(route), body_(body), json_(body, TwiceTheSameKey::refused) {}
+
+    Result<Ask, std::string> read();
+
+ private:
+    using Names = std::span<const std::string_view>;
+
+    // One per operation; reads the value of a member of the top level, or leaves it to look().
+    void member(std::string_view key);
+    void chat_member(std::string_view key);
+    void responses_member(std::string_view key);
+    void messages_member(std::string_view key);
+    void generate_member(std::string_view key);
+    void shared_openai_member(std::string_view key);
+    void refuse_what_is_missing();
+
+    // The value of a member of that name, whatever it is.
+    void look(std::string_view name);
+    void look_at_object(std::string_view name);
+    struct Part;
+    void look_at_member(std::string_view name, std::string_view key, Part& part);
+    void count(std::string_view name, const Part& part);
+    void cache_control();
+    // An array of messages: a boundary behind each. What is no array is one message, and no boundary.
+    void messages(std::string_view name);
+
+    void stream_options();
+    void openai_tools();
+    void anthropic_tools();
+    void gemini_tools();
+    void thinking();
+    void generation_config(std::string_view name);
+
+    bool is_opaque(std::string_view key) const;
+    Counted counted_so_far() const;
+
+    // Of the value that comes next. Null is as good as absent.
+    bool null_or_absent();
+    std::string_view word();  // A string, valid until the next word(); empty: it is none, and skipped.
+    std::optional<std::int64_t> whole(std::string_view name, std::int64_t least);
+    void output_max(std::string_view name);
+    void flag(std::string_view name, bool& value);
+    bool array_has(std::string_view wanted);
+    void elsewhere();
+    void refuse(std::string problem);
+
+    const Route& route_;
+    const std::string_view body_;
+    JsonReader json_;
+    Ask ask_;
+    std::string problem_;
+    std::string word_;
+    Counted counted_;         // input_bytes is what is *not* to be counted.
+    std::string_view limit_;  // The name of the output limit that was stated.
+    bool sources_by_address_ = false;
+    bool server_tools_ = false;
+    std::optional<std::int64_t> tool_calls_max_;
+};
+
+}  // namespace interlock::gateway
