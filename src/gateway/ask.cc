@@ -184,6 +184,8 @@ void AskReader::count(std::string_view name, const Part& part) {
     } else if (part.type == "item_reference" || is_short_reference) {
         ask_.input_elsewhere = true;
     }
+    // A provider that shortens the conversation on the way runs a model over it once more.
+    if ((name == "edits" || name == "context_management") && part.type.starts_with("compact")) ++ask_.rounds;
     counted_.input_bytes += part.encoded_bytes;
     if (!part.image_type) counted_.file_bytes += part.encoded_bytes;
 }

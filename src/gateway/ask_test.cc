@@ -340,6 +340,12 @@ TEST(Ask, tools_that_run_at_the_provider_are_rounds) {
     }
     EXPECT_TRUE(generate(R"({"googleSearch":{}})"));
 
+    EXPECT_EQ(ask_of(messages_route(), R"({"model":"m","max_tokens":1,"context_management":{"edits":[
+        {"type":"clear_tool_uses_20250919"},{"type":"compact_20260112"}]}})")
+                  .rounds,
+              2);
+    EXPECT_EQ(ask_of(responses_route(), R"({"model":"m","context_management":[{"type":"compaction"}]})").rounds, 2);
+
     EXPECT_TRUE(ask_of(chat_route(), R"({"model":"m","web_search_options":{}})").rounds_unbounded);
     EXPECT_TRUE(ask_of(chat_route(), R"({"model":"m","plugins":[{"id":"web"}]})").rounds_unbounded);
     EXPECT_TRUE(ask_of(chat_route(), R"({"model":"gpt-4o-search-preview"})").rounds_unbounded);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,12 +27,12 @@ struct Metered {
     std::int64_t prompt_tokens = 0;        // All of the input as the model saw it, cached or not: decides the tier.
     bool input_reported = false;           // The input's kinds are the provider's word.
     bool reported = false;                 // All of it is: the last word on this call.
-    std::int64_t output_bytes = 0;         // Of the model's own words, as far as they came by: bounds what was made.
+    std::int64_t output_bytes = 0;         // Of the model's own words, as far as they came by; not what it hides.
     std::string model = {};                // What the provider says has answered.
     std::string service_tier = {};
     std::string finish = {};                // Why the model stopped: stop, length, tool_use, …
     std::optional<Money> stated_cost = {};  // What the provider says it costs, where it does. Kept beside ours.
-    std::string text = {};                  // What the model said, where it is to be kept.
+    std::string text = {};                  // What the model said, where it is to be kept; UTF-8.
 };
 
 enum class KeepText { no, yes };
@@ -42,26 +43,29 @@ Metered read_usage(Operation operation, std::string_view body, KeepText keep);
 
 class StreamMeter {
  public:
-    // `strip_usage`: the client did not ask for the chunk of usage that a chat ends with.
+    // Of one event or line. What is longer is passed on unread.
+    static constexpr std::size_t event_bytes_max = 16u << 20;
+
+    // `strip_usage`: the client did not ask for the chunk of usage that a chat ends with. Events are then passed on
+    // whole, each as soon as its last byte is there.
     StreamMeter(Operation operation, bool strip_usage, KeepText keep);
+    ~StreamMeter();
+    StreamMeter(StreamMeter&&) noexcept;
 
     // What goes on to the client: the piece itself, or a part of it, or a buffer that lasts until the next call.
     std::string_view feed(std::string_view piece);
+    // Nothing more comes. What was held back; a last event counts without the blank line that ends it.
+    std::string_view finish();
 
-    const Metered& metered() const { return metered_; }
-    // The dialect's own end was seen: [DONE], message_stop, response.completed, a finish reason.
-    bool ended() const { return ended_; }
+    const Metered& metered() const;
+    // The dialect's own end was seen: [DONE], message_stop, response.completed, a finish reason, an error.
+    bool ended() const;
+    // What was passed on ends where another event may begin.
+    bool between_events() const;
 
  private:
-    void take_line(std::string_view line);
-
-    const Operation operation_;
-    const bool strip_usage_;
-    const KeepText keep_;
-    Metered metered_;
-    bool ended_ = false;
-    std::string line_;  // The beginning of a line whose end has not come yet.
-    std::string out_;
+    struct Parts;
+    std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace interlock::gateway
