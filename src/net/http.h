@@ -62,6 +62,10 @@ class StreamWriter {
     virtual Task<bool> wait(Bell& bell, std::uint64_t seen, SteadyTime deadline) = 0;
 };
 
+// Thrown in a stream: it breaks off here as if the connection had, and nobody is told. The client can see that this is
+// not the end.
+struct StreamCut {};
+
 struct Response {
     int status = 200;
     std::string content_type = {};

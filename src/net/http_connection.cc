@@ -360,8 +360,11 @@ Task<bool> Connection<Stream>::send_stream(Response response, Method method, Aft
     streaming_ = true;
     read_ahead();
     std::string failure;
+    bool cut = false;
     try {
         co_await response.stream(*this);
+    } catch (const StreamCut&) {
+        cut = true;
     } catch (const std::exception& error) {
         failure = error.what();
     } catch (...) {
@@ -375,7 +378,7 @@ Task<bool> Connection<Stream>::send_stream(Response response, Method method, Aft
         server_.log.error("stream_failed", {{"error", failure}});
         co_return false;
     }
-    if (hangup_.hung_up()) co_return false;
+    if (cut || hangup_.hung_up()) co_return false;
     if (!chunked_) co_return true;
     out_ = "0\r\n\r\n";
     co_return co_await send_out();

@@ -205,6 +205,24 @@ TEST(HttpStream, one_who_sends_ahead_and_leaves_is_noticed_all_the_same) {
     EXPECT_TRUE(eventually([&] { return server.server.stats().connections_open == 0; }));
 }
 
+TEST(HttpStream, that_is_cut_has_no_last_chunk_and_is_no_failure) {
+    TestServer server([](Request) -> Task<Response> {
+        Response response;
+        response.stream = [](StreamWriter& writer) -> Task<void> {
+            co_await writer.write("one");
+            throw StreamCut();
+        };
+        co_return response;
+    });
+    RawClient client(server.port);
+
+    client.send(get("/"));
+
+    EXPECT_EQ(body_of(client.receive_all()), "3\r\none\r\n");
+    EXPECT_EQ(server.server.stats().handler_failures, 0u);
+    EXPECT_EQ(server.log.text(), "");
+}
+
 TEST(HttpStream, ends_soon_after_the_peer_has_gone_although_it_writes_nothing) {
     Rings rings;
     TestServer server(rings.handler());
