@@ -19,6 +19,8 @@
 
 #include "engine/clock.h"
 #include "server/data_dir.h"
+#include "server/ending_signals.h"
+#include "server/listen_address.h"
 #include "store/sqlite_file.h"
 
 extern char** environ;
@@ -27,23 +29,6 @@ namespace interlock::server {
 namespace {
 
 constexpr std::chrono::seconds drain_timeout{10};
-
-// "127.0.0.1:4100", "[::1]:4100", ":4100", "4100".
-bool parse_listen(const std::string& text, ServerOptions& options) {
-    const std::size_t colon = text.rfind(':');
-    std::string host = colon == std::string::npos ? "" : text.substr(0, colon);
-    const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
-    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-    if (!host.empty()) options.host = host;
-    std::uint32_t number = 0;
-    for (const char c : port) {
-        if (c < '0' || c > '9' || number > 65535) return false;
-        number = number * 10 + static_cast<std::uint32_t>(c - '0');
-    }
-    if (port.empty() || number > 65535) return false;
-    options.port = static_cast<std::uint16_t>(number);
-    return true;
-}
 
 std::string greeting(Server& server, const UpOptions& options, const Terminal& terminal) {
     const std::string dir = options.server.data_dir;
@@ -65,13 +50,7 @@ std::string greeting(Server& server, const UpOptions& options, const Terminal& t
 }
 
 int serve(UpOptions& options, const Terminal& terminal) {
-    // Blocked before any thread begins, so that only the wait below gets them.
-    sigset_t ending;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGINT);
-    sigaddset(&ending, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &ending, nullptr);
-    signal(SIGPIPE, SIG_IGN);
+    EndingSignals ending;
     ::umask(077);  // Whatever is written is the owner's alone.
 
     engine::Clock clock;
@@ -105,10 +84,7 @@ int serve(UpOptions& options, const Terminal& terminal) {
     log.info("listening", {{"url", (*server)->url()}, {"data_dir", options.server.data_dir}});
     say(greeting(**server, options, terminal));
 
-    int signal_number = 0;
-    sigwait(&ending, &signal_number);
-    log.info("ending", {{"signal", std::string_view(signal_number == SIGINT ? "SIGINT" : "SIGTERM")}});
-    pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);  // A second one ends it at once.
+    log.info("ending", {{"signal", ending.wait()}});
     (*server)->drain(drain_timeout);
     server->reset();
     log.info("ended");
@@ -175,11 +151,13 @@ int detach(const UpOptions& options, int argc, char** argv, const Terminal& term
 }  // namespace
 
 int up_command(UpOptions options, int argc, char** argv, const Terminal& terminal) {
-    if (!parse_listen(options.listen, options.server)) {
-        fmt::print(terminal.err, "{} --listen '{}' is not an address such as 127.0.0.1:4100\n", terminal.red("error:"),
-                   options.listen);
+    const auto address = parse_listen(options.listen);
+    if (!address) {
+        fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), address.error());
         return 2;
     }
+    if (!address->host.empty()) options.server.host = address->host;
+    options.server.port = address->port;
     std::error_code error;
     options.server.data_dir = std::filesystem::absolute(options.server.data_dir, error).lexically_normal().string();
     if (options.detach) return detach(options, argc, argv, terminal);
