@@ -10,6 +10,7 @@
 #include "server/history_command.h"
 #include "server/migrate_command.h"
 #include "server/run_hooks.h"
+#include "server/simulate_command.h"
 #include "server/terminal.h"
 #include "server/up_command.h"
 #include "server/verify_command.h"
@@ -88,6 +89,21 @@ constexpr const char* accept_footer =
       does not ask
 
 Exit status: 0 forgotten, 1 nothing was changed, 3 there is nothing to forget, 5 the database cannot be reached.)";
+
+constexpr const char* simulate_help =
+    "A model provider that costs nothing: speaks OpenAI's, Anthropic's and Gemini's language, says words that mean "
+    "nothing, and bills what each request tells it to.";
+
+constexpr const char* simulate_footer =
+    R"(Examples:
+  interlock simulate-upstream --listen 127.0.0.1:4200
+      until Ctrl-C; its address is the one line that it prints
+  interlock simulate-upstream --chunks 20 --chunk-delay-ms 50 --log books.jsonl
+      streams at the pace of a model, and writes down every request and what it billed
+  curl -H 'x-sim: output=5;cached=100' …, or a prompt with [[sim status=529 fail_times=2]] in it
+      directives say what becomes of a request; docs/simulated-upstream.md has them all
+
+Exit status: 0 ended in order, 1 could not start, 2 bad usage.)";
 
 constexpr const char* up_help = "Start the server.";
 
@@ -207,6 +223,27 @@ int main(int argc, char** argv) {
     accept_command->add_flag("--yes", accept.yes, "Do not ask");
     accept_command->footer(accept_footer);
 
+    interlock::server::SimulateOptions simulate;
+    CLI::App* simulate_command = app.add_subcommand("simulate-upstream", simulate_help);
+    simulate_command->add_option("--listen", simulate.listen, "Address and port; port 0: one that is free")
+        ->capture_default_str();
+    simulate_command->add_option("--delay-ms", simulate.delay_ms, "Before the first byte of each answer")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 120'000));
+    simulate_command->add_option("--chunk-delay-ms", simulate.chunk_delay_ms, "Before each piece of a stream")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 120'000));
+    simulate_command->add_option("--chunks", simulate.chunks, "How many pieces a stream has")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 100'000));
+    simulate_command->add_option("--key", simulate.key, "Requests must carry this key");
+    simulate_command->add_option("--log", simulate.log, "A file: one JSON line per request, keys and bodies included");
+    simulate_command->add_option("--tls-cert", simulate.tls_cert, "Certificate chain (PEM)");
+    simulate_command->add_option("--tls-key", simulate.tls_key, "Its key (PEM)");
+    simulate_command->add_option("--threads", simulate.threads, "Threads for connections; 0: one per core")
+        ->capture_default_str();
+    simulate_command->footer(simulate_footer);
+
     // On a store, with or without a server; without --data-dir or --store the running server checks itself (cli/).
     interlock::server::VerifyOptions verify;
     CLI::App* verify_command = app.get_subcommand("verify");
@@ -244,6 +281,7 @@ int main(int argc, char** argv) {
         accept.data_dir = interlock::cli::find_data_dir(settings, around);
         return static_cast<int>(interlock::server::accept_history_command(accept, terminal));
     }
+    if (simulate_command->parsed()) return interlock::server::simulate_command(simulate, terminal);
     if (verify_command->parsed() && (!settings.data_dir.empty() || !verify.store.text.empty())) {
         if (verify.store.text.empty()) verify.store.text = settings.data_dir;
         verify.json = settings.json;
