@@ -1,8 +1,8 @@
 """The documentation, tried: what its pages tell a reader to type is typed, and what they say comes out must come out.
 
-Of quick-start.md, runs.md, api.md, agents.md, operations.md and several-nodes.md, every ```bash block is run, page by
-page, in one shell and in order. It must end with 0, or with what its fence says (```bash exit=1). A ```text block right behind it is what
-it prints. In there
+Of quick-start.md, runs.md, api.md, agents.md, operations.md, several-nodes.md and simulated-upstream.md, every ```bash
+block is run, page by page, in one shell and in order. It must end with 0, or with what its fence says (```bash exit=1).
+A ```text block right behind it is what it prints. In there
 
     …                         is one or more letters and digits: run_… is any run
     <time>                    is an instant: 2026-11-15T09:00:00.123Z
@@ -249,6 +249,13 @@ def test_several_nodes(binary, tmp_path, work):
 
         assert len(blocks) > 8
         assert not (wrong := complaints_about(blocks, tmp_path, environment)), wrong
+
+
+def test_simulated_upstream(binary, tmp_path, work):
+    blocks = blocks_of("simulated-upstream.md", read("simulated-upstream.md"))
+
+    assert len(blocks) == 4
+    assert not (wrong := complaints_about(blocks, tmp_path, environment_for(work, binary))), wrong
 
 
 @pytest.mark.seconds_max(60)
