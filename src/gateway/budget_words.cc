@@ -1,0 +1,85 @@
+#include "gateway/budget_words.h"
+
+#include <fmt/format.h>
+#include <boost/describe/enum_to_string.hpp>
+
+#include "base/calendar.h"
+
+namespace interlock::gateway {
+namespace {
+
+std::string amount(core::Metric metric, std::int64_t units) {
+    if (metric == core::Metric::usd) return "$" + to_text(Money::nanos(units));
+    return fmt::format("{} {}", units, boost::describe::enum_to_string(metric, ""));
+}
+
+std::string limit_text(const core::BudgetRefusal& no) {
+    return no.metric == core::Metric::usd ? to_text(Money::nanos(no.limit_units)) : std::to_string(no.limit_units);
+}
+
+std::string budget_sentence(const core::BudgetRefusal& no) {
+    std::string text = fmt::format(
+        "Budget '{}' does not have enough left: its limit is {}, {} is spent and {} is held; "
+        "this call may need {}.",
+        no.budget, amount(no.metric, no.limit_units), amount(no.metric, no.settled), amount(no.metric, no.held),
+        amount(no.metric, no.requested));
+    if (no.window_end < far_future) text += fmt::format(" The window turns at {}.", to_iso8601(no.window_end));
+    const bool is_run = no.budget.starts_with("run_");  // Its ceiling, which has no budget's name.
+    text += is_run ? std::string(" It is the run's own ceiling: start it again with a higher --budget.")
+                   : fmt::format(" To raise it: interlock budgets put {} --limit AMOUNT (now {}).", no.budget,
+                                 limit_text(no));
+    return text;
+}
+
+}  // namespace
+
+bool may_fit_later(const core::ReserveReply& reply) {
+    if (reply.status == core::ReserveStatus::concurrency_limit) return true;
+    if (reply.status != core::ReserveStatus::budget_exceeded || !reply.budget) return false;
+    const core::BudgetRefusal& no = *reply.budget;
+    return no.held > 0 && no.requested <= no.limit_units - no.settled;
+}
+
+No no_of(const core::ReserveReply& reply, const core::Attribution& who, const Upstream& upstream) {
+    const std::string code = boost::describe::enum_to_string(reply.status, "");
+    switch (reply.status) {
+        case core::ReserveStatus::budget_exceeded:
+            return {Refused::budget, code, reply.budget ? budget_sentence(*reply.budget) : reply.detail};
+        case core::ReserveStatus::budget_frozen:
+            return {Refused::budget, code,
+                    fmt::format("{}. A person has to look: interlock budgets show {}, then interlock budgets unfreeze "
+                                "{}",
+                                reply.detail, reply.budget->budget, reply.budget->budget)};
+        case core::ReserveStatus::agent_paused:
+            return {Refused::budget, code,
+                    fmt::format("{}. To go on: interlock agents resume {}", reply.detail, who.agent)};
+        case core::ReserveStatus::concurrency_limit:
+            return {Refused::rate_limited, code,
+                    fmt::format("{}. To raise it: interlock caps set provider:{} MAX", reply.detail, upstream.provider),
+                    1};
+        case core::ReserveStatus::agent_not_found:
+            if (who.agent.empty()) {
+                return {Refused::bad_request, "agent_missing",
+                        "this key belongs to no agent: use an agent's key (interlock keys create --agent NAME), a "
+                        "run's, or name the agent in the header x-interlock-agent"};
+            }
+            return {Refused::bad_request, code,
+                    fmt::format("there is no agent '{0}'; make it: interlock agents put {0}", who.agent)};
+        case core::ReserveStatus::run_not_found:
+        case core::ReserveStatus::stale_fence:
+        case core::ReserveStatus::run_ended:
+            return {Refused::unauthorized, code, "the run that this call is for is not live any more"};
+        case core::ReserveStatus::session_not_found:
+            return {Refused::bad_request, code, "there is no such session"};
+        case core::ReserveStatus::too_many:
+            return {Refused::busy, code, reply.detail, 1};
+        case core::ReserveStatus::held:
+        case core::ReserveStatus::invalid_request:
+        case core::ReserveStatus::hold_exists:
+        case core::ReserveStatus::amount_too_large:
+            break;
+    }
+    return {Refused::bad_request, code, reply.detail};
+}
+
+}  // namespace interlock::gateway

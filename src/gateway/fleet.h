@@ -1,0 +1,48 @@
+// The upstreams as they do: which are to be tried for a model, in which order, and which are left alone for a while.
+//
+//   (1) Lower priorities first; among equals by weight, drawn anew for each call.
+//   (2) An upstream that has failed so often in a row is asked last for its time of cooling down, not never: when all
+//       fail, somebody has to be asked.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/rows.h"
+#include "gateway/config.h"
+#include "net/task.h"
+
+namespace interlock::gateway {
+
+class Fleet {
+ public:
+    // Of this dialect and for this model, the one to begin with first. An empty model asks for any of the dialect's.
+    std::vector<const Upstream*> order(core::OrgId org, const Config& config, Dialect dialect, std::string_view model,
+                                       net::SteadyTime now);
+
+    void succeeded(core::OrgId org, const Upstream& upstream);
+    void failed(core::OrgId org, const Upstream& upstream, std::string why, net::SteadyTime now);
+
+    struct Health {
+        std::int32_t failures_in_a_row = 0;
+        std::int64_t requests = 0;
+        std::int64_t failures = 0;
+        net::SteadyTime cooling_until = {};
+        std::string last_failure = {};
+    };
+    // By name.
+    std::map<std::string, Health> health(core::OrgId org) const;
+
+ private:
+    std::uint64_t draw();
+
+    mutable std::mutex mutex_;
+    std::map<std::pair<core::OrgId, std::string>, Health> health_;
+    std::uint64_t state_ = 0x9E3779B97F4A7C15ull;
+};
+
+}  // namespace interlock::gateway

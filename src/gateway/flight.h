@@ -1,0 +1,115 @@
+// One call on its way through the gateway: what it may cost, what is held for it, and what becomes of that.
+//
+//   (1) Nothing is sent without a hold that covers it, unless it is free of cost.
+//   (2) Every hold that was given is ended: settled by what was reported, settled by the most that it can have been and
+//       marked as estimated, or released where no byte of the request has left or the provider says that it did
+//       nothing. A flight that is forgotten ends its hold when it is destroyed.
+//   (3) Each attempt has a hold of its own: one that timed out may be billed too.
+//   (4) A call is recorded once, when it has ended.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/reply.h"
+#include "gateway/anchors.h"
+#include "gateway/config.h"
+#include "gateway/fleet.h"
+#include "gateway/headroom.h"
+#include "gateway/ledger_link.h"
+#include "gateway/rate_limits.h"
+#include "gateway/response_cache.h"
+
+namespace interlock::gateway {
+
+// Who sends a request, by its key.
+struct Caller {
+    core::OrgId org;
+    std::string key_id = {};
+    bool may_act = false;
+    std::string agent = {};  // Bound to this agent, run or budget; empty: to none.
+    core::RunId run = {};
+    std::string budget = {};
+};
+
+// What all calls share.
+struct Shared {
+    LedgerLink& ledger;
+    Headroom& headroom;
+    Anchors& anchors;
+    Fleet& fleet;
+    RateLimits& rates;
+    ResponseCache& cache;
+    std::function<Instant()> now;
+    std::function<Id()> fresh_id;
+};
+
+// Our own answer instead of the provider's.
+struct No {
+    Refused why = Refused::internal;
+    std::string code = {};
+    std::string message = {};
+    int retry_after_s = 0;
+};
+
+struct Flight {
+    Flight(Shared& its_shared, net::Request its_request, Route its_route);
+    ~Flight();
+    Flight(const Flight&) = delete;
+    Flight& operator=(const Flight&) = delete;
+
+    Shared& shared;
+    net::Request request;
+    Route route;
+    net::SteadyTime began;
+    Caller caller = {};
+    std::shared_ptr<const Config> config = {};
+    Ask ask = {};
+    RateVerdict rates = {};
+    std::string cache_name = {};  // Under which the answer is kept; empty: it is not.
+    std::int64_t cache_ttl_s = 0;
+    core::ModelCall row = {};
+
+    // Of the attempt under way.
+    const Upstream* upstream = nullptr;
+    std::optional<ModelPrice> price = {};  // Nothing: the model has none.
+    Worst worst = {};
+    std::int64_t output_max = 0;  // Per choice, as it goes on; 0: there is none.
+    bool output_changed = false;  // The client said otherwise, or nothing.
+    core::ReserveReply held = {};
+
+    bool is_held() const { return !hold_.value.empty(); }
+    std::string call_id() const { return to_text("call", row.id.value); }
+    net::SteadyTime now() const { return std::chrono::steady_clock::now(); }
+    const GatewaySettings& settings() const { return config->settings; }
+    RateLimits::Who rate_who() const;
+
+    // Says what the attempt may cost, and holds it; waits, for a time, where others hold what is missing.
+    net::Task<std::optional<No>> hold(const Upstream& its_upstream);
+    Edits edits() const;
+
+    // The three ends of a hold.
+    void settle(const Metered& metered);
+    void settle_unknown(const Metered& so_far);
+    void release();
+
+    // The end of the call.
+    void finish(int status, std::string detail);
+    void finish(const No& no);
+    void keep_turn(const Metered& metered);  // In the session, as its agent wants it.
+
+ private:
+    std::optional<No> bound();
+    core::Reserve reserve_command() const;
+    std::optional<No> take(core::ReserveReply reply);
+    void end(Money cost, const Metered& metered, bool estimated);
+
+    core::HoldId hold_ = {};
+    std::vector<std::uint64_t> prefixes_ = {};
+    std::int64_t multiple_ = 1;  // How many outputs of output_max there can be.
+    bool recorded_ = false;
+};
+
+}  // namespace interlock::gateway

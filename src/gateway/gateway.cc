@@ -1,0 +1,322 @@
+#include "gateway/gateway.h"
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <boost/describe/enum_to_string.hpp>
+
+#include "gateway/forwarding.h"
+#include "gateway/relay.h"
+#include "net/http_pool.h"
+
+namespace interlock::gateway {
+namespace {
+
+// A provider that asks for more patience than this is not waited for: another is asked, or the client is told.
+constexpr std::int64_t retry_after_s_max = 5;
+constexpr std::size_t tags_max = 16;
+constexpr std::int64_t cache_ttl_s_max = 7 * 24 * 3600;
+
+net::Task<void> sleep(std::chrono::milliseconds time) {
+    boost::asio::basic_waitable_timer<std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>,
+                                      net::Executor>
+        timer(co_await boost::asio::this_coro::executor, time);
+    boost::system::error_code ignored;
+    co_await timer.async_wait(boost::asio::redirect_error(net::use_task, ignored));
+}
+
+net::Task<net::Response> at_once(net::Response response) { co_return response; }
+
+std::optional<std::int64_t> number_in(std::string_view text) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+    return number;
+}
+
+bool may_be_tried_again(int status) { return status == 429 || status == 408 || status >= 500; }
+
+net::Response response_of(Flight& flight, const No& no) {
+    flight.finish(no);
+    net::Response response =
+        refusal(flight.route.dialect, no.why, no.code, no.message, flight.call_id(), no.retry_after_s);
+    add_rate_headers(response.headers, flight.rates);
+    return response;
+}
+
+// "team=blue,task=42"
+Result<core::Tags, std::string> tags_in(std::string_view text) {
+    core::Tags tags;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(','), text.size());
+        const std::string_view one = text.substr(0, end);
+        const std::size_t equals = one.find('=');
+        if (equals == std::string_view::npos || equals == 0 || tags.size() == tags_max) {
+            return fail(fmt::format("x-interlock-tags has at most {} tags, written name=value,name=value", tags_max));
+        }
+        tags[std::string(one.substr(0, equals))] = one.substr(equals + 1);
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return tags;
+}
+
+// Who asks for the cache, and for how long.
+std::int64_t cache_ttl_s(const Flight& flight) {
+    const std::string_view asked = flight.request.header("x-interlock-cache");
+    if (!asked.empty()) return std::min(number_in(asked).value_or(0), cache_ttl_s_max);
+    const auto& keys = flight.settings().cache_keys;
+    const bool by_key = std::ranges::find(keys, flight.caller.key_id) != keys.end();
+    return by_key ? flight.settings().cache_ttl_s : 0;
+}
+
+net::Task<void> write_all(std::shared_ptr<const CachedAnswer> answer, net::StreamWriter& writer) {
+    co_await writer.write(answer->body);
+}
+
+net::Response again(Flight& flight, std::shared_ptr<const CachedAnswer> answer) {
+    flight.row.cached = true;
+    flight.row.streamed = answer->streamed;
+    flight.row.first_byte_us = std::chrono::duration_cast<Duration>(flight.now() - flight.began).count();
+    net::Response response{.status = 200, .content_type = answer->content_type};
+    add_own_headers(flight, response);
+    response.headers.push_back({"x-interlock-cache", "hit"});
+    response.headers.push_back({"x-interlock-cost", "0.00"});
+    if (answer->streamed) {
+        response.stream = [answer](net::StreamWriter& writer) { return write_all(answer, writer); };
+    } else {
+        response.body = answer->body;
+    }
+    flight.finish(200, "from the cache");
+    return response;
+}
+
+}  // namespace
+
+Gateway::Gateway(Parts parts, Log& log)
+    : parts_(std::move(parts)),
+      log_(log),
+      ledger_({.submit = parts_.submit, .now = parts_.now, .fresh_id = parts_.fresh_id, .on_call = parts_.on_call},
+              headroom_, log),
+      shared_{ledger_, headroom_, anchors_, fleet_, rates_, cache_, parts_.now, parts_.fresh_id} {}
+Gateway::~Gateway() = default;
+
+void Gateway::close() { ledger_.close(); }
+
+void Gateway::configure(core::OrgId org, std::shared_ptr<const Config> config) {
+    const std::unique_lock lock(mutex_);
+    configs_[org] = std::move(config);
+}
+
+std::shared_ptr<const Config> Gateway::config_of(core::OrgId org) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = configs_.find(org);
+    return found == configs_.end() ? nullptr : found->second;
+}
+
+std::optional<net::Task<net::Response>> Gateway::answer(net::Request& request) {
+    auto routed = route_of(request);
+    if (!routed) return std::nullopt;
+    if (!routed->route) {
+        const NoRoute& why = routed->why_not;
+        net::Response response = refusal(why.dialect, Refused::not_found, "no_route", why.detail, "");
+        response.status = why.status;
+        return at_once(std::move(response));
+    }
+    return serve(std::move(request), std::move(*routed->route));
+}
+
+net::Task<net::Response> Gateway::serve(net::Request request, Route route) {
+    struct Counted {
+        std::atomic<std::int64_t>& count;
+        explicit Counted(std::atomic<std::int64_t>& its_count) : count(its_count) { ++count; }
+        ~Counted() { --count; }
+    } counted(under_way_);
+    auto flight = std::make_shared<Flight>(shared_, std::move(request), std::move(route));
+
+    // 1. Who asks, and what for. Keys that are bound to a budget wait for a look at it.
+    const auto no = co_await admit(flight);
+    if (no) co_return response_of(*flight, *no);
+
+    // 2. What was answered before, word for word, is answered again.
+    flight->cache_ttl_s = is_free(flight->route.operation) ? 0 : cache_ttl_s(*flight);
+    if (flight->cache_ttl_s > 0) {
+        const std::string whose = fmt::format("{} {}", flight->caller.org.value, flight->row.who.agent);
+        flight->cache_name = ResponseCache::name_of(whose, flight->route.target, flight->request.body);
+        if (const auto known = cache_.find(flight->cache_name, flight->now())) co_return again(*flight, known);
+    }
+
+    // 3. The providers, one after the other. Waits for headroom and for them.
+    co_return co_await forward(flight);
+}
+
+net::Task<std::optional<No>> Gateway::admit(std::shared_ptr<Flight> flight) {
+    if (auto no = identify(*flight)) co_return no;
+    if (!flight->caller.budget.empty()) {
+        const auto why = co_await parts_.not_covered(flight->caller, flight->row.who);
+        if (why) co_return No{Refused::unauthorized, "forbidden", *why};
+    }
+    co_return std::nullopt;
+}
+
+std::optional<No> Gateway::identify(Flight& flight) const {
+    if (const auto why = parts_.objection()) return No{Refused::busy, "unavailable", *why, 1};
+    const auto caller = parts_.caller(key_in(flight.request, flight.route));
+    if (!caller || !caller->may_act) {
+        return No{Refused::unauthorized, "unauthorized",
+                  caller ? "this key may only read; calls to models need one that may act"
+                         : "this is no key of Interlock's that is in force; make one: interlock keys create --agent "
+                           "NAME"};
+    }
+    flight.caller = *caller;
+    flight.config = config_of(caller->org);
+    if (!flight.config) return No{Refused::busy, "unavailable", "the gateway has no configuration yet", 1};
+
+    core::Attribution& who = flight.row.who;
+    who.api_key = caller->key_id;
+    who.agent = !caller->agent.empty() ? caller->agent : std::string(flight.request.header("x-interlock-agent"));
+    who.workflow = flight.request.header("x-interlock-workflow");
+    const std::string_view run_text =
+        !flight.route.run.empty() ? std::string_view(flight.route.run) : flight.request.header("x-interlock-run");
+    who.run = caller->run;
+    if (!run_text.empty()) {
+        const auto run = id_from_text("run", run_text);
+        const bool is_mine = run && (caller->run.value.empty() || caller->run.value == *run);
+        if (!is_mine) {
+            return No{Refused::unauthorized, "run_not_found",
+                      fmt::format("there is no run '{}' that this key may act for", run_text)};
+        }
+        who.run = core::RunId(*run);
+    }
+    if (const auto text = flight.request.header("x-interlock-session"); !text.empty()) {
+        const auto session = id_from_text("ses", text);
+        if (!session) return No{Refused::bad_request, "session_not_found", "x-interlock-session is not a session's id"};
+        who.session = core::SessionId(*session);
+    }
+    auto tags = tags_in(flight.request.header("x-interlock-tags"));
+    if (!tags) return No{Refused::bad_request, "invalid_request", tags.error()};
+    who.tags = std::move(*tags);
+
+    if (is_free(flight.route.operation)) {
+        flight.ask.model = flight.route.model;
+        return std::nullopt;
+    }
+    auto ask = read_ask(flight.route, flight.request.body);
+    if (!ask) return No{Refused::bad_request, "invalid_request", ask.error()};
+    flight.ask = std::move(*ask);
+    who.model = flight.ask.model;
+    if (who.model.size() > 128) return No{Refused::bad_request, "invalid_request", "the model's name is too long"};
+    return std::nullopt;
+}
+
+// One provider after the other, each as often as its setting says, until one has answered.
+net::Task<net::Response> Gateway::forward(std::shared_ptr<Flight> flight) {
+    const bool is_free_of_cost = is_free(flight->route.operation);
+    const auto order =
+        fleet_.order(flight->caller.org, *flight->config, flight->route.dialect, flight->ask.model, flight->now());
+    const std::string dialect = boost::describe::enum_to_string(flight->route.dialect, "");
+    if (order.empty()) {
+        co_return response_of(
+            *flight,
+            No{Refused::not_found, "no_upstream",
+               fmt::format("no upstream of dialect {0} takes model '{1}'; add one: interlock upstreams add NAME "
+                           "--dialect {0} --key-env VARIABLE",
+                           dialect, flight->ask.model)});
+    }
+    flight->upstream = order.front();
+    flight->row.who.provider = flight->upstream->provider;
+    flight->rates = rates_.ask(flight->config->limits, flight->rate_who(), flight->now());
+    if (flight->rates.refused_by) {
+        co_return response_of(*flight, No{Refused::rate_limited, "rate_limited",
+                                          fmt::format("rate limit '{}' is used up; try again in {} s",
+                                                      *flight->rates.refused_by, flight->rates.retry_after_s),
+                                          static_cast<int>(flight->rates.retry_after_s)});
+    }
+
+    net::HttpPool& pool = net::HttpPool::of(co_await boost::asio::this_coro::executor);
+    No last{Refused::upstream_failed, "upstream_failed", "no upstream could be reached"};
+    std::optional<net::Response> last_answer;
+    for (const Upstream* upstream : order) {
+        for (int attempt = 0; attempt <= upstream->retries; ++attempt) {
+            // 1. Hold. Waits for headroom, and for the disk.
+            if (!is_free_of_cost) {
+                const auto no = co_await flight->hold(*upstream);
+                if (no) co_return response_of(*flight, *no);
+            }
+            flight->upstream = upstream;
+            flight->row.upstream = upstream->name;
+            ++flight->row.attempts;
+
+            // 2. Send. Waits for the provider's first byte.
+            const auto key = flight->config->keys.find(upstream->name);
+            const bool key_missing = upstream->key.from != KeyFrom::none && key == flight->config->keys.end();
+            std::string target = flight->route.target;
+            std::string body = flight->request.body;
+            if (!is_free_of_cost) {
+                const Edits edits = flight->edits();
+                if (edits.model && flight->route.dialect == Dialect::gemini) {
+                    target = edited_target(flight->route, *edits.model);
+                }
+                body = edited(flight->route, body, flight->ask, edits);
+            }
+            Result<std::unique_ptr<net::Exchange>, net::ClientError> sent =
+                fail(net::ClientError{net::ClientError::Kind::could_not_connect,
+                                      fmt::format("its key is not there ({})", upstream->key.name)});
+            if (!key_missing) {
+                sent = co_await pool.send(upstream->origin,
+                                          request_for(*upstream, upstream->key.from == KeyFrom::none ? "" : key->second,
+                                                      flight->request, std::move(target), std::move(body)),
+                                          upstream->patience());
+            }
+
+            // 3. Judge. What the provider refuses it does not bill; what it does not answer it may.
+            Relayed relayed;
+            std::int64_t wait_ms = upstream->backoff_ms << std::min(attempt, 10);
+            if (!sent) {
+                relayed.failure = sent.error();
+            } else if ((*sent)->status >= 300 && (*sent)->status < 400) {
+                flight->release();
+                relayed.failure = net::ClientError{net::ClientError::Kind::bad_response,
+                                                   "it answered with a redirect, and none is followed"};
+            } else if ((*sent)->status >= 400 || is_free_of_cost) {
+                flight->release();
+                const int status = (*sent)->status;
+                const auto retry_after_s = number_in((*sent)->header("retry-after"));
+                relayed = co_await read_whole(flight, std::move(*sent));
+                if (relayed.response && (status < 400 || !may_be_tried_again(status))) {
+                    fleet_.succeeded(flight->caller.org, *upstream);
+                    flight->finish(status, status < 400 ? "" : "the provider refused");
+                    co_return std::move(*relayed.response);
+                }
+                fleet_.failed(flight->caller.org, *upstream, fmt::format("answered {}", status), flight->now());
+                if (retry_after_s) wait_ms = std::max(wait_ms, *retry_after_s * 1000);
+                if (relayed.response) last_answer = std::move(relayed.response);
+            } else {
+                relayed = co_await relay(flight, std::move(*sent));
+                if (relayed.response) co_return std::move(*relayed.response);
+            }
+            if (relayed.failure) {
+                const net::ClientError& failure = *relayed.failure;
+                using Kind = net::ClientError::Kind;
+                const bool not_sent = failure.kind == Kind::could_not_connect || failure.kind == Kind::tls_failed;
+                not_sent ? flight->release() : flight->is_held() ? flight->settle_unknown({}) : void();
+                fleet_.failed(flight->caller.org, *upstream, failure.detail, flight->now());
+                const bool slow = failure.detail.find("in time") != std::string::npos;
+                last = {not_sent || !slow ? Refused::upstream_failed : Refused::upstream_timeout, "upstream_failed",
+                        fmt::format("upstream '{}' did not answer: {}", upstream->name, failure.detail)};
+                last_answer.reset();
+                // Whether it was carried out is not known, and the client has paid for it: it decides what to do.
+                if (!not_sent && !is_free_of_cost) co_return response_of(*flight, last);
+            }
+            if (attempt == upstream->retries || wait_ms > retry_after_s_max * 1000) break;
+            co_await sleep(std::chrono::milliseconds(wait_ms));
+        }
+    }
+    if (!last_answer) co_return response_of(*flight, last);
+    flight->row.refusal = "upstream_refused";
+    flight->finish(last_answer->status, "every upstream refused");
+    co_return std::move(*last_answer);
+}
+
+}  // namespace interlock::gateway

@@ -1,0 +1,76 @@
+// The gateway: requests to models, held, forwarded, metered and settled.
+//
+//   (1) A request goes on only when what it may cost at most is held, under every budget that covers it (flight.h).
+//   (2) Bodies, headers and streams pass through as they came, but for what metering needs (ask.h, forwarding.h).
+//   (3) A retry or another upstream is tried only before the client has got a byte.
+//   (4) A stream is passed on piece by piece; at most one piece of it is in memory. When its client leaves, the rest is
+//       read all the same, within bounds, because it is paid for.
+//
+// No rule about money is here: the core decides each hold. No file is read and no environment: the configuration is
+// handed in.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+
+#include "base/log.h"
+#include "gateway/flight.h"
+#include "net/http.h"
+
+namespace interlock::gateway {
+
+class Gateway {
+ public:
+    struct Parts {
+        std::function<void(std::vector<engine::Submission>)> submit;
+        std::function<Instant()> now;
+        std::function<Id()> fresh_id;
+        // Whose key it is; nothing: nobody's that is in force.
+        std::function<std::optional<Caller>(std::string_view key)> caller;
+        // For keys that are bound to a budget: why this account is not covered by it, or nothing.
+        std::function<net::Task<std::optional<std::string>>(Caller caller, core::Attribution who)> not_covered;
+        // Why no request can be answered at present, or nothing.
+        std::function<std::optional<std::string>()> objection;
+        std::function<void(const core::ModelCall&)> on_call = {};  // Every call that has ended. From any thread.
+    };
+    Gateway(Parts parts, Log& log);
+    ~Gateway();
+
+    // From now on. From any thread.
+    void configure(core::OrgId org, std::shared_ptr<const Config> config);
+    std::shared_ptr<const Config> config_of(core::OrgId org) const;
+
+    // Nothing: the request is not for the gateway, and is left as it is.
+    std::optional<net::Task<net::Response>> answer(net::Request& request);
+
+    std::map<std::string, Fleet::Health> health(core::OrgId org) const { return fleet_.health(org); }
+    std::int64_t under_way() const { return under_way_; }
+
+    void close();  // Nobody asks any more; what is left to be said is said.
+
+ private:
+    net::Task<net::Response> serve(net::Request request, Route route);
+    net::Task<std::optional<No>> admit(std::shared_ptr<Flight> flight);
+    std::optional<No> identify(Flight& flight) const;
+    net::Task<net::Response> forward(std::shared_ptr<Flight> flight);
+
+    const Parts parts_;
+    Log& log_;
+    Headroom headroom_;
+    LedgerLink ledger_;
+    Anchors anchors_;
+    Fleet fleet_;
+    RateLimits rates_;
+    ResponseCache cache_;
+    Shared shared_;
+    std::atomic<std::int64_t> under_way_ = 0;
+
+    mutable std::shared_mutex mutex_;
+    std::map<core::OrgId, std::shared_ptr<const Config>> configs_;
+};
+
+}  // namespace interlock::gateway

@@ -1,0 +1,183 @@
+#include "gateway/relay.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "gateway/forwarding.h"
+
+namespace interlock::gateway {
+namespace {
+
+// A stream that was begun: what is on its way from the upstream to the client.
+struct Stream {
+    std::shared_ptr<Flight> flight;
+    std::unique_ptr<net::Exchange> exchange;
+    StreamMeter meter;
+    std::string kept = {};  // For the cache.
+    bool too_large_to_keep = false;
+
+    std::string_view pass(std::string_view piece) {
+        const std::string_view out = meter.feed(piece);
+        if (!flight->cache_name.empty() && !too_large_to_keep) {
+            too_large_to_keep = kept.size() + out.size() > ResponseCache::answer_bytes_max;
+            if (!too_large_to_keep) kept.append(out);
+        }
+        return out;
+    }
+};
+
+void keep_answer(const Flight& flight, std::string_view content_type, std::string body, bool streamed) {
+    flight.shared.cache.put(flight.cache_name, {std::string(content_type), std::move(body), streamed},
+                            flight.now() + std::chrono::seconds(flight.cache_ttl_s));
+}
+
+// The answer has ended, or has to be taken for ended.
+void end_stream(Stream& stream, const std::string& failure) {
+    Flight& flight = *stream.flight;
+    const Metered& metered = stream.meter.metered();
+    const bool whole = failure.empty() && stream.meter.ended();
+    flight.settle(metered);
+    flight.shared.fleet.succeeded(flight.caller.org, *flight.upstream);
+    if (whole && !flight.cache_name.empty() && !stream.too_large_to_keep) {
+        keep_answer(flight, stream.exchange->header("content-type"), std::move(stream.kept), true);
+    }
+    flight.keep_turn(metered);
+    flight.finish(200, failure.empty() ? metered.finish : failure);
+}
+
+// Numbered by who may wait in it: (1) the client takes what there is, (2) the upstream has more.
+net::Task<void> pump(std::shared_ptr<Stream> stream, net::StreamWriter& writer) {
+    Flight& flight = *stream->flight;
+    const GatewaySettings& settings = flight.settings();
+    const auto total = std::chrono::milliseconds(flight.upstream->total_timeout_ms);
+    net::SteadyTime deadline = flight.began + total;
+    std::int64_t unread_bytes_max = settings.drain_bytes;
+    bool client_is_there = true;
+    std::string failure;
+
+    while (failure.empty()) {
+        const auto piece = co_await stream->exchange->read();
+        if (!piece) {
+            failure = "the upstream's answer broke off: " + piece.error().detail;
+            break;
+        }
+        if (piece->empty()) break;
+        const std::string_view out = stream->pass(*piece);
+        if (client_is_there && !out.empty()) {
+            client_is_there = co_await writer.write(out);
+            // From here on nobody listens. What was asked for is paid for, so it is still worth knowing how much.
+            if (!client_is_there) {
+                deadline = std::min(deadline, flight.now() + std::chrono::seconds(settings.drain_s));
+            }
+        }
+        if (!client_is_there) unread_bytes_max -= static_cast<std::int64_t>(piece->size());
+        if (flight.now() > deadline) failure = client_is_there ? "the upstream took too long" : "the client has left";
+        if (unread_bytes_max < 0) failure = "the client has left";
+    }
+    if (failure.empty() && !stream->meter.ended() && !stream->meter.metered().reported) {
+        failure = "the upstream's answer ended early";
+    }
+    if (!client_is_there && failure.empty()) flight.row.detail = "the client has left";
+    end_stream(*stream, failure);
+    stream->exchange.reset();
+    if (failure.empty() || !client_is_there) co_return;
+    const std::string words = last_words(flight.route.operation, "upstream_failed", failure);
+    co_await writer.write(words);
+}
+
+net::Response response_of(const Flight& flight, const net::Exchange& exchange) {
+    net::Response response{.status = exchange.status,
+                           .content_type = std::string(exchange.header("content-type")),
+                           .headers = headers_from(exchange.headers)};
+    add_own_headers(flight, response);
+    return response;
+}
+
+net::Task<Relayed> relay_stream(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange) {
+    const KeepText keep = flight->held.capture == core::Capture::full ? KeepText::yes : KeepText::no;
+    auto stream = std::make_shared<Stream>(
+        Stream{flight, std::move(exchange), StreamMeter(flight->route.operation, flight->edits().include_usage, keep)});
+    // The first piece decides whether there is an answer: until it is there, somebody else can be asked.
+    const auto first = co_await stream->exchange->read();
+    if (!first) co_return Relayed{.failure = first.error()};
+
+    flight->row.first_byte_us = std::chrono::duration_cast<Duration>(flight->now() - flight->began).count();
+    flight->row.streamed = true;
+    net::Response response = response_of(*flight, *stream->exchange);
+    response.body = stream->pass(*first);
+    response.stream = [stream](net::StreamWriter& writer) { return pump(stream, writer); };
+    co_return Relayed{.response = std::move(response)};
+}
+
+net::Task<Result<std::string, net::ClientError>> read_body(net::Exchange& exchange, net::SteadyTime deadline) {
+    std::string body;
+    while (true) {
+        const auto piece = co_await exchange.read();
+        if (!piece) co_return fail(piece.error());
+        if (piece->empty()) co_return body;
+        body.append(*piece);
+        const bool too_large = body.size() > whole_bytes_max;
+        if (too_large || std::chrono::steady_clock::now() > deadline) {
+            co_return fail(net::ClientError{net::ClientError::Kind::outcome_unknown,
+                                            too_large ? "the answer is too large" : "the answer took too long"});
+        }
+    }
+}
+
+bool is_event_stream(const net::Exchange& exchange) {
+    return exchange.header("content-type").starts_with("text/event-stream");
+}
+
+}  // namespace
+
+net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange) {
+    if (is_event_stream(*exchange) || flight->ask.stream || flight->route.stream) {
+        co_return co_await relay_stream(std::move(flight), std::move(exchange));
+    }
+    const auto total = std::chrono::milliseconds(flight->upstream->total_timeout_ms);
+    auto body = co_await read_body(*exchange, flight->began + total);
+    if (!body) co_return Relayed{.failure = body.error()};
+
+    const KeepText keep = flight->held.capture == core::Capture::full ? KeepText::yes : KeepText::no;
+    const Metered metered = read_usage(flight->route.operation, *body, keep);
+    flight->row.first_byte_us = std::chrono::duration_cast<Duration>(flight->now() - flight->began).count();
+    flight->settle(metered);
+    flight->shared.fleet.succeeded(flight->caller.org, *flight->upstream);
+    flight->keep_turn(metered);
+    net::Response response = response_of(*flight, *exchange);
+    response.headers.push_back({"x-interlock-cost", to_text(Money::nanos(flight->row.cost))});
+    if (metered.reported && !flight->cache_name.empty()) keep_answer(*flight, response.content_type, *body, false);
+    response.body = std::move(*body);
+    flight->finish(response.status, metered.finish);
+    co_return Relayed{.response = std::move(response)};
+}
+
+net::Task<Relayed> read_whole(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange) {
+    const auto total = std::chrono::milliseconds(flight->upstream->total_timeout_ms);
+    auto body = co_await read_body(*exchange, flight->began + total);
+    if (!body) co_return Relayed{.failure = body.error()};
+    net::Response response = response_of(*flight, *exchange);
+    response.body = std::move(*body);
+    co_return Relayed{.response = std::move(response)};
+}
+
+void add_own_headers(const Flight& flight, net::Response& response) {
+    response.headers.push_back({"x-interlock-call", flight.call_id()});
+    if (flight.upstream != nullptr) response.headers.push_back({"x-interlock-upstream", flight.upstream->name});
+    if (flight.row.attempts > 1) {
+        response.headers.push_back({"x-interlock-attempts", std::to_string(flight.row.attempts)});
+    }
+    if (flight.output_changed) {
+        response.headers.push_back({"x-interlock-max-output-tokens", std::to_string(flight.output_max)});
+    }
+    if (flight.held.left >= 0) {
+        // Once the call is settled, what it held and did not use is there again.
+        const std::int64_t back = flight.is_held() ? 0 : flight.held.bound.usd - flight.row.cost;
+        response.headers.push_back(
+            {"x-interlock-budget-left", to_text(Money::nanos(std::max<std::int64_t>(0, flight.held.left + back)))});
+    }
+    add_rate_headers(response.headers, flight.rates);
+}
+
+}  // namespace interlock::gateway
