@@ -10,6 +10,7 @@
 
 #include <boost/describe/class.hpp>
 
+#include "api/wire.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "core/rows.h"
@@ -68,6 +69,12 @@ struct WorktreeRemoval {
     std::string detail = {};                   // What went wrong on the way and stopped nothing.
 };
 
+// A model's price: its document as JSON.
+struct PriceText {
+    std::string name;  // "provider/model"
+    std::string document;
+};
+
 struct Parts {
     // Commands. `submit` takes them in order, from any thread.
     std::function<void(std::vector<engine::Submission>)> submit;
@@ -104,6 +111,19 @@ struct Parts {
     std::function<Result<WorktreeLook, std::string>(core::RunId run)> worktree_reasons;
     std::function<Result<WorktreeRemoval, std::string>(core::RunId run, bool force)> remove_worktree;
     std::function<Result<void, std::string>(core::RunId run)> restore_worktree;
+    // What is set for the gateway. All of these block.
+    // The document as it is stored, or which of its members is wrong.
+    std::function<Result<std::string, BadMember>(core::OrgId org, std::string_view kind, const std::string& name,
+                                                 const std::string& document)>
+        check_setting;
+    // Every model's price at present, in order of its name; `filter` is a part of that. The errors are sentences.
+    std::function<Result<std::vector<PriceText>, std::string>(core::OrgId org, const std::string& filter)> prices;
+    // The one that holds for a model, if any does.
+    std::function<Result<std::optional<PriceText>, std::string>(core::OrgId org, const std::string& provider,
+                                                                const std::string& model)>
+        price;
+    // Takes a new price list in place of the one that the binary carries, and says as JSON what is in it.
+    std::function<Result<std::string, std::string>(const std::string& text)> update_catalog;
     // The checker's report as JSON. Blocks, and may take long.
     std::function<Result<std::string, std::string>()> verify;
     // A copy of the store in a new file, as JSON facts about it. Blocks, and may take long.

@@ -26,6 +26,7 @@ constexpr std::array meanings{
     Meaning{"key_not_found", 404, "not_found"},
     Meaning{"schedule_not_found", 404, "not_found"},
     Meaning{"worktree_not_found", 404, "not_found"},
+    Meaning{"setting_not_found", 404, "not_found"},
     Meaning{"budget_exceeded", 402},
     Meaning{"budget_frozen", 402},
     Meaning{"workspace_busy", 409},

@@ -63,6 +63,9 @@ inline constexpr std::string_view id_prefix<core::HoldId> = "hold";
 template <>
 inline constexpr std::string_view id_prefix<core::MessageId> = "msg";
 
+template <>
+inline constexpr std::string_view id_prefix<core::CallId> = "call";
+
 template <class T>
 constexpr bool is_wire_id = !id_prefix<T>.empty();
 

@@ -15,7 +15,13 @@
 
 namespace interlock::core {
 
-inline constexpr std::string_view secret_setting = "secret";  // The kind whose documents stay out of the feed.
+// The kinds there are.
+inline constexpr std::string_view upstream_setting = "upstream";
+inline constexpr std::string_view rate_limit_setting = "rate_limit";
+inline constexpr std::string_view price_setting = "price";      // Named "provider/model".
+inline constexpr std::string_view secret_setting = "secret";    // Its documents stay out of the feed.
+inline constexpr std::string_view gateway_setting = "gateway";  // There is one, and its name is:
+inline constexpr std::string_view gateway_setting_name = "default";
 
 SettingReply put_setting(OrgState& state, Stamp stamp, const PutSetting& command);
 SettingReply drop_setting(OrgState& state, Stamp stamp, const DropSetting& command);

@@ -17,6 +17,7 @@
 #include "base/nearest.h"
 #include "core/check.h"
 #include "core/limits.h"
+#include "core/settings.h"
 
 namespace interlock::gateway {
 namespace {
@@ -462,6 +463,16 @@ Bad complete(GatewaySettings& settings) {
     return check_headers("/otlp/headers", settings.otlp.headers, framing_headers());
 }
 
+// Its sentences begin with what they are about: "a price must …", "variants.batch must …".
+BadDocument bad_price(const std::string& sentence) {
+    constexpr std::string_view all_of_it = "a price ";
+    if (sentence.starts_with(all_of_it)) return {"", sentence.substr(all_of_it.size())};
+    const std::size_t end = std::min(sentence.find(' '), sentence.size() - 1);
+    std::string pointer = "/" + sentence.substr(0, end);
+    std::ranges::replace(pointer, '.', '/');
+    return {std::move(pointer), sentence.substr(end + 1)};
+}
+
 template <class Setting>
 Result<Setting, BadDocument> completed(Result<Setting, BadDocument> setting, std::string_view name) {
     if (!setting) return setting;
@@ -487,7 +498,19 @@ Result<RateLimit, BadDocument> rate_limit_from(std::string_view name, std::strin
 }
 
 Result<GatewaySettings, BadDocument> gateway_settings_from(std::string_view document) {
-    return completed(read<GatewaySettings>(document), gateway_setting_name);
+    return completed(read<GatewaySettings>(document), core::gateway_setting_name);
+}
+
+Result<ModelPrice, BadDocument> price_from(std::string_view name, std::string_view document) {
+    const std::size_t slash = name.find('/');
+    if (slash == 0 || slash == std::string_view::npos || slash + 1 == name.size())
+        return fail(BadDocument{"", "must have a provider and a model"});
+    auto price = price_from_json(document);
+    if (!price) return fail(bad_price(price.error()));
+    price->provider = name.substr(0, slash);
+    price->model = name.substr(slash + 1);
+    price->version.clear();  // Is the setting's.
+    return std::move(*price);
 }
 
 std::string document_of(const Upstream& upstream) { return written(upstream); }
@@ -495,15 +518,14 @@ std::string document_of(const RateLimit& limit) { return written(limit); }
 std::string document_of(const GatewaySettings& settings) { return written(settings); }
 
 Result<std::string, BadDocument> canonical(std::string_view kind, std::string_view name, std::string_view document) {
-    if (kind == gateway_setting) return text_of(gateway_settings_from(document));
-    if (kind == price_setting) {
-        boost::system::error_code error;
-        const json::value parsed = json::parse(json::string_view(document.data(), document.size()), error);
-        if (error || !parsed.is_object()) return fail(BadDocument{"", "must be a JSON object"});
-        return json::serialize(parsed);
+    if (kind == core::gateway_setting) return text_of(gateway_settings_from(document));
+    if (kind == core::price_setting) {
+        const auto price = price_from(name, document);
+        if (!price) return fail(price.error());
+        return to_json(*price);
     }
-    if (kind == upstream_setting) return text_of(upstream_from(name, document));
-    ensure(kind == rate_limit_setting, "a kind that is set has its document here");
+    if (kind == core::upstream_setting) return text_of(upstream_from(name, document));
+    ensure(kind == core::rate_limit_setting, "a kind that is set has its document here");
     return text_of(rate_limit_from(name, document));
 }
 

@@ -7,7 +7,7 @@
 //   (3) No document has a key's value in it, only where the key is found. A key goes to its upstream's host and to no
 //       other, and in the clear only to this machine, unless the upstream says `insecure`.
 //
-// Prices are documents too (prices.h). Secrets are not: they are encrypted before anybody stores them.
+// Prices are documents too (prices.h). Secrets are none: they are encrypted before anybody stores them.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,10 @@
 
 #include "base/result.h"
 #include "gateway/dialect.h"
+#include "gateway/prices.h"
 #include "net/http_pool.h"
 
 namespace interlock::gateway {
-
-// The kinds of core::Setting that the gateway reads.
-inline constexpr std::string_view upstream_setting = "upstream";
-inline constexpr std::string_view rate_limit_setting = "rate_limit";
-inline constexpr std::string_view price_setting = "price";      // Named "provider/model".
-inline constexpr std::string_view gateway_setting = "gateway";  // There is one, and its name is:
-inline constexpr std::string_view gateway_setting_name = "default";
 
 enum class KeyFrom { none, env, file, secret };
 BOOST_DESCRIBE_ENUM(KeyFrom, none, env, file, secret)
@@ -141,11 +135,13 @@ std::string to_sentence(const BadDocument& bad);  // "/weight is 0; it must be f
 Result<Upstream, BadDocument> upstream_from(std::string_view name, std::string_view document);
 Result<RateLimit, BadDocument> rate_limit_from(std::string_view name, std::string_view document);
 Result<GatewaySettings, BadDocument> gateway_settings_from(std::string_view document);
+// The name is "provider/model".
+Result<ModelPrice, BadDocument> price_from(std::string_view name, std::string_view document);
 std::string document_of(const Upstream& upstream);
 std::string document_of(const RateLimit& limit);
 std::string document_of(const GatewaySettings& settings);
 
-// Invariant (2), for every kind above. Of a price only its form is looked at here.
+// Invariant (2), for every kind of core/settings.h but secrets.
 Result<std::string, BadDocument> canonical(std::string_view kind, std::string_view name, std::string_view document);
 
 // '*' stands for anything, also for nothing; all else for itself.

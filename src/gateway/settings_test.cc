@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/settings.h"
+
 namespace interlock::gateway {
 namespace {
 
@@ -10,7 +12,7 @@ std::string refused(std::string_view kind, std::string_view document) {
     return text ? "accepted: " + *text : to_sentence(text.error());
 }
 std::string refused_upstream(std::string_view members) {
-    return refused(upstream_setting, R"({"dialect":"openai",)" + std::string(members) + "}");
+    return refused(core::upstream_setting, R"({"dialect":"openai",)" + std::string(members) + "}");
 }
 
 TEST(Settings, an_upstream_needs_no_more_than_its_dialect) {
@@ -38,15 +40,15 @@ TEST(Settings, what_is_canonical_reads_back_equal_and_stays_as_it_is) {
     const std::string text = document_of(*first);
 
     EXPECT_EQ(upstream_from("r", text).value(), *first);
-    EXPECT_EQ(canonical(upstream_setting, "r", text).value(), text);
+    EXPECT_EQ(canonical(core::upstream_setting, "r", text).value(), text);
     EXPECT_EQ(first->headers.at("x-title"), "us");
     EXPECT_EQ(first->provider, "openrouter");
     EXPECT_EQ(first->model_there("openrouter/openai/gpt"), "openai/gpt");
     EXPECT_EQ(first->model_there("m"), "m");
     EXPECT_EQ(first->origin.ca_file, "/a.pem");
-    for (const auto kind : {rate_limit_setting, gateway_setting}) {
+    for (const auto kind : {core::rate_limit_setting, core::gateway_setting}) {
         const auto of_kind =
-            canonical(kind, "default", kind == gateway_setting ? "{}" : R"({"requests_per_minute":1})");
+            canonical(kind, "default", kind == core::gateway_setting ? "{}" : R"({"requests_per_minute":1})");
         ASSERT_TRUE(of_kind);
         EXPECT_EQ(canonical(kind, "default", *of_kind).value(), *of_kind);
     }
@@ -108,11 +110,11 @@ TEST(Settings, a_refusal_points_at_the_member_and_says_what_is_wrong_with_it) {
          }) {
         EXPECT_EQ(refused_upstream(c.members), c.said);
     }
-    EXPECT_EQ(refused(upstream_setting, "{}"), "/dialect is required");
-    EXPECT_EQ(refused(upstream_setting, R"({"dialect":"opnai"})"),
+    EXPECT_EQ(refused(core::upstream_setting, "{}"), "/dialect is required");
+    EXPECT_EQ(refused(core::upstream_setting, R"({"dialect":"opnai"})"),
               "/dialect 'opnai' is not one of: openai, anthropic, gemini");
     for (const char* text : {"", "[]", "{", "1"}) {
-        EXPECT_EQ(refused(upstream_setting, text), "the document must be a JSON object");
+        EXPECT_EQ(refused(core::upstream_setting, text), "the document must be a JSON object");
     }
 }
 
@@ -133,9 +135,9 @@ TEST(Settings, a_rate_limit_applies_to_what_it_names) {
     EXPECT_FALSE(limit->applies("k", "a", "o3", "openai"));
     EXPECT_FALSE(limit->requests_per_minute.has_value());
     EXPECT_TRUE(rate_limit_from("l", R"({"requests_per_minute":1})")->applies("", "", "", ""));
-    EXPECT_EQ(refused(rate_limit_setting, "{}"),
+    EXPECT_EQ(refused(core::rate_limit_setting, "{}"),
               "the document must have requests_per_minute, tokens_per_minute or both");
-    EXPECT_EQ(refused(rate_limit_setting, R"({"match":{"agnet":"a"}})"),
+    EXPECT_EQ(refused(core::rate_limit_setting, R"({"match":{"agnet":"a"}})"),
               "/match/agnet is not known here; did you mean 'agent'?");
 }
 
@@ -149,11 +151,35 @@ TEST(Settings, the_gateways_own_have_defaults_and_bounds) {
     EXPECT_EQ(otlp->otlp.url, "http://collector:4318");
     EXPECT_EQ(otlp->otlp.headers.at("api-key"), "x");
 
-    EXPECT_EQ(refused(gateway_setting, R"({"unknown_model":"assume"})"),
+    EXPECT_EQ(refused(core::gateway_setting, R"({"unknown_model":"assume"})"),
               "/assume_price must name the price to assume: provider/model");
-    EXPECT_EQ(refused(gateway_setting, R"({"share_percent":0})"), "/share_percent is 0; it must be from 1 to 100");
-    EXPECT_EQ(refused(gateway_setting, R"({"otlp":{"url":"collector"}})"),
+    EXPECT_EQ(refused(core::gateway_setting, R"({"share_percent":0})"),
+              "/share_percent is 0; it must be from 1 to 100");
+    EXPECT_EQ(refused(core::gateway_setting, R"({"otlp":{"url":"collector"}})"),
               "/otlp/url is 'collector': a URL begins with http:// or https://");
+}
+
+TEST(Settings, a_price_has_its_name_from_its_setting) {
+    const auto price = price_from("openrouter/openai/gpt-5", R"({"input_per_mtok":"3","output_per_mtok":"15.5"})");
+    ASSERT_TRUE(price) << to_sentence(price.error());
+    EXPECT_EQ(price->provider, "openrouter");
+    EXPECT_EQ(price->model, "openai/gpt-5");
+    EXPECT_EQ(price->tiers.front().rates.output, 15'500'000);
+
+    const std::string text =
+        canonical(core::price_setting, "a/b", R"({"output_per_mtok":"1.50","input_per_mtok":"1"})").value();
+    EXPECT_EQ(canonical(core::price_setting, "a/b", text).value(), text);
+
+    const auto refused_price = [](std::string_view name, std::string_view document) {
+        const auto bad = canonical(core::price_setting, name, document);
+        return bad ? BadDocument{"accepted", *bad} : bad.error();
+    };
+    EXPECT_EQ(refused_price("a/b", R"({"input_per_mtok":"x"})").pointer, "/input_per_mtok");
+    EXPECT_EQ(refused_price("a/b", R"({"inputs":"1"})").pointer, "/inputs");
+    EXPECT_EQ(refused_price("a/b", "[]").pointer, "");
+    for (const char* name : {"a", "/a", "a/"}) {
+        EXPECT_EQ(refused_price(name, "{}"), (BadDocument{"", "must have a provider and a model"}));
+    }
 }
 
 TEST(Settings, a_star_stands_for_anything) {

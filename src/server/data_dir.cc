@@ -43,8 +43,19 @@ std::optional<std::string> read_file(const std::string& path) {
     return text.str();
 }
 
+// What is written there, or else `fresh`, which is.
+Result<std::string, std::string> kept_secret(const std::string& path, const std::string& fresh) {
+    if (const auto text = read_file(path)) {
+        if (text->size() >= fresh.size()) return *text;
+        return fail(fmt::format("{} is not a secret; move it away to have one made", path));
+    }
+    if (auto written = write_file(path, fresh); !written) return fail(written.error());
+    return fresh;
+}
+
 std::string key_path(const std::string& data_dir) { return data_dir + "/admin.key"; }
 std::string note_path(const std::string& data_dir) { return data_dir + "/server.json"; }
+std::string catalog_path(const std::string& data_dir) { return data_dir + "/prices.txt"; }
 
 }  // namespace
 
@@ -78,13 +89,19 @@ Result<Id, std::string> node_id(const std::string& data_dir, Id fresh) {
 }
 
 Result<std::string, std::string> run_secret(const std::string& data_dir, const std::string& fresh) {
-    const std::string path = data_dir + "/run.secret";
-    if (const auto text = read_file(path)) {
-        if (text->size() >= fresh.size()) return *text;
-        return fail(fmt::format("{} is not a secret; move it away to have one made", path));
-    }
-    if (auto written = write_file(path, fresh); !written) return fail(written.error());
-    return fresh;
+    return kept_secret(data_dir + "/run.secret", fresh);
+}
+
+Result<std::string, std::string> secrets_key(const std::string& data_dir, const std::string& fresh) {
+    return kept_secret(secrets_key_path(data_dir), fresh);
+}
+
+std::string secrets_key_path(const std::string& data_dir) { return data_dir + "/secrets.key"; }
+
+std::optional<std::string> read_catalog(const std::string& data_dir) { return read_file(catalog_path(data_dir)); }
+
+Result<void, std::string> write_catalog(const std::string& data_dir, const std::string& text) {
+    return write_file(catalog_path(data_dir), text);
 }
 
 Result<std::optional<std::string>, std::string> read_admin_key(const std::string& data_dir) {

@@ -26,6 +26,13 @@ Result<Id, std::string> node_id(const std::string& data_dir, Id fresh);
 
 // From which the keys of runs are made: what was written there, or else `fresh`, which is.
 Result<std::string, std::string> run_secret(const std::string& data_dir, const std::string& fresh);
+// What secrets are encrypted with, in the same way.
+Result<std::string, std::string> secrets_key(const std::string& data_dir, const std::string& fresh);
+std::string secrets_key_path(const std::string& data_dir);
+
+// The price list that stands in for the one the binary carries; nothing when there is none.
+std::optional<std::string> read_catalog(const std::string& data_dir);
+Result<void, std::string> write_catalog(const std::string& data_dir, const std::string& text);
 
 // What `interlock` on the same machine finds the server by. `started` tells a process from a later one of the same id.
 struct ServerNote {

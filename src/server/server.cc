@@ -22,6 +22,7 @@
 #include "server/key_watch.h"
 #include "server/page.h"
 #include "server/run_keys.h"
+#include "server/setting_desk.h"
 #include "server/verify_command.h"
 #include "server/version.h"
 #include "store/read_pool.h"
@@ -127,6 +128,7 @@ struct Server::Parts {
     api::KeyRing keys;
     std::unique_ptr<KeyWatch> key_watch;
     RunKeys run_keys{engine::Embedded::default_org, keys};
+    std::unique_ptr<SettingDesk> settings;
     std::unique_ptr<supervisor::WorktreeKeeper> worktree_keeper;
     std::unique_ptr<net::WorkerPool> blocking;  // For git, and for killing what does not want to die.
     std::unique_ptr<supervisor::Supervisor> supervisor;
@@ -216,6 +218,7 @@ Result<void, std::string> Server::Parts::open_engine() {
     engine = std::move(*opened);
     reads = std::make_unique<store::ReadPool>(engine->store());
     workers = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{});
+    settings = std::make_unique<SettingDesk>(options.data_dir, *reads);
     feed = std::make_unique<api::FeedTail>(engine::Embedded::default_org, *reads);
     tail_to_tell.store(feed.get(), std::memory_order_release);
     return {};
@@ -420,6 +423,13 @@ api::Parts Server::Parts::api_parts() {
             return api::WorktreeRemoval{.removed = true, .saved_as = std::move(*removed)};
         },
         .restore_worktree = [this](core::RunId run) { return worktree_keeper->restore(run); },
+        .check_setting = [this](core::OrgId org, std::string_view kind, const std::string& name,
+                                const std::string& document) { return settings->check(org, kind, name, document); },
+        .prices = [this](core::OrgId org,
+                         const std::string& filter) { return settings->prices(org, filter, engine->now()); },
+        .price = [this](core::OrgId org, const std::string& provider,
+                        const std::string& model) { return settings->price(org, provider, model, engine->now()); },
+        .update_catalog = [this](const std::string& text) { return settings->update_catalog(text); },
         .verify = [this]() -> Result<std::string, std::string> {
             auto snapshot = engine->store().snapshot();
             if (!snapshot) return fail(snapshot.error().detail);

@@ -1,0 +1,263 @@
+// What is set for the gateway: upstreams, rate limits, secrets, and the one document of its own.
+//
+// A document is checked by the part that reads it (Parts::check_setting); here it is only stored, shown and dropped.
+// Its members are the answer's members, beside the setting's own name, version and time.
+#include <fmt/format.h>
+
+#include "api/settings.h"
+#include "core/check.h"
+#include "core/settings.h"
+
+namespace interlock::api {
+namespace {
+
+// How people call a kind.
+struct Kind {
+    std::string_view kind;
+    std::string_view noun;
+};
+constexpr Kind upstreams{core::upstream_setting, "upstream"};
+constexpr Kind rate_limits{core::rate_limit_setting, "rate limit"};
+constexpr Kind secrets{core::secret_setting, "secret"};
+
+struct SecretBody {
+    static constexpr std::array required{"value"};
+    std::string value;
+    std::optional<std::string> key;
+};
+BOOST_DESCRIBE_STRUCT(SecretBody, (), (value, key))
+
+struct SecretView {
+    std::string name;
+    std::int64_t version = 0;
+    Instant changed_at;
+};
+BOOST_DESCRIBE_STRUCT(SecretView, (), (name, version, changed_at))
+
+std::string shown(const core::Setting& setting) {
+    if (setting.kind == core::secret_setting) {
+        return to_json(SecretView{setting.name, setting.version, setting.changed_at});
+    }
+    return fmt::format(R"({{"name":{},{}{}"version":{},"changed_at":{}}})", to_json(setting.name),
+                       std::string_view(setting.document).substr(1, setting.document.size() - 2),
+                       setting.document.size() > 2 ? "," : "", setting.version, to_json(setting.changed_at));
+}
+
+json::value object_schema() { return {{"type", "object"}}; }
+json::value list_schema() {
+    return {
+        {"type", "object"},
+        {"properties",
+         {{"items", {{"type", "array"}, {"items", {{"type", "object"}}}}}, {"next", {{"type", {"string", "null"}}}}}}};
+}
+
+template <const Kind& kind>
+Answered list(Call& call) {
+    const auto limit = read_limit(call);
+    if (!limit) co_return respond(call, limit.error());
+    const core::OrgId org = call.caller.org;
+    const std::string after(call.parameter("after"));
+    const std::int64_t count = *limit;
+    auto settings = co_await read(call, [=](store::Snapshot& snapshot) {
+        return store::read_rows<core::Setting>(snapshot, org,
+                                               "and kind = $2 and name > $3 and dropped = 0 order by name limit $4",
+                                               {std::string(kind.kind), after, count + 1});
+    });
+    if (!settings) co_return respond(call, settings.error());
+    const auto page = page_of(std::move(*settings), count, [](const core::Setting& setting) { return setting.name; });
+    std::string out = "{\"items\":[";
+    for (const core::Setting& setting : page.items) out += (out.back() == '[' ? "" : ",") + shown(setting);
+    co_return respond(200, out + "],\"next\":" + to_json(page.next) + "}");
+}
+
+Answered show(Call& call, Kind kind, std::string name, bool repeated) {
+    const auto setting = co_await find_setting(call, kind.kind, name);
+    if (!setting) co_return respond(call, setting.error());
+    if (!*setting) co_return respond(call, not_found(kind.noun, name));
+    co_return respond_object(shown(**setting), repeated);
+}
+
+template <const Kind& kind>
+Answered get(Call& call) {
+    return show(call, kind, call.names[0], false);
+}
+
+// The body without what shown() adds, so that what was read can be changed and sent back.
+Result<std::string, Problem> read_document(const Call& call) {
+    auto parsed = parse_body(call);
+    if (!parsed) return fail(parsed.error());
+    if (parsed->is_object()) {
+        for (const char* name : {"name", "version", "changed_at", "repeated"}) parsed->get_object().erase(name);
+    }
+    return json::serialize(*parsed);
+}
+
+template <const Kind& kind>
+Answered put(Call& call) {
+    const std::string name = call.names[0];
+    if (const auto complaint = core::check_name("the name", name)) co_return respond(call, invalid(*complaint));
+    auto document = read_document(call);
+    if (!document) co_return respond(call, document.error());
+    const auto done = co_await put_setting(call, kind.kind, name, std::move(*document));
+    if (!done) co_return respond(call, done.error());
+    co_return co_await show(call, kind, name, done->repeated);
+}
+
+Answered put_secret(Call& call) {
+    const std::string name = call.names[0];
+    if (const auto complaint = core::check_name("the name", name)) co_return respond(call, invalid(*complaint));
+    const auto body = read_body<SecretBody>(call);
+    if (!body) co_return respond(call, body.error());
+    if (body->value.empty()) co_return respond(call, invalid("value must not be empty", "/value"));
+    const auto done = co_await put_setting(call, secrets.kind, name, body->value, body->key);
+    if (!done) co_return respond(call, done.error());
+    call.parts.log.info("secret_set", {{"secret", name}, {"by", call.caller.key_id}});
+    co_return co_await show(call, secrets, name, done->repeated);
+}
+
+template <const Kind& kind>
+Answered drop(Call& call) {
+    const auto done = co_await ask<core::SettingReply>(call, core::DropSetting{std::string(kind.kind), call.names[0]});
+    co_return done ? no_content(done->repeated) : respond(call, done.error());
+}
+
+Answered show_gateway(Call& call, bool repeated) {
+    auto setting = co_await find_setting(call, core::gateway_setting, std::string(core::gateway_setting_name));
+    if (!setting) co_return respond(call, setting.error());
+    if (!*setting) {
+        // What holds when nobody has set anything.
+        auto defaults = co_await checked(call, core::gateway_setting, std::string(core::gateway_setting_name), "{}");
+        if (!defaults) co_return respond(call, defaults.error());
+        setting->emplace();
+        (*setting)->name = core::gateway_setting_name;
+        (*setting)->document = std::move(*defaults);
+        (*setting)->changed_at = far_past;
+    }
+    co_return respond_object(shown(**setting), repeated);
+}
+
+Answered get_gateway(Call& call) { return show_gateway(call, false); }
+
+Answered put_gateway(Call& call) {
+    auto document = read_document(call);
+    if (!document) co_return respond(call, document.error());
+    const auto done = co_await put_setting(call, core::gateway_setting, std::string(core::gateway_setting_name),
+                                           std::move(*document));
+    if (!done) co_return respond(call, done.error());
+    co_return co_await show_gateway(call, done->repeated);
+}
+
+}  // namespace
+
+net::Task<Result<std::string, Problem>> checked(Call& call, std::string_view kind, std::string name,
+                                                std::string document) {
+    const Parts& parts = call.parts;
+    const core::OrgId org = call.caller.org;
+    auto canonical = co_await net::run_on(call.parts.workers, [&parts, org, kind, name, document] {
+        return parts.check_setting(org, kind, name, document);
+    });
+    if (!canonical) co_return fail(invalid(canonical.error()));
+    co_return std::move(*canonical);
+}
+
+net::Response respond_object(std::string object, bool repeated) {
+    if (!repeated) return respond(200, std::move(object));
+    object.pop_back();
+    net::Response response = respond(200, object + ",\"repeated\":true}");
+    response.headers.push_back({"idempotent-replayed", "true"});
+    return response;
+}
+
+net::Task<Result<Done<core::SettingReply>, Problem>> put_setting(Call& call, std::string_view kind, std::string name,
+                                                                 std::string document,
+                                                                 std::optional<std::string> key_in_body) {
+    auto canonical = co_await checked(call, kind, name, std::move(document));
+    if (!canonical) co_return fail(canonical.error());
+    co_return co_await ask<core::SettingReply>(
+        call, core::PutSetting{std::string(kind), std::move(name), std::move(*canonical)}, std::move(key_in_body));
+}
+
+net::Task<Result<std::optional<core::Setting>, Problem>> find_setting(Call& call, std::string_view kind,
+                                                                      std::string name) {
+    const core::OrgId org = call.caller.org;
+    auto found = co_await read(call, [=](store::Snapshot& snapshot) {
+        return store::first_of(store::read_rows<core::Setting>(
+            snapshot, org, "and kind = $2 and name = $3 and dropped = 0", {std::string(kind), name}));
+    });
+    if (!found) co_return fail(found.error());
+    co_return std::move(*found);
+}
+
+std::vector<Route> setting_routes() {
+    using net::Method;
+    struct Of {
+        std::string_view list_path;
+        std::string_view path;
+        std::string_view noun;
+        Access needs;
+        Answered (*list)(Call&);
+        Answered (*get)(Call&);  // Null for what is never shown.
+        Answered (*put)(Call&);
+        Answered (*drop)(Call&);
+        std::string_view example;
+    };
+    std::vector<Route> routes;
+    for (const Of& of :
+         {Of{"/v1/upstreams", "/v1/upstreams/{name}", "upstream", Access::operate, list<upstreams>, get<upstreams>,
+             put<upstreams>, drop<upstreams>,
+             R"({"dialect": "anthropic", "key": {"secret": "anthropic"}, "models": ["claude-*"]})"},
+          Of{"/v1/rate-limits", "/v1/rate-limits/{name}", "rate limit", Access::operate, list<rate_limits>,
+             get<rate_limits>, put<rate_limits>, drop<rate_limits>,
+             R"({"match": {"agent": "writer"}, "requests_per_minute": 60, "tokens_per_minute": 100000})"},
+          Of{"/v1/secrets", "/v1/secrets/{name}", "secret", Access::administer, list<secrets>, nullptr, put_secret,
+             drop<secrets>, R"({"value": "sk-ant-…"})"}}) {
+        const bool secret = of.get == nullptr;
+        routes.push_back({.method = Method::get,
+                          .path = of.list_path,
+                          .needs = secret ? Access::administer : Access::read,
+                          .summary = secret ? "List secrets; nobody is shown what they are" : "List what is set",
+                          .handler = of.list,
+                          .query = {"after", "limit"},
+                          .answer = secret ? page_schema<SecretView> : list_schema});
+        if (!secret) {
+            routes.push_back({.method = Method::get,
+                              .path = of.path,
+                              .needs = Access::read,
+                              .summary = "Show one",
+                              .handler = of.get,
+                              .answer = object_schema});
+        }
+        routes.push_back({.method = Method::put,
+                          .path = of.path,
+                          .needs = of.needs,
+                          .summary = secret ? "Set a secret; it is encrypted before it is stored"
+                                            : "Set one; what is left out has its default",
+                          .handler = of.put,
+                          .body = secret ? schema_of<SecretBody> : object_schema,
+                          .example = of.example,
+                          .answer = secret ? schema_of<SecretView> : object_schema});
+        routes.push_back({.method = Method::delete_,
+                          .path = of.path,
+                          .needs = of.needs,
+                          .summary = "Drop one",
+                          .handler = of.drop,
+                          .status = 204});
+    }
+    routes.push_back({.method = Method::get,
+                      .path = "/v1/gateway",
+                      .needs = Access::read,
+                      .summary = "Show how the gateway decides",
+                      .handler = get_gateway,
+                      .answer = object_schema});
+    routes.push_back({.method = Method::put,
+                      .path = "/v1/gateway",
+                      .needs = Access::operate,
+                      .summary = "Set how the gateway decides; what is left out has its default",
+                      .handler = put_gateway,
+                      .body = object_schema,
+                      .example = R"({"unknown_model": "deny", "wait_s": 15})",
+                      .answer = object_schema});
+    return routes;
+}
+
+}  // namespace interlock::api

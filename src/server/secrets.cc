@@ -1,0 +1,126 @@
+#include "server/secrets.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "api/key_ring.h"
+#include "base/ensure.h"
+#include "base/sha256.h"
+#include "server/data_dir.h"
+
+namespace interlock::server {
+namespace {
+
+constexpr char version_byte = 1;
+constexpr std::size_t nonce_bytes = 12;
+constexpr std::size_t tag_bytes = 16;
+constexpr std::size_t around_bytes = 1 + nonce_bytes + tag_bytes;
+
+using Cipher = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
+
+const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
+unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
+int size_of(std::string_view text) { return static_cast<int>(text.size()); }
+
+// What is authenticated besides the secret.
+std::string place_of(core::OrgId org, std::string_view name) { return fmt::format("{}/{}", org.value, name); }
+
+std::string nonce_of(std::string_view key, std::string_view place, std::string_view secret) {
+    const std::string all = fmt::format("{}:{}:{}", place.size(), place, secret);
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    unsigned int size = 0;
+    const auto* made = HMAC(EVP_sha256(), key.data(), size_of(key), bytes_of(all), all.size(), mac, &size);
+    ensure(made != nullptr && size >= nonce_bytes, "a MAC can be computed");
+    return {reinterpret_cast<const char*>(mac), nonce_bytes};
+}
+
+std::string to_base64(std::string_view bytes) {
+    std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // It ends with a NUL.
+    text.resize(static_cast<std::size_t>(EVP_EncodeBlock(bytes_of(text), bytes_of(bytes), size_of(bytes))));
+    return text;
+}
+
+// Empty when it is not base64.
+std::string from_base64(std::string_view text) {
+    if (text.empty() || text.size() % 4 != 0) return {};
+    std::string bytes(text.size() / 4 * 3, '\0');
+    if (EVP_DecodeBlock(bytes_of(bytes), bytes_of(text), size_of(text)) < 0) return {};
+    const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
+    bytes.resize(bytes.size() - padding);
+    return bytes;
+}
+
+}  // namespace
+
+Result<std::string, std::string> SecretBox::seal(core::OrgId org, std::string_view name, std::string_view secret) {
+    const auto with = key(WithoutKey::make_one);
+    if (!with) return fail(with.error());
+    const std::string place = place_of(org, name);
+    const std::string nonce = nonce_of(*with, place, secret);
+    const Cipher cipher(EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free);
+    std::string hidden(secret.size(), '\0');
+    std::string tag(tag_bytes, '\0');
+    int size = 0;
+    const bool done =
+        cipher != nullptr &&
+        EVP_EncryptInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, bytes_of(std::string_view(*with)),
+                           bytes_of(std::string_view(nonce))) == 1 &&
+        EVP_EncryptUpdate(cipher.get(), nullptr, &size, bytes_of(std::string_view(place)), size_of(place)) == 1 &&
+        EVP_EncryptUpdate(cipher.get(), bytes_of(hidden), &size, bytes_of(secret), size_of(secret)) == 1 &&
+        EVP_EncryptFinal_ex(cipher.get(), bytes_of(hidden) + size, &size) == 1 &&
+        EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_GET_TAG, static_cast<int>(tag_bytes), tag.data()) == 1;
+    ensure(done, "what is in memory can be encrypted");
+    return to_base64(std::string(1, version_byte) + nonce + hidden + tag);
+}
+
+Result<std::string, std::string> SecretBox::open(core::OrgId org, std::string_view name, std::string_view document) {
+    const auto with = key(WithoutKey::fail);
+    if (!with) return fail(with.error());
+    const std::string all = from_base64(document);
+    if (all.size() < around_bytes || all.front() != version_byte) {
+        return fail(fmt::format("what is stored for the secret '{}' is none; set it again", name));
+    }
+    const std::string_view nonce = std::string_view(all).substr(1, nonce_bytes);
+    const std::string_view hidden = std::string_view(all).substr(1 + nonce_bytes, all.size() - around_bytes);
+    std::string tag = all.substr(all.size() - tag_bytes);
+    const std::string place = place_of(org, name);
+    const Cipher cipher(EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free);
+    std::string secret(hidden.size(), '\0');
+    int size = 0;
+    const bool done =
+        cipher != nullptr &&
+        EVP_DecryptInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, bytes_of(std::string_view(*with)),
+                           bytes_of(nonce)) == 1 &&
+        EVP_DecryptUpdate(cipher.get(), nullptr, &size, bytes_of(std::string_view(place)), size_of(place)) == 1 &&
+        EVP_DecryptUpdate(cipher.get(), bytes_of(secret), &size, bytes_of(hidden), size_of(hidden)) == 1 &&
+        EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_SET_TAG, static_cast<int>(tag_bytes), tag.data()) == 1 &&
+        EVP_DecryptFinal_ex(cipher.get(), bytes_of(secret) + size, &size) == 1;
+    if (!done) {
+        return fail(
+            fmt::format("the secret '{}' was encrypted with another key than the one in {}; bring that file back, or "
+                        "set the secret again",
+                        name, secrets_key_path(data_dir_)));
+    }
+    return secret;
+}
+
+Result<std::string, std::string> SecretBox::key(WithoutKey otherwise) {
+    const std::lock_guard lock(mutex_);
+    if (!key_.empty()) return key_;
+    if (otherwise == WithoutKey::fail && !std::filesystem::exists(secrets_key_path(data_dir_))) {
+        return fail(fmt::format("{} is missing, which secrets are encrypted with", secrets_key_path(data_dir_)));
+    }
+    const auto text = secrets_key(data_dir_, api::make_secret());
+    if (!text) return fail(text.error());
+    // The file has hex digits; whatever they are, their hash has the right size.
+    const Sha256 hash = sha256(*text);
+    key_.assign(hash.begin(), hash.end());
+    return key_;
+}
+
+}  // namespace interlock::server
