@@ -312,6 +312,7 @@ TEST(Ask, tools_that_run_at_the_provider_are_rounds) {
         EXPECT_EQ(bounded.rounds, 5);
         EXPECT_EQ(bounded.paid_tools_max, 4);
     }
+    EXPECT_TRUE(responses(R"({"type":"web_search"},{"type":"function","name":"f"})").rounds_unbounded);
     EXPECT_EQ(responses(R"({"type":"function","name":"f"})", R"(,"max_tool_calls":4)").rounds, 1);
 
     const auto messages = [](const std::string& tools, const std::string& more = "") {

@@ -364,6 +364,16 @@ TEST(StreamMeter, an_event_that_is_too_long_is_passed_on_unread_and_the_next_one
               5);
 }
 
+TEST(StreamMeter, an_event_that_is_too_long_to_be_held_back_is_read_and_not_dropped) {
+    const std::string comment = ":" + std::string(StreamMeter::event_bytes_max * 2 / 3, 'x') + "\n";
+    const std::string stream = comment + comment + chat_usage;
+    for (const std::size_t size : {stream.size() + done.size(), std::size_t{100'000}, std::size_t{1} << 20}) {
+        const Outcome outcome = fed(Operation::chat, true, stream + done, [&] { return size; });
+        EXPECT_EQ(outcome.passed.size(), stream.size() + done.size()) << size;
+        EXPECT_TRUE(outcome.metered.reported) << size;
+    }
+}
+
 TEST(StreamMeter, says_whether_another_event_may_follow_what_was_passed_on) {
     StreamMeter meter(Operation::messages, false, KeepText::no);
     EXPECT_TRUE(meter.between_events());
