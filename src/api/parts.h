@@ -112,6 +112,8 @@ struct Parts {
     std::function<Result<WorktreeRemoval, std::string>(core::RunId run, bool force)> remove_worktree;
     std::function<Result<void, std::string>(core::RunId run)> restore_worktree;
     // What is set for the gateway. All of these block.
+    // Something was set: from now on it is gone by.
+    std::function<void(core::OrgId org)> settings_changed;
     // The document as it is stored, or which of its members is wrong.
     std::function<Result<std::string, BadMember>(core::OrgId org, std::string_view kind, const std::string& name,
                                                  const std::string& document)>

@@ -110,8 +110,7 @@ Answered put_price(Call& call) {
 Answered drop_price(Call& call) {
     const auto name = name_in_query(call);
     if (!name) co_return respond(call, name.error());
-    const auto done =
-        co_await ask<core::SettingReply>(call, core::DropSetting{std::string(core::price_setting), *name});
+    const auto done = co_await change_setting(call, core::DropSetting{std::string(core::price_setting), *name}, {});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 

@@ -117,7 +117,7 @@ Answered put_secret(Call& call) {
 
 template <const Kind& kind>
 Answered drop(Call& call) {
-    const auto done = co_await ask<core::SettingReply>(call, core::DropSetting{std::string(kind.kind), call.names[0]});
+    const auto done = co_await change_setting(call, core::DropSetting{std::string(kind.kind), call.names[0]}, {});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
@@ -168,13 +168,24 @@ net::Response respond_object(std::string object, bool repeated) {
     return response;
 }
 
+// Whoever sets something finds it in force when the answer is there.
+net::Task<Result<Done<core::SettingReply>, Problem>> change_setting(Call& call, core::CommandBody body,
+                                                                    std::optional<std::string> key_in_body) {
+    auto done = co_await ask<core::SettingReply>(call, std::move(body), std::move(key_in_body));
+    if (!done) co_return done;
+    const Parts& parts = call.parts;
+    const core::OrgId org = call.caller.org;
+    co_await net::run_on(call.parts.workers, [&parts, org] { parts.settings_changed(org); });
+    co_return done;
+}
+
 net::Task<Result<Done<core::SettingReply>, Problem>> put_setting(Call& call, std::string_view kind, std::string name,
                                                                  std::string document,
                                                                  std::optional<std::string> key_in_body) {
     auto canonical = co_await checked(call, kind, name, std::move(document));
     if (!canonical) co_return fail(canonical.error());
-    co_return co_await ask<core::SettingReply>(
-        call, core::PutSetting{std::string(kind), std::move(name), std::move(*canonical)}, std::move(key_in_body));
+    co_return co_await change_setting(call, core::PutSetting{std::string(kind), std::move(name), std::move(*canonical)},
+                                      std::move(key_in_body));
 }
 
 net::Task<Result<std::optional<core::Setting>, Problem>> find_setting(Call& call, std::string_view kind,

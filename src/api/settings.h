@@ -14,6 +14,10 @@ namespace interlock::api {
 net::Task<Result<std::string, Problem>> checked(Call& call, std::string_view kind, std::string name,
                                                 std::string document);
 
+// Sets or drops, and has it gone by.
+net::Task<Result<Done<core::SettingReply>, Problem>> change_setting(Call& call, core::CommandBody body,
+                                                                    std::optional<std::string> key_in_body);
+
 net::Task<Result<Done<core::SettingReply>, Problem>> put_setting(Call& call, std::string_view kind, std::string name,
                                                                  std::string document,
                                                                  std::optional<std::string> key_in_body = {});

@@ -33,6 +33,7 @@ Flight::Flight(Shared& its_shared, net::Request its_request, Route its_route)
       request(std::move(its_request)),
       route(std::move(its_route)),
       began(std::chrono::steady_clock::now()) {
+    ++shared.under_way;
     row.id = core::CallId(shared.fresh_id());
     row.at = shared.now();
     row.operation = fmt::format("{}.{}", boost::describe::enum_to_string(route.dialect, ""),
@@ -42,6 +43,7 @@ Flight::Flight(Shared& its_shared, net::Request its_request, Route its_route)
 Flight::~Flight() {
     if (is_held()) settle_unknown({});
     if (!recorded_ && config) finish(row.status, "cut off");
+    --shared.under_way;
 }
 
 RateLimits::Who Flight::rate_who() const {

@@ -8,6 +8,7 @@
 //   (4) A call is recorded once, when it has ended.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,7 @@ struct Shared {
     ResponseCache& cache;
     std::function<Instant()> now;
     std::function<Id()> fresh_id;
+    std::atomic<std::int64_t> under_way = 0;
 };
 
 // Our own answer instead of the provider's.

@@ -119,20 +119,12 @@ std::optional<net::Task<net::Response>> Gateway::answer(net::Request& request) {
     auto routed = route_of(request);
     if (!routed) return std::nullopt;
     if (!routed->route) {
-        const NoRoute& why = routed->why_not;
-        net::Response response = refusal(why.dialect, Refused::not_found, "no_route", why.detail, "");
-        response.status = why.status;
-        return at_once(std::move(response));
+        return at_once(refusal(routed->why_not, to_text("call", parts_.fresh_id())));
     }
     return serve(std::move(request), std::move(*routed->route));
 }
 
 net::Task<net::Response> Gateway::serve(net::Request request, Route route) {
-    struct Counted {
-        std::atomic<std::int64_t>& count;
-        explicit Counted(std::atomic<std::int64_t>& its_count) : count(its_count) { ++count; }
-        ~Counted() { --count; }
-    } counted(under_way_);
     auto flight = std::make_shared<Flight>(shared_, std::move(request), std::move(route));
 
     // 1. Who asks, and what for. Keys that are bound to a budget wait for a look at it.

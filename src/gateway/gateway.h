@@ -48,7 +48,7 @@ class Gateway {
     std::optional<net::Task<net::Response>> answer(net::Request& request);
 
     std::map<std::string, Fleet::Health> health(core::OrgId org) const { return fleet_.health(org); }
-    std::int64_t under_way() const { return under_way_; }
+    std::int64_t under_way() const { return shared_.under_way; }
 
     void close();  // Nobody asks any more; what is left to be said is said.
 
@@ -67,7 +67,6 @@ class Gateway {
     RateLimits rates_;
     ResponseCache cache_;
     Shared shared_;
-    std::atomic<std::int64_t> under_way_ = 0;
 
     mutable std::shared_mutex mutex_;
     std::map<core::OrgId, std::shared_ptr<const Config>> configs_;

@@ -11,14 +11,22 @@ namespace {
 
 // A stream that was begun: what is on its way from the upstream to the client.
 struct Stream {
+    Stream(std::shared_ptr<Flight> its_flight, std::unique_ptr<net::Exchange> its_exchange, KeepText keep_text)
+        : flight(std::move(its_flight)),
+          exchange(std::move(its_exchange)),
+          meter(flight->route.operation, flight->edits().include_usage, keep_text) {}
+
     std::shared_ptr<Flight> flight;
     std::unique_ptr<net::Exchange> exchange;
     StreamMeter meter;
     std::string kept = {};  // For the cache.
     bool too_large_to_keep = false;
 
-    std::string_view pass(std::string_view piece) {
-        const std::string_view out = meter.feed(piece);
+    std::string_view pass(std::string_view piece) { return keep(meter.feed(piece)); }
+    std::string_view finish() { return keep(meter.finish()); }
+
+ private:
+    std::string_view keep(std::string_view out) {
         if (!flight->cache_name.empty() && !too_large_to_keep) {
             too_large_to_keep = kept.size() + out.size() > ResponseCache::answer_bytes_max;
             if (!too_large_to_keep) kept.append(out);
@@ -75,13 +83,15 @@ net::Task<void> pump(std::shared_ptr<Stream> stream, net::StreamWriter& writer) 
         if (flight.now() > deadline) failure = client_is_there ? "the upstream took too long" : "the client has left";
         if (unread_bytes_max < 0) failure = "the client has left";
     }
+    const std::string rest(stream->finish());
     if (failure.empty() && !stream->meter.ended() && !stream->meter.metered().reported) {
         failure = "the upstream's answer ended early";
     }
-    if (!client_is_there && failure.empty()) flight.row.detail = "the client has left";
     end_stream(*stream, failure);
     stream->exchange.reset();
-    if (failure.empty() || !client_is_there) co_return;
+    if (client_is_there && !rest.empty()) client_is_there = co_await writer.write(rest);
+    // A client that sees a stream break off asks again, and pays again.
+    if (failure.empty() || !client_is_there || !stream->meter.between_events()) co_return;
     const std::string words = last_words(flight.route.operation, "upstream_failed", failure);
     co_await writer.write(words);
 }
@@ -96,8 +106,7 @@ net::Response response_of(const Flight& flight, const net::Exchange& exchange) {
 
 net::Task<Relayed> relay_stream(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange) {
     const KeepText keep = flight->held.capture == core::Capture::full ? KeepText::yes : KeepText::no;
-    auto stream = std::make_shared<Stream>(
-        Stream{flight, std::move(exchange), StreamMeter(flight->route.operation, flight->edits().include_usage, keep)});
+    auto stream = std::make_shared<Stream>(flight, std::move(exchange), keep);
     // The first piece decides whether there is an answer: until it is there, somebody else can be asked.
     const auto first = co_await stream->exchange->read();
     if (!first) co_return Relayed{.failure = first.error()};

@@ -179,6 +179,8 @@ int main(int argc, char** argv) {
                      "Percent of the last ten seconds spent waiting for memory above which no run is started; 0: never")
         ->capture_default_str()
         ->check(CLI::Range(0.0, 100.0));
+    up_command->add_flag("--simulate-models", up.server.simulate_models,
+                         "Carry a provider of models that cost nothing, sim/small and others, to try the gateway with");
     up_command->add_option("--threads", up.server.threads, "Threads for connections; 0: one per core")
         ->capture_default_str();
     up_command->add_option("--log-format", up.log_format, "text or json")

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include <fmt/format.h>
+#include <boost/describe/enum_from_string.hpp>
 #include <boost/describe/enum_to_string.hpp>
 
 #include "api/api.h"
@@ -19,7 +20,9 @@
 #include "net/worker_pool.h"
 #include "server/backend.h"
 #include "server/data_dir.h"
+#include "server/gateway_host.h"
 #include "server/key_watch.h"
+#include "server/output_ask.h"
 #include "server/page.h"
 #include "server/run_keys.h"
 #include "server/setting_desk.h"
@@ -130,6 +133,7 @@ struct Server::Parts {
     RunKeys run_keys{engine::Embedded::default_org, keys};
     std::unique_ptr<SettingDesk> settings;
     std::unique_ptr<supervisor::WorktreeKeeper> worktree_keeper;
+    std::unique_ptr<GatewayHost> gateway;
     std::unique_ptr<net::WorkerPool> blocking;  // For git, and for killing what does not want to die.
     std::unique_ptr<supervisor::Supervisor> supervisor;
     api::Metrics metrics;
@@ -177,6 +181,7 @@ Server::~Server() {
     if (parts_->note_written) remove_server_note(parts_->options.data_dir);
     // Nobody asks any more, then nobody commits any more; only now can those go who are told of it.
     parts_->http.reset();
+    parts_->gateway->close();
     parts_->supervisor->close();  // It stays, like the tail, for as long as somebody commits.
     parts_->blocking.reset();
     parts_->key_watch.reset();
@@ -303,12 +308,22 @@ Result<void, std::string> Server::Parts::listen() {
         for (const char* name : {"localhost", "127.0.0.1", "::1", "[::1]"}) how.allowed_hosts.push_back(name);
         how.allowed_hosts.push_back(options.host);
     }
+    auto hosted = GatewayHost::start({.backend = *engine,
+                                      .reads = *reads,
+                                      .workers = *workers,
+                                      .desk = *settings,
+                                      .keys = keys,
+                                      .log = log,
+                                      .simulate = options.simulate_models});
+    if (!hosted) return fail(hosted.error());
+    gateway = std::move(*hosted);
     url = url_of(options, options.port);
     api = std::make_unique<api::Api>(api_parts());
     http = std::make_unique<net::HttpServer>(
         std::move(how),
         [this](net::Request request) -> net::Task<net::Response> {
             if (auto answer = engine->answer(request)) return std::move(*answer);
+            if (auto answer = gateway->gateway().answer(request)) return std::move(*answer);
             if (auto answer = page.answer(request, engine->now())) return ready(std::move(*answer));
             return api->handle(std::move(request));
         },
@@ -348,7 +363,17 @@ Result<void, std::string> Server::Parts::supervise() {
          .open_key = [this](const core::Run& run) { return run_keys.open(run); },
          .close_key = [this](core::RunId run) { run_keys.close(run); },
          .log = log,
-         .memory_pressure_max = options.memory_pressure_max});
+         .memory_pressure_max = options.memory_pressure_max,
+         .gateway =
+             [this](std::string_view dialect) {
+                 gateway::Dialect speaks{};
+                 return boost::describe::enum_from_string(std::string(dialect).c_str(), speaks) &&
+                        gateway->serves(engine::Embedded::default_org, speaks);
+             },
+         .output_tokens =
+             [this](const core::Run& run) {
+                 return affordable_output(*reads, engine::Embedded::default_org, run, engine->now());
+             }});
     if (!started) return fail(started.error());
     supervisor = std::move(*started);
     supervisor_to_tell.store(supervisor.get(), std::memory_order_release);
@@ -423,13 +448,19 @@ api::Parts Server::Parts::api_parts() {
             return api::WorktreeRemoval{.removed = true, .saved_as = std::move(*removed)};
         },
         .restore_worktree = [this](core::RunId run) { return worktree_keeper->restore(run); },
+        .settings_changed = [this](core::OrgId org) { gateway->read_settings(org); },
         .check_setting = [this](core::OrgId org, std::string_view kind, const std::string& name,
                                 const std::string& document) { return settings->check(org, kind, name, document); },
         .prices = [this](core::OrgId org,
                          const std::string& filter) { return settings->prices(org, filter, engine->now()); },
         .price = [this](core::OrgId org, const std::string& provider,
                         const std::string& model) { return settings->price(org, provider, model, engine->now()); },
-        .update_catalog = [this](const std::string& text) { return settings->update_catalog(text); },
+        .update_catalog =
+            [this](const std::string& text) {
+                auto taken = settings->update_catalog(text);
+                if (taken) gateway->read_all_settings();
+                return taken;
+            },
         .verify = [this]() -> Result<std::string, std::string> {
             auto snapshot = engine->store().snapshot();
             if (!snapshot) return fail(snapshot.error().detail);

@@ -26,6 +26,7 @@ struct ServerOptions {
     std::string advertise;            // where the other nodes reach it,
     std::string peer_ca;              // whose certificates it believes,
     double node_lease_s = 3;          // and how long its silence is tolerated.
+    bool simulate_models = false;     // Carry a provider of models that cost nothing, sim/….
     double memory_pressure_max = 40;  // Percent of waiting for memory above which no run is started; 0: never mind.
 };
 

@@ -20,7 +20,7 @@ TEST(Adapters, what_was_named_wins_over_what_the_program_is_called) {
 
 TEST(Adapters, url_and_key_are_put_where_each_program_looks_for_them) {
     const auto additions = [](const char* name) {
-        return gateway_additions(*find_adapter(name, ""), "http://127.0.0.1:4100/g", "ilk_a_b");
+        return gateway_additions(*find_adapter(name, ""), "http://127.0.0.1:4100/g", "ilk_a_b", "/data/runs/it");
     };
 
     const Additions claude = additions("claude");
@@ -41,7 +41,8 @@ TEST(Adapters, url_and_key_are_put_where_each_program_looks_for_them) {
 }
 
 TEST(Adapters, a_key_that_looks_like_a_pattern_stays_what_it_is) {
-    EXPECT_EQ(gateway_additions(*find_adapter("claude", ""), "{key}", "{url}").env[0], "ANTHROPIC_BASE_URL={key}");
+    EXPECT_EQ(gateway_additions(*find_adapter("claude", ""), "{key}", "{url}", "{key}").env[0],
+              "ANTHROPIC_BASE_URL={key}");
 }
 
 }  // namespace

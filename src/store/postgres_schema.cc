@@ -24,8 +24,10 @@
         ".popsection\n")
 INTERLOCK_SCHEMA("001", "001_init.sql");
 INTERLOCK_SCHEMA("002", "002_supervised_runs.sql");
+INTERLOCK_SCHEMA("003", "003_gateway.sql");
 extern "C" const char interlock_schema_postgres_001_begin[], interlock_schema_postgres_001_end[];
 extern "C" const char interlock_schema_postgres_002_begin[], interlock_schema_postgres_002_end[];
+extern "C" const char interlock_schema_postgres_003_begin[], interlock_schema_postgres_003_end[];
 
 namespace interlock::store {
 
@@ -33,6 +35,7 @@ const std::vector<PostgresMigration>& postgres_migrations() {
     static const std::vector<PostgresMigration> all{
         {"001_init", {interlock_schema_postgres_001_begin, interlock_schema_postgres_001_end}, 1},
         {"002_supervised_runs", {interlock_schema_postgres_002_begin, interlock_schema_postgres_002_end}, 2},
+        {"003_gateway", {interlock_schema_postgres_003_begin, interlock_schema_postgres_003_end}, 3},
     };
     return all;
 }

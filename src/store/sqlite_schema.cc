@@ -24,8 +24,10 @@
         ".popsection\n")
 INTERLOCK_SCHEMA("001", "001_init.sql");
 INTERLOCK_SCHEMA("002", "002_supervised_runs.sql");
+INTERLOCK_SCHEMA("003", "003_gateway.sql");
 extern "C" const char interlock_schema_sqlite_001_begin[], interlock_schema_sqlite_001_end[];
 extern "C" const char interlock_schema_sqlite_002_begin[], interlock_schema_sqlite_002_end[];
+extern "C" const char interlock_schema_sqlite_003_begin[], interlock_schema_sqlite_003_end[];
 
 namespace interlock::store {
 
@@ -33,6 +35,7 @@ const std::vector<std::string_view>& migrations() {
     static const std::vector<std::string_view> all{
         {interlock_schema_sqlite_001_begin, interlock_schema_sqlite_001_end},
         {interlock_schema_sqlite_002_begin, interlock_schema_sqlite_002_end},
+        {interlock_schema_sqlite_003_begin, interlock_schema_sqlite_003_end},
     };
     return all;
 }

@@ -13,9 +13,15 @@ namespace {
 
 // In a worktree the setup goes first, under the same shim: its output is in the log, and it ends with the run.
 std::vector<std::string> words_of(const core::Process& process, const Surroundings& around) {
-    if (process.setup.empty() || !around.in_worktree) return process.command;
+    std::vector<std::string> command = process.command;
+    const shim::Adapter* adapter = adapter_of(process);
+    if (around.gateway && adapter != nullptr) {
+        const auto additions = shim::gateway_additions(*adapter, around.url, around.key, around.home);
+        command.insert(command.begin() + 1, additions.arguments.begin(), additions.arguments.end());
+    }
+    if (process.setup.empty() || !around.in_worktree) return command;
     std::vector<std::string> words{"/bin/sh", "-c", "set -e\n" + process.setup + "\nexec \"$@\"", "sh"};
-    words.insert(words.end(), process.command.begin(), process.command.end());
+    words.insert(words.end(), command.begin(), command.end());
     return words;
 }
 
@@ -27,12 +33,20 @@ std::vector<std::string> environment_of(const core::Run& run, const core::Proces
         std::erase_if(env, [&](const std::string& each) { return each.starts_with(prefix); });
         env.push_back(prefix + std::string(value));
     };
+    const shim::Adapter* adapter = adapter_of(process);
     if (!process.foreground) {  // A shim in somebody's terminal has that terminal's environment.
         std::vector<std::string> also = process.pass_env;
-        if (const shim::Adapter* adapter = shim::find_adapter(process.adapter, process.command.front())) {
-            also.insert(also.end(), adapter->login.begin(), adapter->login.end());
-        }
+        if (adapter != nullptr) also.insert(also.end(), adapter->login.begin(), adapter->login.end());
         env = shim::allowed_environment(around.environment, also);
+    }
+    if (around.gateway && adapter != nullptr) {
+        for (const std::string& variable : shim::gateway_additions(*adapter, around.url, around.key, around.home).env) {
+            const std::size_t equals = variable.find('=');
+            set(variable.substr(0, equals), variable.substr(equals + 1));
+        }
+        if (!adapter->output_tokens.empty() && around.output_tokens > 0) {
+            set(adapter->output_tokens, std::to_string(around.output_tokens));
+        }
     }
     for (const auto& [name, value] : process.env) set(name, value);
     set("TMPDIR", around.home + "/tmp");
@@ -49,6 +63,10 @@ std::vector<std::string> environment_of(const core::Run& run, const core::Proces
 }
 
 }  // namespace
+
+const shim::Adapter* adapter_of(const core::Process& process) {
+    return shim::find_adapter(process.adapter, process.command.front());
+}
 
 shim::Message launch_message(const core::Run& run, const core::Process& process, const Surroundings& around) {
     shim::Message message{"launch"};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/rows.h"
+#include "shim/adapters.h"
 #include "shim/message.h"
 
 namespace interlock::supervisor {
@@ -28,7 +29,12 @@ struct Surroundings {
     std::string cgroup;                 // Empty: none is to be had.
     std::int64_t log_bytes_max = 0;
     std::int64_t beat_ms = 1'000;
+    bool gateway = false;            // Its models are reached through ours.
+    std::int64_t output_tokens = 0;  // What its budgets afford at a time; 0: as much as it likes.
 };
+
+// What is known of the run's program; null: nothing.
+const shim::Adapter* adapter_of(const core::Process& process);
 
 shim::Message launch_message(const core::Run& run, const core::Process& process, const Surroundings& around);
 

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include <fmt/format.h>
 
@@ -408,18 +409,28 @@ void Supervisor::prepared(core::RunId id, core::Fence fence, core::Run row, core
         fs::create_directory(made->directory, error);
     }
     const std::int64_t lease_ms = std::int64_t{run->lease_s} * 1000;
-    run->launch = launch_message(row, process,
-                                 {.home = home,
-                                  .directory = made->directory,
-                                  .environment = options_.environment,
-                                  .url = options_.url(),
-                                  .key = options_.open_key(row),
-                                  .port_base = made->port_base,
-                                  .writable = made->writable,
-                                  .in_worktree = row.isolated,
-                                  .cgroup = cgroups_.empty() ? "" : cgroups_ + "/" + run->text,
-                                  .log_bytes_max = options_.log_bytes_max,
-                                  .beat_ms = std::clamp<std::int64_t>(lease_ms / 6, 100, 5'000)});
+    const shim::Adapter* adapter = adapter_of(process);
+    const bool gateway = adapter != nullptr && options_.gateway && options_.gateway(adapter->dialect);
+    if (gateway && !adapter->gateway_file_name.empty()) {
+        const fs::path file = fs::path(home) / adapter->gateway_file_name;
+        fs::create_directories(file.parent_path(), error);
+        std::ofstream(file) << adapter->gateway_file;
+    }
+    run->launch =
+        launch_message(row, process,
+                       {.home = home,
+                        .directory = made->directory,
+                        .environment = options_.environment,
+                        .url = options_.url(),
+                        .key = options_.open_key(row),
+                        .port_base = made->port_base,
+                        .writable = made->writable,
+                        .in_worktree = row.isolated,
+                        .cgroup = cgroups_.empty() ? "" : cgroups_ + "/" + run->text,
+                        .log_bytes_max = options_.log_bytes_max,
+                        .beat_ms = std::clamp<std::int64_t>(lease_ms / 6, 100, 5'000),
+                        .gateway = gateway,
+                        .output_tokens = gateway && options_.output_tokens ? options_.output_tokens(row) : 0});
     if (shim::encode(*run->launch).size() > shim::message_bytes_max) {
         run->phase = Phase::ending;
         return finish(

@@ -59,6 +59,10 @@ class Supervisor {
         std::int64_t log_bytes_max = std::int64_t{256} << 20;  // Of a run's output.
         double memory_pressure_max = 40;                       // Percent; above it nothing is started. 0: never mind.
         std::chrono::hours logs_kept{14 * 24};
+        // Whether programs that speak this dialect reach their models through us. Empty: none does.
+        std::function<bool(std::string_view dialect)> gateway = {};
+        // How much output at a time the run's budgets afford; 0: nothing limits it. Blocks for a read.
+        std::function<std::int64_t(const core::Run&)> output_tokens = {};
     };
 
     // The error is a sentence.

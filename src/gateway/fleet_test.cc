@@ -1,0 +1,93 @@
+#include "gateway/fleet.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace interlock::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+
+class FleetTest : public testing::Test {
+ protected:
+    Upstream& add(const std::string& name, std::int32_t priority = 100, std::int32_t weight = 1) {
+        Upstream upstream;
+        upstream.name = name;
+        upstream.priority = priority;
+        upstream.weight = weight;
+        upstream.cooldown_after = 2;
+        upstream.cooldown_s = 30;
+        config.upstreams.push_back(upstream);
+        return config.upstreams.back();
+    }
+    std::vector<std::string> order(std::string_view model = "m") {
+        std::vector<std::string> names;
+        for (const Upstream* each : fleet.order(org, config, Dialect::openai, model, now)) names.push_back(each->name);
+        return names;
+    }
+    void fail(std::size_t which, int times) {
+        for (int i = 0; i < times; ++i) fleet.failed(org, config.upstreams[which], "down", now);
+    }
+
+    const core::OrgId org{1};
+    Fleet fleet;
+    Config config{{}, {}, PriceBook({}), {}, {}};
+    net::SteadyTime now = net::SteadyTime(1000h);
+};
+
+TEST_F(FleetTest, lower_priorities_come_first) {
+    add("second", 20);
+    add("first", 10);
+    add("third", 30);
+
+    EXPECT_EQ(order(), (std::vector<std::string>{"first", "second", "third"}));
+}
+
+TEST_F(FleetTest, only_those_that_speak_the_dialect_take_the_model_and_are_enabled) {
+    add("other").dialect = Dialect::gemini;
+    add("off").enabled = false;
+    add("picky").models = {"gpt-*"};
+    add("fits");
+
+    EXPECT_EQ(order("llama"), std::vector<std::string>{"fits"});
+    EXPECT_EQ(order("").size(), 2u) << "without a model any will do";
+}
+
+TEST_F(FleetTest, equals_share_by_weight) {
+    add("heavy", 100, 3);
+    add("light", 100, 1);
+
+    int heavy_first = 0;
+    for (int i = 0; i < 4000; ++i) heavy_first += order().front() == "heavy" ? 1 : 0;
+
+    EXPECT_NEAR(heavy_first, 3000, 200);
+}
+
+TEST_F(FleetTest, one_that_keeps_failing_is_asked_last_for_a_while) {
+    add("a", 10);
+    add("b", 20);
+
+    fail(0, 1);
+    EXPECT_EQ(order().front(), "a") << "once is no habit";
+    fail(0, 1);
+    EXPECT_EQ(order(), (std::vector<std::string>{"b", "a"}));
+    now += 31s;
+    EXPECT_EQ(order().front(), "a");
+}
+
+TEST_F(FleetTest, a_success_ends_the_row_of_failures) {
+    add("a", 10);
+    add("b", 20);
+    fail(0, 1);
+    fleet.succeeded(org, config.upstreams[0]);
+    fail(0, 1);
+
+    EXPECT_EQ(order().front(), "a");
+    EXPECT_EQ(fleet.health(org)["a"].failures, 2);
+    EXPECT_EQ(fleet.health(org)["a"].requests, 3);
+    EXPECT_TRUE(fleet.health(core::OrgId(2)).empty());
+}
+
+}  // namespace
+}  // namespace interlock::gateway

@@ -1,0 +1,221 @@
+#include "server/gateway_host.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "core/org_state.h"
+#include "core/settings.h"
+#include "store/read_rows.h"
+
+namespace interlock::server {
+namespace {
+
+constexpr std::chrono::milliseconds watch_interval{500};
+constexpr std::size_t key_bytes_max = 16u << 10;
+
+std::string trimmed(std::string text) {
+    while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+    return text;
+}
+
+std::string file_text(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    return text.size() <= key_bytes_max ? trimmed(std::move(text)) : std::string();
+}
+
+}  // namespace
+
+GatewayHost::GatewayHost(Options options) : options_(std::move(options)) {
+    Backend& backend = options_.backend;
+    gateway_ = std::make_unique<gateway::Gateway>(
+        gateway::Gateway::Parts{
+            .submit = [&backend](std::vector<engine::Submission> commands) { backend.submit(std::move(commands)); },
+            .now = [&backend] { return backend.now(); },
+            .fresh_id = [&backend] { return backend.fresh_id(); },
+            .caller = [this](std::string_view key) -> std::optional<gateway::Caller> {
+                const auto caller = options_.keys.find(key);
+                if (!caller) return std::nullopt;
+                return gateway::Caller{caller->org,   caller->key_id, caller->may(api::Access::act),
+                                       caller->agent, caller->run,    caller->budget};
+            },
+            .not_covered = [this](gateway::Caller caller,
+                                  core::Attribution who) { return not_covered(std::move(caller), std::move(who)); },
+            .objection = [&backend] { return backend.objection(); },
+            .on_call = options_.on_call},
+        options_.log);
+}
+
+Result<std::unique_ptr<GatewayHost>, std::string> GatewayHost::start(Options options) {
+    std::unique_ptr<GatewayHost> host(new GatewayHost(std::move(options)));
+    if (host->options_.simulate) {
+        if (auto started = host->simulate(); !started) return fail(started.error());
+    }
+    host->read_all_settings();
+    host->thread_ = std::thread([raw = host.get()] { raw->watch(); });
+    return host;
+}
+
+GatewayHost::~GatewayHost() { close(); }
+
+void GatewayHost::close() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    stop_.notify_all();
+    if (thread_.joinable()) thread_.join();
+    gateway_->close();
+    provider_server_.reset();
+}
+
+Result<void, std::string> GatewayHost::simulate() {
+    provider_ = std::make_unique<gateway::SimulatedUpstream>(gateway::SimulatedUpstreamOptions{});
+    provider_server_ = std::make_unique<net::HttpServer>(
+        net::HttpServerOptions{.threads = 1},
+        [this](net::Request request) { return provider_->answer(std::move(request)); }, options_.log);
+    const auto port = provider_server_->start();
+    if (!port) return fail("the simulated provider cannot listen: " + port.error().detail);
+    for (const char* dialect : {"openai", "anthropic", "gemini"}) {
+        auto upstream = gateway::upstream_from(
+            fmt::format("sim-{}", dialect),
+            fmt::format(R"({{"dialect":"{}","url":"http://127.0.0.1:{}","provider":"sim","models":["sim/*"]}})",
+                        dialect, *port));
+        if (!upstream) return fail(to_sentence(upstream.error()));
+        simulated_.push_back(std::move(*upstream));
+    }
+    return {};
+}
+
+Result<std::vector<core::OrgId>, store::ReadError> GatewayHost::orgs() {
+    return options_.reads.with([](store::Snapshot& snapshot) -> Result<std::vector<core::OrgId>, store::ReadError> {
+        std::vector<core::OrgId> found;
+        const auto read = snapshot.query("select org from orgs", [&](const std::vector<store::Value>& values) {
+            found.emplace_back(static_cast<std::uint32_t>(std::get<std::int64_t>(values[0])));
+        });
+        if (!read) return fail(read.error());
+        return found;
+    });
+}
+
+void GatewayHost::read_all_settings() {
+    const auto all = orgs();
+    if (!all) return options_.log.warn("settings_not_read", {{"why", all.error().detail}});
+    for (const core::OrgId org : *all) read_settings(org);
+}
+
+void GatewayHost::read_settings(core::OrgId org) {
+    const std::lock_guard lock(reading_);
+    const auto rows = options_.reads.with([&](store::Snapshot& snapshot) {
+        return store::read_rows<core::Setting>(snapshot, org, "order by kind, name");
+    });
+    if (!rows) return options_.log.warn("settings_not_read", {{"why", rows.error().detail}});
+    auto book = options_.desk.book(org);
+    if (!book) options_.log.error("prices_not_read", {{"why", book.error()}});
+
+    auto config = std::make_shared<gateway::Config>(
+        gateway::Config{{}, {}, book ? std::move(*book) : gateway::PriceBook({}), {}, {}});
+    std::int64_t versions = 0;
+    const auto left_out = [&](const core::Setting& row, const gateway::BadDocument& bad) {
+        options_.log.error("setting_left_out", {{"kind", row.kind}, {"name", row.name}, {"why", to_sentence(bad)}});
+    };
+    for (const core::Setting& row : *rows) {
+        versions += row.version;
+        if (row.dropped) continue;
+        if (row.kind == core::upstream_setting) {
+            auto upstream = gateway::upstream_from(row.name, row.document);
+            if (!upstream) {
+                left_out(row, upstream.error());
+                continue;
+            }
+            if (std::string key = key_of(org, *upstream, *rows); !key.empty()) config->keys[row.name] = std::move(key);
+            config->upstreams.push_back(std::move(*upstream));
+        } else if (row.kind == core::rate_limit_setting) {
+            auto limit = gateway::rate_limit_from(row.name, row.document);
+            limit ? config->limits.push_back(std::move(*limit)) : left_out(row, limit.error());
+        } else if (row.kind == core::gateway_setting) {
+            auto settings = gateway::gateway_settings_from(row.document);
+            settings ? void(config->settings = std::move(*settings)) : left_out(row, settings.error());
+        }
+    }
+    config->upstreams.insert(config->upstreams.end(), simulated_.begin(), simulated_.end());
+    versions_[org] = versions;
+    gateway_->configure(org, std::move(config));
+}
+
+std::string GatewayHost::key_of(core::OrgId org, const gateway::Upstream& upstream,
+                                const std::vector<core::Setting>& settings) {
+    switch (upstream.key.from) {
+        case gateway::KeyFrom::none:
+            return {};
+        case gateway::KeyFrom::env: {
+            const char* value = std::getenv(upstream.key.name.c_str());
+            return value != nullptr ? trimmed(value) : std::string();
+        }
+        case gateway::KeyFrom::file:
+            return file_text(upstream.key.name);
+        case gateway::KeyFrom::secret:
+            for (const core::Setting& row : settings) {
+                if (row.kind != core::secret_setting || row.name != upstream.key.name || row.dropped) continue;
+                auto secret = options_.desk.secrets().open(org, row.name, row.document);
+                if (secret) return trimmed(std::move(*secret));
+                options_.log.error("secret_not_opened", {{"name", row.name}, {"why", secret.error()}});
+            }
+            return {};
+    }
+    return {};
+}
+
+bool GatewayHost::serves(core::OrgId org, gateway::Dialect dialect) const {
+    const auto config = gateway_->config_of(org);
+    return config && std::ranges::any_of(config->upstreams, [&](const gateway::Upstream& upstream) {
+               return upstream.enabled && upstream.dialect == dialect && !upstream.name.starts_with("sim-");
+           });
+}
+
+net::Task<std::optional<std::string>> GatewayHost::not_covered(gateway::Caller caller, core::Attribution who) {
+    store::ReadPool& reads = options_.reads;
+    const auto budget = co_await net::run_on(options_.workers, [&reads, caller] {
+        return reads.with([&](store::Snapshot& snapshot) {
+            return store::read_row<core::Budget>(snapshot, caller.org, caller.budget);
+        });
+    });
+    if (!budget) co_return "the budget of this key cannot be read at present";
+    if (*budget && !(*budget)->deleted && core::covers((*budget)->scope, who)) co_return std::nullopt;
+    co_return fmt::format("the key is bound to budget '{}', which does not cover this", caller.budget);
+}
+
+// What other nodes set, and what could not be read when it was set.
+void GatewayHost::watch() {
+    std::unique_lock lock(mutex_);
+    while (!stop_.wait_for(lock, watch_interval, [this] { return stopping_; })) {
+        lock.unlock();
+        std::map<core::OrgId, std::int64_t> seen;
+        (void)options_.reads.with([&](store::Snapshot& snapshot) -> Result<int, store::ReadError> {
+            const auto read = snapshot.query(
+                "select orgs.org, coalesce(sum(version), 0) from orgs left join settings on settings.org = orgs.org "
+                "group by orgs.org",
+                [&](const std::vector<store::Value>& values) {
+                    seen[core::OrgId(static_cast<std::uint32_t>(std::get<std::int64_t>(values[0])))] =
+                        std::get<std::int64_t>(values[1]);
+                });
+            if (!read) return fail(read.error());
+            return 0;
+        });
+        for (const auto& [org, versions] : seen) {
+            bool known = false;
+            {
+                const std::lock_guard reading(reading_);
+                const auto found = versions_.find(org);
+                known = found != versions_.end() && found->second == versions;
+            }
+            if (!known) read_settings(org);
+        }
+        lock.lock();
+    }
+}
+
+}  // namespace interlock::server

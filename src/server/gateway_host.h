@@ -1,0 +1,73 @@
+// The gateway in the server: it is given what people have set, the keys of its callers and those of its upstreams.
+//
+//   (1) What was set on this node holds for every call that begins after the answer; what was set on another, within a
+//       second.
+//   (2) An upstream's key is read when something is set, and at a start: from the environment, a file or the secrets.
+//       One that cannot be read leaves its upstream without: calls to it fail and say so, all others go on.
+//   (3) Nothing that cannot be understood stops the rest: it is logged and left out.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "api/key_ring.h"
+#include "base/log.h"
+#include "gateway/gateway.h"
+#include "gateway/simulated_upstream.h"
+#include "net/http_server.h"
+#include "net/worker_pool.h"
+#include "server/backend.h"
+#include "server/setting_desk.h"
+#include "store/read_pool.h"
+
+namespace interlock::server {
+
+class GatewayHost {
+ public:
+    struct Options {
+        Backend& backend;
+        store::ReadPool& reads;
+        net::WorkerPool& workers;
+        SettingDesk& desk;
+        const api::KeyRing& keys;
+        Log& log;
+        bool simulate = false;  // Carries a simulated provider for the models sim/….
+        std::function<void(const core::ModelCall&)> on_call = {};
+    };
+    static Result<std::unique_ptr<GatewayHost>, std::string> start(Options options);
+    ~GatewayHost();
+
+    gateway::Gateway& gateway() { return *gateway_; }
+    // Reads what is set for the org, and goes by it from now on. Blocks.
+    void read_settings(core::OrgId org);
+    void read_all_settings();
+    // Whether calls of this dialect have somewhere to go.
+    bool serves(core::OrgId org, gateway::Dialect dialect) const;
+    void close();
+
+ private:
+    explicit GatewayHost(Options options);
+    Result<void, std::string> simulate();
+    Result<std::vector<core::OrgId>, store::ReadError> orgs();
+    std::string key_of(core::OrgId org, const gateway::Upstream& upstream, const std::vector<core::Setting>& settings);
+    net::Task<std::optional<std::string>> not_covered(gateway::Caller caller, core::Attribution who);
+    void watch();
+
+    const Options options_;
+    std::vector<gateway::Upstream> simulated_;
+    std::unique_ptr<gateway::SimulatedUpstream> provider_;
+    std::unique_ptr<net::HttpServer> provider_server_;
+    std::unique_ptr<gateway::Gateway> gateway_;
+
+    std::mutex reading_;                            // One at a time, so that an older reading does not come last.
+    std::map<core::OrgId, std::int64_t> versions_;  // The sum of all versions: it grows with every change.
+    std::mutex mutex_;
+    std::condition_variable stop_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+}  // namespace interlock::server
