@@ -22,9 +22,12 @@ SCOPES = {
                  "POST /v1/schedules/{name}/pause", "POST /v1/schedules/{name}/resume",
                  "PUT /v1/caps/org", "DELETE /v1/caps/org", "PUT /v1/caps/provider/{name}",
                  "DELETE /v1/caps/provider/{name}", "PUT /v1/caps/node/{name}", "DELETE /v1/caps/node/{name}",
-                 "POST /v1/runs/{id}/retry", "POST /v1/worktrees/gc", "POST /v1/worktrees/{id}/restore"},
+                 "POST /v1/runs/{id}/retry", "POST /v1/worktrees/gc", "POST /v1/worktrees/{id}/restore",
+                 "PUT /v1/upstreams/{name}", "DELETE /v1/upstreams/{name}", "PUT /v1/rate-limits/{name}",
+                 "DELETE /v1/rate-limits/{name}", "PUT /v1/gateway", "PUT /v1/prices", "DELETE /v1/prices",
+                 "PUT /v1/prices/catalog"},
     "admin": {"POST /v1/keys", "GET /v1/keys", "GET /v1/keys/{id}", "DELETE /v1/keys/{id}", "POST /v1/backup",
-              "POST /v1/login"},
+              "POST /v1/login", "GET /v1/secrets", "PUT /v1/secrets/{name}", "DELETE /v1/secrets/{name}"},
     "none": {"GET /healthz", "GET /readyz"},
     "read": {"GET /v1/agents", "GET /v1/agents/{name}", "GET /v1/budgets", "GET /v1/budgets/{name}",
              "GET /v1/budgets/{name}/windows", "GET /v1/charges", "GET /v1/holds", "GET /v1/holds/{id}", "GET /v1/sessions",
@@ -33,7 +36,9 @@ SCOPES = {
              "GET /v1/places", "GET /v1/worktrees", "GET /v1/worktrees/{id}", "GET /v1/schedules",
              "GET /v1/schedules/{name}", "GET /v1/schedules/{name}/next",
              "GET /v1/schedules/{name}/history", "GET /v1/caps", "GET /v1/keys/self", "GET /v1/events", "GET /v1/spend",
-             "GET /v1/verify", "GET /v1/status", "GET /v1/nodes", "GET /openapi.json", "GET /metrics"},
+             "GET /v1/upstreams", "GET /v1/upstreams/{name}", "GET /v1/rate-limits", "GET /v1/rate-limits/{name}",
+             "GET /v1/gateway", "GET /v1/prices", "GET /v1/prices/show", "GET /v1/prices/unpriced", "GET /v1/calls",
+             "GET /v1/calls/{id}", "GET /v1/verify", "GET /v1/status", "GET /v1/nodes", "GET /openapi.json", "GET /metrics"},
 }
 
 

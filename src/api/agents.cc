@@ -14,6 +14,7 @@ struct AgentSettings {
     std::vector<std::string> command;
     core::Tags tags;
     std::string provider;
+    core::Capture capture = core::Capture::usage;
     std::string workspace;
     core::ClaimMode mode = core::ClaimMode::write;
     core::OnConflict on_conflict = core::OnConflict::queue;
@@ -32,8 +33,9 @@ struct AgentSettings {
     core::Retry retry;
 };
 BOOST_DESCRIBE_STRUCT(AgentSettings, (),
-                      (max_concurrent_runs, command, tags, provider, workspace, mode, on_conflict, isolate, resources,
-                       pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter, setup, teardown, retry))
+                      (max_concurrent_runs, command, tags, provider, capture, workspace, mode, on_conflict, isolate,
+                       resources, pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter, setup,
+                       teardown, retry))
 
 struct AgentBody : AgentSettings {
     core::Tags env;
@@ -76,6 +78,7 @@ AgentSettings settings_of(const core::Agent& agent) {
             .command = agent.command,
             .tags = agent.tags,
             .provider = agent.provider,
+            .capture = agent.capture,
             .workspace = process.directory,
             .mode = agent.workplace.mode,
             .on_conflict = agent.workplace.on_conflict,
@@ -117,7 +120,8 @@ core::PutAgent command_of(const std::string& name, const AgentBody& body) {
                           .on_conflict = body.on_conflict,
                           .isolate = body.isolate,
                           .resources = body.resources},
-            .provider = body.provider};
+            .provider = body.provider,
+            .capture = body.capture};
 }
 
 // An agent's environment may hold secrets: whoever only reads learns which variables there are, and no more.

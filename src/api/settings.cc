@@ -2,6 +2,8 @@
 //
 // A document is checked by the part that reads it (Parts::check_setting); here it is only stored, shown and dropped.
 // Its members are the answer's members, beside the setting's own name, version and time.
+#include <array>
+
 #include <fmt/format.h>
 
 #include "api/settings.h"
@@ -43,12 +45,81 @@ std::string shown(const core::Setting& setting) {
                        setting.document.size() > 2 ? "," : "", setting.version, to_json(setting.changed_at));
 }
 
-json::value object_schema() { return {{"type", "object"}}; }
+// What documents are made of, for openapi.json only: what is right and wrong is not decided here.
+struct Member {
+    const char* name;
+    const char* type;
+};
+constexpr std::array upstream_members{
+    Member{"dialect", "string"},
+    Member{"url", "string"},
+    Member{"provider", "string"},
+    Member{"key", "object"},
+    Member{"models", "array"},
+    Member{"strip_prefix", "string"},
+    Member{"priority", "integer"},
+    Member{"weight", "integer"},
+    Member{"connect_timeout_ms", "integer"},
+    Member{"first_byte_timeout_ms", "integer"},
+    Member{"silence_timeout_ms", "integer"},
+    Member{"total_timeout_ms", "integer"},
+    Member{"retries", "integer"},
+    Member{"backoff_ms", "integer"},
+    Member{"cooldown_after", "integer"},
+    Member{"cooldown_s", "integer"},
+    Member{"ca_file", "string"},
+    Member{"headers", "object"},
+    Member{"insecure", "boolean"},
+    Member{"enabled", "boolean"},
+};
+constexpr std::array rate_limit_members{Member{"match", "object"}, Member{"requests_per_minute", "integer"},
+                                        Member{"tokens_per_minute", "integer"}};
+constexpr std::array gateway_members{
+    Member{"unknown_model", "string"},
+    Member{"assume_price", "string"},
+    Member{"floor_tokens", "integer"},
+    Member{"share_percent", "integer"},
+    Member{"wait_s", "integer"},
+    Member{"default_output_tokens", "integer"},
+    Member{"drain_s", "integer"},
+    Member{"drain_bytes", "integer"},
+    Member{"hold_lease_s", "integer"},
+    Member{"tool_rounds_max", "integer"},
+    Member{"hidden_input_tokens", "integer"},
+    Member{"image_tokens_max", "integer"},
+    Member{"file_tokens_max", "integer"},
+    Member{"cache_ttl_s", "integer"},
+    Member{"cache_keys", "array"},
+    Member{"otlp", "object"},
+};
+
+template <const auto& members>
+json::value document_schema() {
+    json::object properties;
+    for (const Member& member : members) {
+        json::object schema{{"type", member.type}};
+        if (schema["type"] == "array") schema["items"] = {{"type", "string"}};
+        properties[member.name] = std::move(schema);
+    }
+    return {{"type", "object"}, {"properties", std::move(properties)}};
+}
+
+template <const auto& members>
+json::value shown_schema() {
+    json::value schema = document_schema<members>();
+    json::object& properties = schema.at("properties").as_object();
+    properties["name"] = schema_of<std::string>();
+    properties["version"] = schema_of<std::int64_t>();
+    properties["changed_at"] = schema_of<Instant>();
+    return schema;
+}
+
+template <const auto& members>
 json::value list_schema() {
-    return {
-        {"type", "object"},
-        {"properties",
-         {{"items", {{"type", "array"}, {"items", {{"type", "object"}}}}}, {"next", {{"type", {"string", "null"}}}}}}};
+    return {{"type", "object"},
+            {"properties",
+             {{"items", {{"type", "array"}, {"items", shown_schema<members>()}}},
+              {"next", {{"type", {"string", "null"}}}}}}};
 }
 
 template <const Kind& kind>
@@ -204,49 +275,58 @@ std::vector<Route> setting_routes() {
     struct Of {
         std::string_view list_path;
         std::string_view path;
-        std::string_view noun;
         Access needs;
+        Access to_read;
+        std::string_view list_summary;
+        std::string_view put_summary;
         Answered (*list)(Call&);
         Answered (*get)(Call&);  // Null for what is never shown.
         Answered (*put)(Call&);
         Answered (*drop)(Call&);
+        Schema body;
+        Schema answer;
+        Schema answers;
         std::string_view example;
     };
     std::vector<Route> routes;
     for (const Of& of :
-         {Of{"/v1/upstreams", "/v1/upstreams/{name}", "upstream", Access::operate, list<upstreams>, get<upstreams>,
-             put<upstreams>, drop<upstreams>,
+         {Of{"/v1/upstreams", "/v1/upstreams/{name}", Access::operate, Access::read, "List where calls to models go",
+             "Set an upstream; what is left out has its default", list<upstreams>, get<upstreams>, put<upstreams>,
+             drop<upstreams>, document_schema<upstream_members>, shown_schema<upstream_members>,
+             list_schema<upstream_members>,
              R"({"dialect": "anthropic", "key": {"secret": "anthropic"}, "models": ["claude-*"]})"},
-          Of{"/v1/rate-limits", "/v1/rate-limits/{name}", "rate limit", Access::operate, list<rate_limits>,
-             get<rate_limits>, put<rate_limits>, drop<rate_limits>,
+          Of{"/v1/rate-limits", "/v1/rate-limits/{name}", Access::operate, Access::read,
+             "List how much may go to models in a minute", "Set a rate limit", list<rate_limits>, get<rate_limits>,
+             put<rate_limits>, drop<rate_limits>, document_schema<rate_limit_members>, shown_schema<rate_limit_members>,
+             list_schema<rate_limit_members>,
              R"({"match": {"agent": "writer"}, "requests_per_minute": 60, "tokens_per_minute": 100000})"},
-          Of{"/v1/secrets", "/v1/secrets/{name}", "secret", Access::administer, list<secrets>, nullptr, put_secret,
-             drop<secrets>, R"({"value": "sk-ant-…"})"}}) {
-        const bool secret = of.get == nullptr;
+          Of{"/v1/secrets", "/v1/secrets/{name}", Access::administer, Access::administer,
+             "List secrets; nobody is shown what they are", "Set a secret; it is encrypted before it is stored",
+             list<secrets>, nullptr, put_secret, drop<secrets>, schema_of<SecretBody>, schema_of<SecretView>,
+             page_schema<SecretView>, R"({"value": "sk-ant-api03"})"}}) {
         routes.push_back({.method = Method::get,
                           .path = of.list_path,
-                          .needs = secret ? Access::administer : Access::read,
-                          .summary = secret ? "List secrets; nobody is shown what they are" : "List what is set",
+                          .needs = of.to_read,
+                          .summary = of.list_summary,
                           .handler = of.list,
                           .query = {"after", "limit"},
-                          .answer = secret ? page_schema<SecretView> : list_schema});
-        if (!secret) {
+                          .answer = of.answers});
+        if (of.get != nullptr) {
             routes.push_back({.method = Method::get,
                               .path = of.path,
-                              .needs = Access::read,
+                              .needs = of.to_read,
                               .summary = "Show one",
                               .handler = of.get,
-                              .answer = object_schema});
+                              .answer = of.answer});
         }
         routes.push_back({.method = Method::put,
                           .path = of.path,
                           .needs = of.needs,
-                          .summary = secret ? "Set a secret; it is encrypted before it is stored"
-                                            : "Set one; what is left out has its default",
+                          .summary = of.put_summary,
                           .handler = of.put,
-                          .body = secret ? schema_of<SecretBody> : object_schema,
+                          .body = of.body,
                           .example = of.example,
-                          .answer = secret ? schema_of<SecretView> : object_schema});
+                          .answer = of.answer});
         routes.push_back({.method = Method::delete_,
                           .path = of.path,
                           .needs = of.needs,
@@ -259,15 +339,15 @@ std::vector<Route> setting_routes() {
                       .needs = Access::read,
                       .summary = "Show how the gateway decides",
                       .handler = get_gateway,
-                      .answer = object_schema});
+                      .answer = shown_schema<gateway_members>});
     routes.push_back({.method = Method::put,
                       .path = "/v1/gateway",
                       .needs = Access::operate,
                       .summary = "Set how the gateway decides; what is left out has its default",
                       .handler = put_gateway,
-                      .body = object_schema,
+                      .body = document_schema<gateway_members>,
                       .example = R"({"unknown_model": "deny", "wait_s": 15})",
-                      .answer = object_schema});
+                      .answer = shown_schema<gateway_members>});
     return routes;
 }
 

@@ -102,6 +102,8 @@ json::object agent_body(ApplySource& source, const Yaml& document) {
              body["max_concurrent_runs"] = source.number(node, "max_concurrent_runs", 0, 100'000);
          }},
         {"provider", [&](const Yaml& node) { body["provider"] = source.text(node, "provider"); }},
+        {"capture",
+         [&](const Yaml& node) { body["capture"] = source.choice(node, "capture", {"off", "usage", "full"}); }},
         {"env", [&](const Yaml& node) { body["env"] = env_of(source, node); }},
         {"pass_env", [&](const Yaml& node) { body["pass_env"] = source.texts(node, "pass_env"); }},
         {"timeout", [&](const Yaml& node) { body["timeout_s"] = source.seconds(node, "timeout"); }},
@@ -134,7 +136,7 @@ const Names& agent_members() {
                              "grace",    "nice",        "limits",    "sandbox",
                              "adapter",  "setup",       "teardown",  "isolate",
                              "mode",     "on_conflict", "resources", "tags",
-                             "retry",    "budget",      "schedule"};
+                             "retry",    "budget",      "schedule",  "capture"};
     return names;
 }
 
@@ -383,7 +385,7 @@ ApplyFiles read_apply_files(const std::string& directory, const std::string& hom
 
 const json::object& defaults_of(Kind kind) {
     static const json::value agent = json::parse(R"({
-        "max_concurrent_runs": 1, "command": [], "tags": {}, "provider": "", "workspace": "", "mode": "write",
+        "max_concurrent_runs": 1, "command": [], "tags": {}, "provider": "", "capture": "usage", "workspace": "", "mode": "write",
         "on_conflict": "queue", "isolate": false, "resources": [], "env": {}, "pass_env": [], "timeout_s": 0,
         "grace_s": 10, "nice": 0, "limits": {}, "sandbox": false, "writable": [], "adapter": "", "setup": "",
         "teardown": "", "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600}})");

@@ -76,6 +76,7 @@ command: claude -p "fix the tests" it\'s
 workspace: src/shop
 max_concurrent_runs: 3
 provider: anthropic
+capture: full
 env: {LEVEL: 3, EMPTY: ""}
 pass_env: [ANTHROPIC_API_KEY]
 timeout: 30m
@@ -101,6 +102,7 @@ schedule: {every: 30m, jitter: 10s, overlap: queue, missed: all, missed_max: 3, 
     const std::string canonical = std::filesystem::weakly_canonical(directory_).string();
     EXPECT_EQ(member(agent, "workspace"), canonical + "/src/shop");
     EXPECT_EQ(member(agent, "env.LEVEL"), "3");
+    EXPECT_EQ(member(agent, "capture"), "full");
     EXPECT_EQ(member(agent, "timeout_s"), "1800");
     EXPECT_EQ(member(agent, "grace_s"), "5");
     EXPECT_EQ(member(agent, "nice"), "-5");
@@ -112,7 +114,7 @@ schedule: {every: 30m, jitter: 10s, overlap: queue, missed: all, missed_max: 3, 
     EXPECT_EQ(member(budget, "limit"), "5.10");
     EXPECT_EQ(member(budget, "scope.agent"), "fixer");
     EXPECT_EQ(member(budget, "warn"), "[50,80]");
-    EXPECT_EQ(budget.at.line, 22);
+    EXPECT_EQ(budget.at.line, 23);
     const Wanted schedule = wanted(Kind::schedule, "fixer");
     EXPECT_EQ(member(schedule, "every_s"), "1800");
     EXPECT_EQ(member(schedule, "hold"), "0.25");

@@ -20,6 +20,12 @@ std::vector<Command> place_commands();
 std::vector<Command> schedule_commands();
 std::vector<Command> cap_commands();
 std::vector<Command> key_commands();
+std::vector<Command> upstream_commands();
+std::vector<Command> limit_commands();
+std::vector<Command> secret_commands();
+std::vector<Command> gateway_commands();
+std::vector<Command> price_commands();
+std::vector<Command> call_commands();
 std::vector<Command> node_commands();
 std::vector<Command> feed_commands();    // events, spend
 std::vector<Command> system_commands();  // status, verify, doctor, backup, export, import, bench, completion, version

@@ -155,6 +155,8 @@ Cell cell_of(const Column& column, const json::value& row, const Look& look) {
             return {.text = took_text(row, look)};
         case Format::milliseconds:
             return {.text = value.is_int64() ? duration(std::chrono::milliseconds(value.get_int64())) : ""};
+        case Format::microseconds:
+            return {.text = value.is_int64() ? duration(std::chrono::microseconds(value.get_int64())) : ""};
         case Format::length:
             return {.text = value.is_int64() && value.get_int64() != 0
                                 ? duration(std::chrono::seconds(value.get_int64()))
@@ -198,6 +200,7 @@ Align align_of(Format format) {
         case Format::count:
         case Format::seconds:
         case Format::milliseconds:
+        case Format::microseconds:
         case Format::length:
         case Format::size:
             return Align::right;

@@ -23,6 +23,7 @@ enum class Format {
     yes,           // "yes" when true, nothing otherwise.
     seconds,       // "60 s"
     milliseconds,  // "12 ms", "3 s"
+    microseconds,  // The same.
     length,        // "30 min"; nothing for none.
     took,          // From the row's start to its end, or to now.
     words,         // An array of texts, on one line.

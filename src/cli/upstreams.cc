@@ -1,0 +1,441 @@
+// What the gateway is told: upstreams, rate limits, secrets and its own settings.
+#include <fmt/format.h>
+
+#include <boost/json.hpp>
+
+#include "cli/context.h"
+#include "cli/files.h"
+#include "cli/nouns.h"
+#include "cli/text.h"
+
+namespace interlock::cli {
+namespace {
+
+namespace json = boost::json;
+
+const View& upstreams_view() {
+    static const View view{
+        .id = "name",
+        .columns = {{"NAME", "name", Format::id},
+                    {"DIALECT", "dialect", Format::text},
+                    {"URL", "url", Format::id},
+                    {"PROVIDER", "provider", Format::id},
+                    {"KEY", "key", Format::pairs},
+                    {"MODELS", "models", Format::words},
+                    {"PRIORITY", "priority", Format::count},
+                    {"WEIGHT", "weight", Format::count, Room::if_there_is},
+                    {"ON", "enabled", Format::yes}},
+        .fields = {{"upstream", "name", Format::id},
+                   {"on", "enabled", Format::yes},
+                   {"dialect", "dialect"},
+                   {"url", "url", Format::id},
+                   {"insecure", "insecure", Format::yes},
+                   {"provider", "provider", Format::id},
+                   {"key", "key", Format::pairs},
+                   {"models", "models", Format::words},
+                   {"without", "strip_prefix"},
+                   {"priority", "priority", Format::count},
+                   {"weight", "weight", Format::count},
+                   {"connect within", "connect_timeout_ms", Format::milliseconds},
+                   {"first byte within", "first_byte_timeout_ms", Format::milliseconds},
+                   {"silent for at most", "silence_timeout_ms", Format::milliseconds},
+                   {"done within", "total_timeout_ms", Format::milliseconds},
+                   {"retries", "retries", Format::count},
+                   {"backoff", "backoff_ms", Format::milliseconds},
+                   {"rests after", "cooldown_after", Format::count},
+                   {"rests for", "cooldown_s", Format::length},
+                   {"headers", "headers", Format::pairs},
+                   {"ca file", "ca_file", Format::id},
+                   {"version", "version", Format::count},
+                   {"changed", "changed_at", Format::time}},
+        .when_empty =
+            "There are no upstreams: the gateway has nowhere to send calls. "
+            "'interlock upstreams add claude --dialect anthropic --key-env ANTHROPIC_API_KEY' adds one."};
+    return view;
+}
+
+const View& limits_view() {
+    static const View view{.id = "name",
+                           .columns = {{"NAME", "name", Format::id},
+                                       {"APPLIES TO", "match", Format::pairs},
+                                       {"REQUESTS/MIN", "requests_per_minute", Format::count},
+                                       {"TOKENS/MIN", "tokens_per_minute", Format::count},
+                                       {"CHANGED", "changed_at", Format::time, Room::if_there_is}},
+                           .fields = {{"limit", "name", Format::id},
+                                      {"applies to", "match", Format::pairs},
+                                      {"requests/min", "requests_per_minute", Format::count},
+                                      {"tokens/min", "tokens_per_minute", Format::count},
+                                      {"version", "version", Format::count},
+                                      {"changed", "changed_at", Format::time}},
+                           .when_empty = "There are no rate limits. 'interlock limits set NAME --rpm 60' sets one."};
+    return view;
+}
+
+const View& secrets_view() {
+    static const View view{.id = "name",
+                           .columns = {{"NAME", "name", Format::id},
+                                       {"VERSION", "version", Format::count},
+                                       {"CHANGED", "changed_at", Format::time}},
+                           .fields = {{"secret", "name", Format::id},
+                                      {"version", "version", Format::count},
+                                      {"changed", "changed_at", Format::time}},
+                           .when_empty = "There are no secrets. 'interlock secrets set NAME < FILE' sets one."};
+    return view;
+}
+
+const View& gateway_view() {
+    static const View view{.id = "name",
+                           .fields = {{"unknown_model", "unknown_model"},
+                                      {"assume_price", "assume_price", Format::id},
+                                      {"floor_tokens", "floor_tokens", Format::count},
+                                      {"share_percent", "share_percent", Format::count},
+                                      {"wait_s", "wait_s", Format::count},
+                                      {"default_output_tokens", "default_output_tokens", Format::count},
+                                      {"drain_s", "drain_s", Format::count},
+                                      {"drain_bytes", "drain_bytes", Format::count},
+                                      {"hold_lease_s", "hold_lease_s", Format::count},
+                                      {"tool_rounds_max", "tool_rounds_max", Format::count},
+                                      {"hidden_input_tokens", "hidden_input_tokens", Format::count},
+                                      {"image_tokens_max", "image_tokens_max", Format::count},
+                                      {"file_tokens_max", "file_tokens_max", Format::count},
+                                      {"cache_ttl_s", "cache_ttl_s", Format::count},
+                                      {"cache_keys", "cache_keys", Format::words},
+                                      {"otlp.url", "otlp.url", Format::id},
+                                      {"otlp.headers", "otlp.headers", Format::pairs},
+                                      {"otlp.interval_s", "otlp.interval_s", Format::count},
+                                      {"version", "version", Format::count},
+                                      {"changed", "changed_at", Format::time}}};
+    return view;
+}
+
+Argument upstream_argument() { return {.name = "NAME", .help = "The upstream", .completes = "upstreams"}; }
+Argument limit_argument() { return {.name = "NAME", .help = "The limit", .completes = "limits"}; }
+Argument secret_argument() { return {.name = "NAME", .help = "The secret", .completes = "secrets"}; }
+
+std::vector<Flag> upstream_flags() {
+    const auto number = [](std::string name, std::string value, std::string help, std::string member = {}) {
+        return Flag{.name = std::move(name),
+                    .value = std::move(value),
+                    .help = std::move(help),
+                    .takes = Takes::number,
+                    .member = std::move(member)};
+    };
+    return {
+        {.name = "dialect",
+         .value = "DIALECT",
+         .help = "What it speaks",
+         .choices = {"openai", "anthropic", "gemini"},
+         .required = true},
+        {.name = "url", .value = "URL", .help = "Where it is (the provider's own)"},
+        {.name = "provider", .value = "NAME", .help = "Whose prices, caps and budgets count (by URL or dialect)"},
+        {.name = "key-env", .value = "VAR", .help = "The key is in this variable of the server", .member = "key.env"},
+        {.name = "key-file",
+         .value = "FILE",
+         .help = "The key is in this file on the server's machine",
+         .takes = Takes::path,
+         .member = "key.file"},
+        {.name = "key-secret",
+         .value = "NAME",
+         .help = "The key is this secret",
+         .member = "key.secret",
+         .completes = "secrets"},
+        {.name = "model",
+         .value = "PATTERN",
+         .help = "A model it takes, '*' for anything; again for more (*)",
+         .takes = Takes::repeat,
+         .member = "models"},
+        {.name = "strip-prefix", .value = "TEXT", .help = "Taken off a model's name before it goes there"},
+        number("priority", "N", "The lowest is tried first (100)"),
+        number("weight", "N", "Its share among those of its priority (1)"),
+        number("connect-timeout", "MS", "To connect (5000)", "connect_timeout_ms"),
+        number("first-byte-timeout", "MS", "Until the answer begins (120000)", "first_byte_timeout_ms"),
+        number("silence-timeout", "MS", "Between two pieces of the answer (120000)", "silence_timeout_ms"),
+        number("total-timeout", "MS", "For all of it (3600000)", "total_timeout_ms"),
+        number("retries", "N", "Further attempts before the first byte (2)"),
+        number("backoff", "MS", "Before the first of them, doubled for each further (250)", "backoff_ms"),
+        number("cooldown-after", "N", "Failures in a row until it rests; 0: never (3)"),
+        {.name = "cooldown",
+         .value = "LENGTH",
+         .help = "How long it rests (30s)",
+         .takes = Takes::length,
+         .member = "cooldown_s"},
+        {.name = "header",
+         .value = "NAME=VALUE",
+         .help = "Sent with every request; again for more",
+         .takes = Takes::pairs,
+         .member = "headers"},
+        {.name = "ca-file",
+         .value = "FILE",
+         .help = "Authorities to believe besides the system's",
+         .takes = Takes::path},
+        {.name = "insecure", .help = "Let http go to another machine", .takes = Takes::on},
+        {.name = "disabled", .help = "Add it, but send it nothing yet", .takes = Takes::off, .member = "enabled"}};
+}
+
+// What is set now, changed, and set again: the API sets whole documents.
+ExitCode change_document(Context& context, const Invocation& invocation, const Command& shown_as,
+                         const std::string& target, const std::function<Outcome<void>(json::object&)>& edit) {
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    auto now = client->get(target);
+    if (!now) return context.report(now.error());
+    if (auto edited = edit(now->document.as_object()); !edited) return context.report(edited.error());
+    const auto answer = client->change({.method = "PUT",
+                                        .target = target,
+                                        .body = json::serialize(now->document),
+                                        .key = key_of(context, invocation)});
+    if (!answer) return context.report(answer.error());
+    show(context, shown_as, invocation, *answer);
+    return ExitCode::ok;
+}
+
+std::function<ExitCode(Context&, const Invocation&)> switching(bool on) {
+    return [on](Context& context, const Invocation& invocation) {
+        return change_document(context, invocation, *find_command({"upstreams", on ? "enable" : "disable"}),
+                               "/v1/upstreams/" + percent_encoded(invocation.arguments[0]),
+                               [on](json::object& document) -> Outcome<void> {
+                                   document["enabled"] = on;
+                                   return {};
+                               });
+    };
+}
+
+Outcome<void> set_member(json::object& document, std::string_view path, std::string_view text) {
+    const std::size_t dot = path.find('.');
+    json::value& member = document[path.substr(0, dot)];
+    if (dot != std::string_view::npos) {
+        if (!member.is_object()) member = json::object();
+        return set_member(member.get_object(), path.substr(dot + 1), text);
+    }
+    // What is JSON is meant as such; all else is text: model names and URLs need no quotes.
+    boost::system::error_code no_json;
+    member = json::parse(json::string_view(text.data(), text.size()), no_json);
+    if (no_json) member = json::string(text);
+    return {};
+}
+
+ExitCode set_gateway(Context& context, const Invocation& invocation) {
+    return change_document(
+        context, invocation, *find_command({"gateway", "set"}), "/v1/gateway",
+        [&](json::object& document) -> Outcome<void> {
+            for (const std::string& pair : invocation.arguments) {
+                const std::size_t equals = pair.find('=');
+                if (equals == std::string::npos || equals == 0) {
+                    return fail(bad_usage(fmt::format("KEY=VALUE is wanted, not '{}'", one_line(pair)),
+                                          "'interlock gateway show' has all keys"));
+                }
+                if (auto set = set_member(document, pair.substr(0, equals), pair.substr(equals + 1)); !set) return set;
+            }
+            return {};
+        });
+}
+
+// Never from the command line itself: that is seen by everybody on the machine, and kept in histories.
+Outcome<std::string> read_secret(const Context& context, const Invocation& invocation) {
+    const auto path = invocation.value("from-file");
+    if (!path) {
+        context.remark("reading the secret from standard input, up to its end (Ctrl-D)");
+        return read_all(context.terminal.in);
+    }
+    std::FILE* file = std::fopen(path->c_str(), "re");
+    if (file == nullptr) return fail(bad_usage(fmt::format("cannot read {}", one_line(*path)), "name another file"));
+    std::string text = read_all(file);
+    std::fclose(file);
+    return text;
+}
+
+ExitCode set_secret(Context& context, const Invocation& invocation) {
+    auto secret = read_secret(context, invocation);
+    if (!secret) return context.report(secret.error());
+    while (secret->ends_with('\n') || secret->ends_with('\r')) secret->pop_back();
+    if (secret->empty()) return context.report(bad_usage("the secret is empty", "give it on standard input"));
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const auto answer = client->change({.method = "PUT",
+                                        .target = "/v1/secrets/" + percent_encoded(invocation.arguments[0]),
+                                        .body = json::serialize(json::object{{"value", *secret}}),
+                                        .key = key_of(context, invocation)});
+    if (!answer) return context.report(answer.error());
+    show(context, *find_command({"secrets", "set"}), invocation, *answer);
+    return ExitCode::ok;
+}
+
+}  // namespace
+
+std::vector<Command> upstream_commands() {
+    const View* view = &upstreams_view();
+    return {
+        {.words = {"upstreams", "ls"},
+         .summary = "List where calls to models go",
+         .examples = {{"interlock upstreams ls", ""}},
+         .method = "GET",
+         .path = "/v1/upstreams",
+         .answer = Command::Answer::list,
+         .view = view},
+        {.words = {"upstreams", "show"},
+         .summary = "Show one upstream",
+         .arguments = {upstream_argument()},
+         .examples = {{"interlock upstreams show claude", ""}},
+         .method = "GET",
+         .path = "/v1/upstreams/{NAME}",
+         .view = view},
+        {.words = {"upstreams", "add"},
+         .summary = "Add an upstream, or set it anew",
+         .arguments = {upstream_argument()},
+         .flags = upstream_flags(),
+         .examples =
+             {{"interlock upstreams add claude --dialect anthropic --key-env ANTHROPIC_API_KEY", ""},
+              {"interlock upstreams add openai --dialect openai --key-secret openai --model 'gpt-*' --model 'o*'",
+               "only these models"},
+              {"interlock upstreams add spare --dialect openai --url https://openrouter.ai/api --key-secret "
+               "router --priority 200",
+               "tried after those of priority 100"}},
+         .method = "PUT",
+         .path = "/v1/upstreams/{NAME}",
+         .view = view,
+         .notes = "What is not said has its default, also where the upstream is there already. Without a key none is\n"
+                  "sent; the client's own never goes further than the gateway."},
+        {.words = {"upstreams", "enable"},
+         .summary = "Let calls go to an upstream again",
+         .arguments = {upstream_argument()},
+         .examples = {{"interlock upstreams enable claude", ""}},
+         .method = "PUT",
+         .path = "/v1/upstreams/{NAME}",
+         .view = view,
+         .run = switching(true)},
+        {.words = {"upstreams", "disable"},
+         .summary = "Send an upstream nothing more; calls under way go on",
+         .arguments = {upstream_argument()},
+         .examples = {{"interlock upstreams disable claude", ""}},
+         .method = "PUT",
+         .path = "/v1/upstreams/{NAME}",
+         .view = view,
+         .run = switching(false)},
+        {.words = {"upstreams", "rm"},
+         .summary = "Remove an upstream",
+         .arguments = {upstream_argument()},
+         .examples = {{"interlock upstreams rm spare", ""}},
+         .method = "DELETE",
+         .path = "/v1/upstreams/{NAME}",
+         .answer = Command::Answer::nothing,
+         .done = "removed upstream {NAME}"},
+    };
+}
+
+std::vector<Command> limit_commands() {
+    const View* view = &limits_view();
+    const auto matching = [](std::string name, std::string value, std::string help, std::string member,
+                             std::string completes = {}) {
+        return Flag{.name = std::move(name),
+                    .value = std::move(value),
+                    .help = std::move(help),
+                    .member = std::move(member),
+                    .completes = std::move(completes)};
+    };
+    return {
+        {.words = {"limits", "ls"},
+         .summary = "List how much may go to models in a minute",
+         .examples = {{"interlock limits ls", ""}},
+         .method = "GET",
+         .path = "/v1/rate-limits",
+         .answer = Command::Answer::list,
+         .view = view},
+        {.words = {"limits", "show"},
+         .summary = "Show one limit",
+         .arguments = {limit_argument()},
+         .examples = {{"interlock limits show coder", ""}},
+         .method = "GET",
+         .path = "/v1/rate-limits/{NAME}",
+         .view = view},
+        {.words = {"limits", "set"},
+         .summary = "Limit the requests or tokens of a minute",
+         .arguments = {limit_argument()},
+         .flags = {matching("agent", "NAME", "Only calls of this agent", "match.agent", "agents"),
+                   matching("api-key", "ID", "Only calls by this key", "match.key", "keys"),
+                   matching("model", "PATTERN", "Only calls of these models, '*' for anything", "match.model"),
+                   matching("provider", "NAME", "Only calls to this provider", "match.provider"),
+                   {.name = "rpm",
+                    .value = "N",
+                    .help = "Requests per minute",
+                    .takes = Takes::number,
+                    .member = "requests_per_minute"},
+                   {.name = "tpm",
+                    .value = "N",
+                    .help = "Tokens per minute",
+                    .takes = Takes::number,
+                    .member = "tokens_per_minute"}},
+         .examples = {{"interlock limits set coder --agent coder --rpm 60 --tpm 100000", ""},
+                      {"interlock limits set opus --model 'claude-opus-*' --rpm 10", "all agents together"}},
+         .method = "PUT",
+         .path = "/v1/rate-limits/{NAME}",
+         .view = view,
+         .notes = "All calls that a limit applies to are counted together. Without a flag that narrows it, it applies\n"
+                  "to every call."},
+        {.words = {"limits", "rm"},
+         .summary = "Remove a limit",
+         .arguments = {limit_argument()},
+         .examples = {{"interlock limits rm coder", ""}},
+         .method = "DELETE",
+         .path = "/v1/rate-limits/{NAME}",
+         .answer = Command::Answer::nothing,
+         .done = "removed limit {NAME}"},
+    };
+}
+
+std::vector<Command> secret_commands() {
+    return {
+        {.words = {"secrets", "ls"},
+         .summary = "List secrets; nobody is shown what they are",
+         .examples = {{"interlock secrets ls", ""}},
+         .method = "GET",
+         .path = "/v1/secrets",
+         .answer = Command::Answer::list,
+         .view = &secrets_view()},
+        {.words = {"secrets", "set"},
+         .summary = "Set a secret, from standard input or a file",
+         .arguments = {secret_argument()},
+         .flags = {{.name = "from-file", .value = "FILE", .help = "Read it from here", .local = true}},
+         .examples = {{"interlock secrets set anthropic --from-file ~/anthropic.key", ""},
+                      {"pass show openai | interlock secrets set openai", "it is on no command line"}},
+         .method = "PUT",
+         .path = "/v1/secrets/{NAME}",
+         .view = &secrets_view(),
+         .run = set_secret,
+         .notes = "It is encrypted before it is stored, with the key in secrets.key in the server's data directory,\n"
+                  "and never shown again. Line ends behind it are left out."},
+        {.words = {"secrets", "rm"},
+         .summary = "Remove a secret",
+         .arguments = {secret_argument()},
+         .examples = {{"interlock secrets rm openai", ""}},
+         .method = "DELETE",
+         .path = "/v1/secrets/{NAME}",
+         .answer = Command::Answer::nothing,
+         .done = "removed secret {NAME}"},
+    };
+}
+
+std::vector<Command> gateway_commands() {
+    return {
+        {.words = {"gateway", "show"},
+         .summary = "Show how the gateway decides",
+         .examples = {{"interlock gateway show", ""}},
+         .method = "GET",
+         .path = "/v1/gateway",
+         .view = &gateway_view()},
+        {.words = {"gateway", "set"},
+         .summary = "Change how the gateway decides",
+         .arguments = {{.name = "KEY=VALUE",
+                        .help = "What 'gateway show' calls it, and what it shall be; null: the default",
+                        .needed = Argument::Needed::many}},
+         .examples = {{"interlock gateway set unknown_model=unpriced", ""},
+                      {"interlock gateway set wait_s=0 share_percent=80", ""},
+                      {"interlock gateway set otlp.url=http://localhost:4318", "spans and metrics go there"}},
+         .method = "PUT",
+         .path = "/v1/gateway",
+         .view = &gateway_view(),
+         .run = set_gateway,
+         .notes = "What is not named stays as it is."},
+    };
+}
+
+}  // namespace interlock::cli
