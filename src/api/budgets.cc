@@ -22,6 +22,13 @@ struct BudgetBody {
 };
 BOOST_DESCRIBE_STRUCT(BudgetBody, (), (scope, metric, window, timezone, limit, hard, warn, on_exhausted, key))
 
+struct LimitBody {
+    static constexpr std::array required{"limit"};
+    AmountText limit;
+    std::optional<std::string> key;
+};
+BOOST_DESCRIBE_STRUCT(LimitBody, (), (limit, key))
+
 struct WindowView {
     WindowKind kind = WindowKind::month;
     Instant start;
@@ -196,18 +203,48 @@ Answered list_windows(Call& call) {
     co_return respond(shown);
 }
 
+Result<std::int64_t, Problem> limit_in(core::Metric metric, const AmountText& text) {
+    const auto limit = amount_from_text(metric, text.text);
+    if (limit) return *limit;
+    return fail(invalid(
+        fmt::format("limit is '{}'; in {} it is {}", text.text, to_json(metric),
+                    metric == core::Metric::usd ? "dollars with at most nine decimals: \"10.00\"" : "a whole number"),
+        "/limit"));
+}
+
+// All but the limit stays as it is. Somebody who changes the rest at the same moment may find it changed back.
+Answered put_limit(Call& call) {
+    const auto body = read_body<LimitBody>(call);
+    if (!body) co_return respond(call, body.error());
+    const core::OrgId org = call.caller.org;
+    const std::string name = call.names[0];
+    const auto budget = co_await read(
+        call, [=](store::Snapshot& snapshot) { return store::read_row<core::Budget>(snapshot, org, name); });
+    if (!budget) co_return respond(call, budget.error());
+    if (!*budget || (*budget)->deleted) co_return respond(call, not_found("budget", name));
+    const core::Budget& row = **budget;
+    const auto limit = limit_in(row.metric, body->limit);
+    if (!limit) co_return respond(call, limit.error());
+    const auto done = co_await ask<core::BudgetReply>(call,
+                                                      core::PutBudget{.name = name,
+                                                                      .scope = row.scope,
+                                                                      .metric = row.metric,
+                                                                      .window = row.window,
+                                                                      .zone = row.zone,
+                                                                      .limit_units = *limit,
+                                                                      .hard = row.hard,
+                                                                      .warn = row.warn,
+                                                                      .on_exhausted = row.on_exhausted},
+                                                      body->key);
+    if (!done) co_return respond(call, done.error());
+    co_return co_await show(call, name, 200, done->repeated);
+}
+
 Answered put_budget(Call& call) {
     const auto body = read_body<BudgetBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto limit = amount_from_text(body->metric, body->limit.text);
-    if (!limit) {
-        co_return respond(
-            call,
-            invalid(fmt::format("limit is '{}'; in {} it is {}", body->limit.text, to_json(body->metric),
-                                body->metric == core::Metric::usd ? "dollars with at most nine decimals: \"10.00\""
-                                                                  : "a whole number"),
-                    "/limit"));
-    }
+    const auto limit = limit_in(body->metric, body->limit);
+    if (!limit) co_return respond(call, limit.error());
     const auto done = co_await ask<core::BudgetReply>(call,
                                                       core::PutBudget{.name = call.names[0],
                                                                       .scope = body->scope,
@@ -281,6 +318,14 @@ std::vector<Route> budget_routes() {
          .narrowest = Bound::budget,
          .query = {"after", "limit"},
          .answer = page_schema<PastWindow>},
+        {.method = Method::put,
+         .path = "/v1/budgets/{name}/limit",
+         .needs = operate,
+         .summary = "Change a budget's limit and nothing else",
+         .handler = put_limit,
+         .body = schema_of<LimitBody>,
+         .example = R"({"limit": "20.00"})",
+         .answer = schema_of<BudgetView>},
         {.method = Method::post,
          .path = "/v1/budgets/{name}/unfreeze",
          .needs = operate,

@@ -318,9 +318,10 @@ Amounts granted(OrgState& state, const Run* run, const Reserve& command, const s
     return amounts;
 }
 
-// Nano-dollars that the tightest budget has besides what it is asked for.
-std::int64_t left_beside(const std::vector<Touch>& touches) {
-    std::int64_t left = -1;
+// Nano-dollars that the tightest budget, or the run's ceiling, has besides what it is asked for.
+std::int64_t left_beside(OrgState& state, const Run* run, std::int64_t bound, const std::vector<Touch>& touches) {
+    const auto free = below_ceiling(state, run);
+    std::int64_t left = free ? std::max<std::int64_t>(0, *free - bound) : -1;
     for (const Touch& touch : touches) {
         if (!touch.hard || touch.budget->row.metric != Metric::usd) continue;
         const std::int64_t rest = touch.limit - touch.settled - touch.held + touch.relief - touch.amount;
@@ -524,7 +525,7 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
                        .budget = {},
                        .detail = {},
                        .bound = bound,
-                       .left = left_beside(touches),
+                       .left = left_beside(state, run, bound.usd, touches),
                        .agent = hold.who.agent,
                        .session = hold.who.session,
                        .capture = agent->capture};

@@ -136,6 +136,7 @@ TEST_F(SettingsTest, a_runs_ceiling_lowers_a_hold_like_a_budget) {
         body.floor.usd = cents(1).nanos();
     });
     EXPECT_EQ(first.bound.usd, cents(5).nanos());
+    EXPECT_EQ(first.left, 0) << "a ceiling is a budget to whoever asks what is left";
     const auto second = reserve(cents(8), [&](Reserve& body) {
         body.who.run = run.run;
         body.floor.usd = cents(1).nanos();

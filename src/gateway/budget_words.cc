@@ -25,9 +25,9 @@ std::string budget_sentence(const core::BudgetRefusal& no) {
         amount(no.metric, no.requested));
     if (no.window_end < far_future) text += fmt::format(" The window turns at {}.", to_iso8601(no.window_end));
     const bool is_run = no.budget.starts_with("run_");  // Its ceiling, which has no budget's name.
-    text += is_run ? std::string(" It is the run's own ceiling: start it again with a higher --budget.")
-                   : fmt::format(" To raise it: interlock budgets put {} --limit AMOUNT (now {}).", no.budget,
-                                 limit_text(no));
+    text += is_run
+                ? std::string(" It is the run's own ceiling: start it again with a higher --budget.")
+                : fmt::format(" To raise it: interlock budgets limit {} AMOUNT (now {}).", no.budget, limit_text(no));
     return text;
 }
 
@@ -55,12 +55,13 @@ No no_of(const core::ReserveReply& reply, const core::Attribution& who, const Up
                     fmt::format("{}. To go on: interlock agents resume {}", reply.detail, who.agent)};
         case core::ReserveStatus::concurrency_limit:
             return {Refused::rate_limited, code,
-                    fmt::format("{}. To raise it: interlock caps set provider:{} MAX", reply.detail, upstream.provider),
+                    fmt::format("{}. To raise it: interlock caps set provider/{} MAX", reply.detail, upstream.provider),
                     1};
         case core::ReserveStatus::agent_not_found:
             if (who.agent.empty()) {
                 return {Refused::bad_request, "agent_missing",
-                        "this key belongs to no agent: use an agent's key (interlock keys create --agent NAME), a "
+                        "this key belongs to no agent: use an agent's key (interlock keys create --scope agent --agent "
+                        "NAME), a "
                         "run's, or name the agent in the header x-interlock-agent"};
             }
             return {Refused::bad_request, code,

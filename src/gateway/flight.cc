@@ -15,6 +15,9 @@ namespace {
 
 // A model of which nobody says how much it takes, and input that nobody shows us.
 constexpr std::int64_t input_max_unknown = 2'000'000;
+// More would leave the range of what can be counted.
+constexpr std::int64_t choices_max = 128;
+constexpr std::int64_t rounds_max = 1'000;
 // Looking for a known beginning costs more than it brings below this.
 constexpr std::size_t anchored_bytes_min = 2'048;
 
@@ -72,6 +75,7 @@ net::Task<std::optional<No>> Flight::hold(const Upstream& its_upstream) {
         }
         if (!may_fit_later(*reply) || now() >= deadline) co_return take(std::move(*reply));
         const std::string line = reply->budget ? reply->budget->budget : "provider " + upstream->provider;
+        has_waited = true;
         const bool woken = co_await shared.headroom.wait(caller.org, line, ticket, deadline);
         if (!woken) co_return take(std::move(*reply));
     }
@@ -80,6 +84,9 @@ net::Task<std::optional<No>> Flight::hold(const Upstream& its_upstream) {
 std::optional<No> Flight::bound() {
     const GatewaySettings& set = settings();
     const ModelPrice* found = config->prices.find(upstream->provider, ask.model, row.at);
+    if (found == nullptr) {
+        found = config->prices.find(upstream->provider, upstream->model_there(ask.model), row.at);
+    }
     if (found == nullptr && set.unknown_model == UnknownModel::assume) {
         const std::size_t slash = set.assume_price.find('/');
         found = config->prices.find(set.assume_price.substr(0, slash), set.assume_price.substr(slash + 1), row.at);
@@ -89,6 +96,11 @@ std::optional<No> Flight::bound() {
     if (ask.background) {
         return No{Refused::bad_request, "not_metered",
                   "background answers cannot be metered; send it without background"};
+    }
+    if (ask.choices > choices_max || ask.rounds > rounds_max) {
+        return No{
+            Refused::bad_request, "invalid_request",
+            fmt::format("at most {} choices and {} rounds of tools are metered in one call", choices_max, rounds_max)};
     }
     std::int64_t rounds = ask.rounds;
     if (ask.rounds_unbounded) {
@@ -215,13 +227,11 @@ void Flight::settle(const Metered& metered) {
     end(*cost, metered, false);
 }
 
-// The provider has not said what was used. What it has said counts; the rest is the most that it can be.
+// The provider has not said what was used. What it has said of the input counts; the rest is the most that it can be.
+// What came by of the output says little: a model thinks before it speaks, and what was cut off is billed as well.
 void Flight::settle_unknown(const Metered& so_far) {
     Metered most = so_far;
     Worst bound = worst;
-    if (so_far.output_bytes > 0) {
-        bound.output = std::min(bound.output, std::max(so_far.output_bytes, so_far.usage.output_tokens));
-    }
     if (!so_far.input_reported) {
         most.usage = {};
         most.usage.input_tokens = bound.input;
@@ -229,6 +239,7 @@ void Flight::settle_unknown(const Metered& so_far) {
         bound.input = std::min(bound.input, so_far.prompt_tokens);
     }
     most.usage.output_tokens = bound.output;
+    most.usage.reasoning_tokens = 0;
     const auto cost = price ? cost_at_most(*price, bound) : Money();
     const Money limit = Money::nanos(held.bound.usd);
     end(cost ? std::min(*cost, limit) : limit, most, true);

@@ -35,6 +35,21 @@ bool ends_here(std::string_view name) {
     return is_one_of(name, names) || name.starts_with("x-interlock-") || name.starts_with("x-forwarded-");
 }
 
+// Whether "keep-alive, X-Hop" names the header, which is in lower case.
+bool is_named_in(std::string_view list, std::string_view name) {
+    while (!list.empty()) {
+        const std::size_t end = std::min(list.find(','), list.size());
+        std::string_view word = list.substr(0, end);
+        while (!word.empty() && word.front() == ' ') word.remove_prefix(1);
+        while (!word.empty() && word.back() == ' ') word.remove_suffix(1);
+        const bool same = std::ranges::equal(
+            word, name, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? static_cast<char>(a | 0x20) : a) == b; });
+        if (same) return true;
+        list.remove_prefix(std::min(end + 1, list.size()));
+    }
+    return false;
+}
+
 net::Header key_header(Dialect dialect, std::string_view key) {
     switch (dialect) {
         case Dialect::openai:
@@ -65,8 +80,11 @@ net::OutRequest request_for(const Upstream& upstream, std::string_view key, cons
                             std::string target, std::string body) {
     net::OutRequest out{.method = request.method, .target = upstream.path + std::move(target), .body = std::move(body)};
     out.headers.reserve(request.headers.size() + 2);
+    const std::string_view of_connection = request.header("connection");
     for (const net::Header& header : request.headers) {
-        if (!ends_here(header.name) && !upstream.headers.contains(header.name)) out.headers.push_back(header);
+        const bool stays =
+            ends_here(header.name) || upstream.headers.contains(header.name) || is_named_in(of_connection, header.name);
+        if (!stays) out.headers.push_back(header);
     }
     for (const auto& [name, value] : upstream.headers) out.headers.push_back({name, value});
     if (!key.empty()) out.headers.push_back(key_header(upstream.dialect, key));

@@ -15,7 +15,7 @@ namespace interlock::gateway {
 namespace {
 
 // A provider that asks for more patience than this is not waited for: another is asked, or the client is told.
-constexpr std::int64_t retry_after_s_max = 5;
+constexpr std::int64_t retry_wait_ms_max = 5'000;
 constexpr std::size_t tags_max = 16;
 constexpr std::int64_t cache_ttl_s_max = 7 * 24 * 3600;
 
@@ -60,6 +60,20 @@ Result<core::Tags, std::string> tags_in(std::string_view text) {
         text.remove_prefix(std::min(end + 1, text.size()));
     }
     return tags;
+}
+
+No no_upstream(const Flight& flight) {
+    const std::string dialect = boost::describe::enum_to_string(flight.route.dialect, "");
+    return {Refused::not_found, "no_upstream",
+            fmt::format("no upstream of dialect {0} takes model '{1}'; add one: interlock upstreams add NAME --dialect "
+                        "{0} --key-env VARIABLE",
+                        dialect, flight.ask.model)};
+}
+
+No rate_limited(const RateVerdict& verdict) {
+    return {Refused::rate_limited, "rate_limited",
+            fmt::format("rate limit '{}' is used up; try again in {} s", *verdict.refused_by, verdict.retry_after_s),
+            static_cast<int>(verdict.retry_after_s)};
 }
 
 // Who asks for the cache, and for how long.
@@ -145,8 +159,10 @@ net::Task<net::Response> Gateway::serve(net::Request request, Route route) {
 
 net::Task<std::optional<No>> Gateway::admit(std::shared_ptr<Flight> flight) {
     if (auto no = identify(*flight)) co_return no;
-    if (!flight->caller.budget.empty()) {
-        const auto why = co_await parts_.not_covered(flight->caller, flight->row.who);
+    const Caller& caller = flight->caller;
+    const bool names_session = !caller.agent.empty() && !flight->row.who.session.value.empty();
+    if (!caller.budget.empty() || names_session) {
+        const auto why = co_await parts_.not_allowed(caller, flight->row.who);
         if (why) co_return No{Refused::unauthorized, "forbidden", *why};
     }
     co_return std::nullopt;
@@ -157,9 +173,10 @@ std::optional<No> Gateway::identify(Flight& flight) const {
     const auto caller = parts_.caller(key_in(flight.request, flight.route));
     if (!caller || !caller->may_act) {
         return No{Refused::unauthorized, "unauthorized",
-                  caller ? "this key may only read; calls to models need one that may act"
-                         : "this is no key of Interlock's that is in force; make one: interlock keys create --agent "
-                           "NAME"};
+                  caller
+                      ? "this key may only read; calls to models need one that may act"
+                      : "this is no key of Interlock's that is in force; make one: interlock keys create --scope agent "
+                        "--agent NAME"};
     }
     flight.caller = *caller;
     flight.config = config_of(caller->org);
@@ -204,111 +221,113 @@ std::optional<No> Gateway::identify(Flight& flight) const {
 
 // One provider after the other, each as often as its setting says, until one has answered.
 net::Task<net::Response> Gateway::forward(std::shared_ptr<Flight> flight) {
-    const bool is_free_of_cost = is_free(flight->route.operation);
     const auto order =
         fleet_.order(flight->caller.org, *flight->config, flight->route.dialect, flight->ask.model, flight->now());
-    const std::string dialect = boost::describe::enum_to_string(flight->route.dialect, "");
-    if (order.empty()) {
-        co_return response_of(
-            *flight,
-            No{Refused::not_found, "no_upstream",
-               fmt::format("no upstream of dialect {0} takes model '{1}'; add one: interlock upstreams add NAME "
-                           "--dialect {0} --key-env VARIABLE",
-                           dialect, flight->ask.model)});
-    }
+    if (order.empty()) co_return response_of(*flight, no_upstream(*flight));
     flight->upstream = order.front();
     flight->row.who.provider = flight->upstream->provider;
     flight->rates = rates_.ask(flight->config->limits, flight->rate_who(), flight->now());
-    if (flight->rates.refused_by) {
-        co_return response_of(*flight, No{Refused::rate_limited, "rate_limited",
-                                          fmt::format("rate limit '{}' is used up; try again in {} s",
-                                                      *flight->rates.refused_by, flight->rates.retry_after_s),
-                                          static_cast<int>(flight->rates.retry_after_s)});
-    }
+    if (flight->rates.refused_by) co_return response_of(*flight, rate_limited(flight->rates));
 
-    net::HttpPool& pool = net::HttpPool::of(co_await boost::asio::this_coro::executor);
-    No last{Refused::upstream_failed, "upstream_failed", "no upstream could be reached"};
-    std::optional<net::Response> last_answer;
+    Attempt last;
     for (const Upstream* upstream : order) {
         for (int attempt = 0; attempt <= upstream->retries; ++attempt) {
-            // 1. Hold. Waits for headroom, and for the disk.
-            if (!is_free_of_cost) {
-                const auto no = co_await flight->hold(*upstream);
-                if (no) co_return response_of(*flight, *no);
-            }
-            flight->upstream = upstream;
-            flight->row.upstream = upstream->name;
-            ++flight->row.attempts;
-
-            // 2. Send. Waits for the provider's first byte.
-            const auto key = flight->config->keys.find(upstream->name);
-            const bool key_missing = upstream->key.from != KeyFrom::none && key == flight->config->keys.end();
-            std::string target = flight->route.target;
-            std::string body = flight->request.body;
-            if (!is_free_of_cost) {
-                const Edits edits = flight->edits();
-                if (edits.model && flight->route.dialect == Dialect::gemini) {
-                    target = edited_target(flight->route, *edits.model);
-                }
-                body = edited(flight->route, body, flight->ask, edits);
-            }
-            Result<std::unique_ptr<net::Exchange>, net::ClientError> sent =
-                fail(net::ClientError{net::ClientError::Kind::could_not_connect,
-                                      fmt::format("its key is not there ({})", upstream->key.name)});
-            if (!key_missing) {
-                sent = co_await pool.send(upstream->origin,
-                                          request_for(*upstream, upstream->key.from == KeyFrom::none ? "" : key->second,
-                                                      flight->request, std::move(target), std::move(body)),
-                                          upstream->patience());
-            }
-
-            // 3. Judge. What the provider refuses it does not bill; what it does not answer it may.
-            Relayed relayed;
-            std::int64_t wait_ms = upstream->backoff_ms << std::min(attempt, 10);
-            if (!sent) {
-                relayed.failure = sent.error();
-            } else if ((*sent)->status >= 300 && (*sent)->status < 400) {
-                flight->release();
-                relayed.failure = net::ClientError{net::ClientError::Kind::bad_response,
-                                                   "it answered with a redirect, and none is followed"};
-            } else if ((*sent)->status >= 400 || is_free_of_cost) {
-                flight->release();
-                const int status = (*sent)->status;
-                const auto retry_after_s = number_in((*sent)->header("retry-after"));
-                relayed = co_await read_whole(flight, std::move(*sent));
-                if (relayed.response && (status < 400 || !may_be_tried_again(status))) {
-                    fleet_.succeeded(flight->caller.org, *upstream);
-                    flight->finish(status, status < 400 ? "" : "the provider refused");
-                    co_return std::move(*relayed.response);
-                }
-                fleet_.failed(flight->caller.org, *upstream, fmt::format("answered {}", status), flight->now());
-                if (retry_after_s) wait_ms = std::max(wait_ms, *retry_after_s * 1000);
-                if (relayed.response) last_answer = std::move(relayed.response);
-            } else {
-                relayed = co_await relay(flight, std::move(*sent));
-                if (relayed.response) co_return std::move(*relayed.response);
-            }
-            if (relayed.failure) {
-                const net::ClientError& failure = *relayed.failure;
-                using Kind = net::ClientError::Kind;
-                const bool not_sent = failure.kind == Kind::could_not_connect || failure.kind == Kind::tls_failed;
-                not_sent ? flight->release() : flight->is_held() ? flight->settle_unknown({}) : void();
-                fleet_.failed(flight->caller.org, *upstream, failure.detail, flight->now());
-                const bool slow = failure.detail.find("in time") != std::string::npos;
-                last = {not_sent || !slow ? Refused::upstream_failed : Refused::upstream_timeout, "upstream_failed",
-                        fmt::format("upstream '{}' did not answer: {}", upstream->name, failure.detail)};
-                last_answer.reset();
-                // Whether it was carried out is not known, and the client has paid for it: it decides what to do.
-                if (!not_sent && !is_free_of_cost) co_return response_of(*flight, last);
-            }
-            if (attempt == upstream->retries || wait_ms > retry_after_s_max * 1000) break;
+            last = co_await try_once(flight, *upstream);
+            if (last.next == Attempt::Next::nobody) break;
+            // Doubled each time, and what the provider asks for if that is more.
+            const std::int64_t wait_ms = std::max(upstream->backoff_ms << std::min(attempt, 10), last.retry_after_ms);
+            if (last.next == Attempt::Next::another || attempt == upstream->retries || wait_ms > retry_wait_ms_max)
+                break;
             co_await sleep(std::chrono::milliseconds(wait_ms));
+            flight->has_waited = true;
         }
+        if (last.next == Attempt::Next::nobody) break;
     }
-    if (!last_answer) co_return response_of(*flight, last);
-    flight->row.refusal = "upstream_refused";
-    flight->finish(last_answer->status, "every upstream refused");
-    co_return std::move(*last_answer);
+    if (!last.response) co_return response_of(*flight, last.no);
+    if (last.next != Attempt::Next::nobody) {
+        flight->row.refusal = "upstream_refused";
+        flight->finish(last.response->status, "every upstream refused");
+    }
+    co_return std::move(*last.response);
+}
+
+net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<Flight> flight, const Upstream& upstream) {
+    using Next = Attempt::Next;
+    const bool is_free_of_cost = is_free(flight->route.operation);
+
+    // 1. Hold. Waits for headroom, and for the disk.
+    if (!is_free_of_cost) {
+        auto no = co_await flight->hold(upstream);
+        // Another upstream may have a price for the model; all else would be said again.
+        if (no)
+            co_return Attempt{.next = no->code == "unknown_model" ? Next::another : Next::nobody, .no = std::move(*no)};
+    }
+    flight->upstream = &upstream;
+    flight->row.upstream = upstream.name;
+    // Whoever has left while it waited does not pay for what nobody would read.
+    if (flight->has_waited && flight->request.gone && flight->request.gone()) {
+        flight->release();
+        co_return Attempt{.next = Next::nobody, .no = {Refused::busy, "client_left", "the client has left"}};
+    }
+    ++flight->row.attempts;
+
+    // 2. Send. Waits for the provider's first byte.
+    const auto key = flight->config->keys.find(upstream.name);
+    if (upstream.key.from != KeyFrom::none && key == flight->config->keys.end()) {
+        Attempt keyless = failed(*flight, {net::ClientError::Kind::could_not_connect,
+                                           fmt::format("its key is not there ({})", upstream.key.name)});
+        keyless.next = Next::another;
+        co_return keyless;
+    }
+    const Edits edits = is_free_of_cost ? Edits{} : flight->edits();
+    const bool model_in_target = edits.model && flight->route.dialect == Dialect::gemini;
+    std::string target = model_in_target ? edited_target(flight->route, *edits.model) : flight->route.target;
+    std::string body =
+        is_free_of_cost ? flight->request.body : edited(flight->route, flight->request.body, flight->ask, edits);
+    net::OutRequest request = request_for(upstream, key == flight->config->keys.end() ? "" : key->second,
+                                          flight->request, std::move(target), std::move(body));
+    net::HttpPool& pool = net::HttpPool::of(co_await boost::asio::this_coro::executor);
+    auto sent = co_await pool.send(upstream.origin, std::move(request), upstream.patience());
+    if (!sent) co_return failed(*flight, sent.error());
+
+    // 3. Judge. What the provider refuses it does not bill; what it does not answer it may. Waits for its last byte,
+    // unless it streams.
+    const int status = (*sent)->status;
+    if (status < 300 && !is_free_of_cost) {
+        Relayed relayed = co_await relay(flight, std::move(*sent));
+        if (!relayed.response) co_return failed(*flight, *relayed.failure);
+        co_return Attempt{.next = Next::nobody, .response = std::move(relayed.response)};
+    }
+    flight->release();
+    if (status >= 300 && status < 400) {
+        co_return failed(*flight,
+                         {net::ClientError::Kind::bad_response, "it answered with a redirect, and none is followed"});
+    }
+    const std::int64_t retry_after_s = number_in((*sent)->header("retry-after")).value_or(0);
+    Relayed relayed = co_await read_whole(flight, std::move(*sent));
+    if (!relayed.response) co_return failed(*flight, *relayed.failure);
+    if (may_be_tried_again(status)) {
+        fleet_.failed(flight->caller.org, upstream, fmt::format("answered {}", status), flight->now());
+        co_return Attempt{.next = Next::same,
+                          .response = std::move(relayed.response),
+                          .retry_after_ms = std::min(retry_after_s, cache_ttl_s_max) * 1000};
+    }
+    fleet_.succeeded(flight->caller.org, upstream);
+    flight->finish(status, status < 400 ? "" : "the provider refused");
+    co_return Attempt{.next = Next::nobody, .response = std::move(relayed.response)};
+}
+
+// No answer came.
+Gateway::Attempt Gateway::failed(Flight& flight, const net::ClientError& failure) {
+    using Kind = net::ClientError::Kind;
+    const bool not_sent = failure.kind == Kind::could_not_connect || failure.kind == Kind::tls_failed;
+    if (not_sent) flight.release();
+    if (flight.is_held()) flight.settle_unknown({});
+    fleet_.failed(flight.caller.org, *flight.upstream, failure.detail, flight.now());
+    // Where it is not known whether it was carried out, it is charged, and the same provider is not asked twice.
+    return {.next = not_sent ? Attempt::Next::same : Attempt::Next::another,
+            .no = {failure.timed_out ? Refused::upstream_timeout : Refused::upstream_failed, "upstream_failed",
+                   fmt::format("upstream '{}' did not answer: {}", flight.upstream->name, failure.detail)}};
 }
 
 }  // namespace interlock::gateway

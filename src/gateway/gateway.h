@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "gateway/flight.h"
 #include "net/http.h"
+#include "net/http_client.h"
 
 namespace interlock::gateway {
 
@@ -31,8 +32,8 @@ class Gateway {
         std::function<Id()> fresh_id;
         // Whose key it is; nothing: nobody's that is in force.
         std::function<std::optional<Caller>(std::string_view key)> caller;
-        // For keys that are bound to a budget: why this account is not covered by it, or nothing.
-        std::function<net::Task<std::optional<std::string>>(Caller caller, core::Attribution who)> not_covered;
+        // For keys that are bound to a budget, or name a session: why this account is not theirs, or nothing.
+        std::function<net::Task<std::optional<std::string>>(Caller caller, core::Attribution who)> not_allowed;
         // Why no request can be answered at present, or nothing.
         std::function<std::optional<std::string>()> objection;
         std::function<void(const core::ModelCall&)> on_call = {};  // Every call that has ended. From any thread.
@@ -57,6 +58,17 @@ class Gateway {
     net::Task<std::optional<No>> admit(std::shared_ptr<Flight> flight);
     std::optional<No> identify(Flight& flight) const;
     net::Task<net::Response> forward(std::shared_ptr<Flight> flight);
+
+    // What one request to one upstream came to.
+    struct Attempt {
+        // Who may be asked next.
+        enum class Next { nobody, same, another } next = Next::another;
+        std::optional<net::Response> response = {};
+        No no = {};  // Without a response.
+        std::int64_t retry_after_ms = 0;
+    };
+    net::Task<Attempt> try_once(std::shared_ptr<Flight> flight, const Upstream& upstream);
+    Attempt failed(Flight& flight, const net::ClientError& failure);
 
     const Parts parts_;
     Log& log_;

@@ -114,6 +114,8 @@ TEST(ForwardingTest, our_key_stays_here_and_the_upstreams_goes_on) {
                                                {"accept-encoding", "gzip"},
                                                {"x-interlock-agent", "ada"},
                                                {"cookie", "c"},
+                                               {"connection", "keep-alive, X-Hop"},
+                                               {"x-hop", "stays"},
                                                {"x-custom", "kept"}});
 
     const net::OutRequest out = request_for(upstream, "theirs", request, "/v1/messages", "{}");
@@ -126,6 +128,7 @@ TEST(ForwardingTest, our_key_stays_here_and_the_upstreams_goes_on) {
     EXPECT_EQ(net::find_header(out.headers, "accept-encoding"), "identity");
     EXPECT_EQ(net::find_header(out.headers, "x-interlock-agent"), "");
     EXPECT_EQ(net::find_header(out.headers, "cookie"), "");
+    EXPECT_EQ(net::find_header(out.headers, "x-hop"), "");
     EXPECT_EQ(net::find_header(out.headers, "x-custom"), "kept");
 }
 

@@ -113,6 +113,8 @@ net::Task<Relayed> relay_stream(std::shared_ptr<Flight> flight, std::unique_ptr<
 
     flight->row.first_byte_us = std::chrono::duration_cast<Duration>(flight->now() - flight->began).count();
     flight->row.streamed = true;
+    // Nobody else will be asked; a slow stream need not keep what is in memory of its request.
+    if (keep == KeepText::no) std::string().swap(flight->request.body);
     net::Response response = response_of(*flight, *stream->exchange);
     response.body = stream->pass(*first);
     response.stream = [stream](net::StreamWriter& writer) { return pump(stream, writer); };
@@ -134,14 +136,16 @@ net::Task<Result<std::string, net::ClientError>> read_body(net::Exchange& exchan
     }
 }
 
-bool is_event_stream(const net::Exchange& exchange) {
-    return exchange.header("content-type").starts_with("text/event-stream");
+// By what came, not by what was asked for: some providers answer with a whole body all the same. Gemini streams an
+// array of JSON to those who do not ask for events.
+bool is_stream(const Flight& flight, const net::Exchange& exchange) {
+    return exchange.header("content-type").starts_with("text/event-stream") || flight.route.stream;
 }
 
 }  // namespace
 
 net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange) {
-    if (is_event_stream(*exchange) || flight->ask.stream || flight->route.stream) {
+    if (is_stream(*flight, *exchange)) {
         co_return co_await relay_stream(std::move(flight), std::move(exchange));
     }
     const auto total = std::chrono::milliseconds(flight->upstream->total_timeout_ms);

@@ -91,8 +91,8 @@ struct RateLimit {
 
 // What becomes of a call to a model that has no price.
 enum class UnknownModel {
-    deny,      // It is refused.
-    unpriced,  // It goes on, unless a dollar budget that is hard would have to bear it, and is marked.
+    deny,      // It is refused where a hard dollar budget or a run's ceiling covers it; elsewhere it goes on, marked.
+    unpriced,  // It goes on in any case, marked: no dollar budget sees it.
     assume,    // It costs what another model does.
 };
 BOOST_DESCRIBE_ENUM(UnknownModel, deny, unpriced, assume)

@@ -42,6 +42,9 @@ struct Request {
     std::string body;
     std::string peer;  // The address, without the port.
     bool secure = false;
+    // Whether the client has hung up, as far as the system knows; for handlers that wait for something dear. Empty: not
+    // known. Good for as long as the answer is not given.
+    std::function<bool()> gone = {};
 
     std::string_view header(std::string_view lower_case_name) const { return find_header(headers, lower_case_name); }
 };

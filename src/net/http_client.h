@@ -41,6 +41,7 @@ struct ClientError {
     };
     Kind kind;
     std::string detail;
+    bool timed_out = false;  // It was our patience that ended, not the connection.
 };
 
 struct ClientRequest {

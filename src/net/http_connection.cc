@@ -1,5 +1,7 @@
 #include "net/http_connection.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/asio/basic_waitable_timer.hpp>
@@ -91,6 +93,7 @@ class Connection final : public HttpConnection,
     Task<void> close();
 
     After after_request() const;
+    bool is_gone();
     void arm(milliseconds timeout) {
         deadline_ = steady_clock::now() + timeout;
         expired_ = false;
@@ -306,6 +309,7 @@ template <class Stream>
 Task<Response> Connection<Stream>::answer(Request request) {
     request.peer = peer_;
     request.secure = secure;
+    request.gone = [this] { return is_gone(); };
     if (const auto why = check_host_and_origin(request, server_.options)) {
         ++loop_.counters.refused;
         co_return problem(why->status, why->code, why->detail);
@@ -328,6 +332,13 @@ Task<Response> Connection<Stream>::answer(Request request) {
     ++loop_.counters.failures;
     server_.log.error("handler_failed", {{"error", failure}});
     co_return problem(500, "internal", "the server has failed; its log says why");
+}
+
+template <class Stream>
+bool Connection<Stream>::is_gone() {
+    char byte = 0;
+    const auto count = ::recv(socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
 template <class Stream>

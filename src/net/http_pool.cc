@@ -257,7 +257,9 @@ Task<std::optional<ClientError>> PoolExchange::receive_head(error_code send_erro
         if (error && send_error) {
             co_return give_up({Kind::outcome_unknown, "the request was not sent whole: " + send_error.message()});
         }
-        if (error) co_return give_up({Kind::outcome_unknown, "there is no answer: " + error.message()});
+        if (error)
+            co_return give_up(
+                {Kind::outcome_unknown, "there is no answer: " + error.message(), error == asio::error::timed_out});
 
         std::string_view none;
         const auto received = connection_->received();
@@ -284,7 +286,7 @@ Task<Result<std::string_view, ClientError>> PoolExchange::read() {
         const error_code error = co_await connection_->read_more(steady_clock::now() + patience_.silence);
         // Some answers end with the connection.
         if (!error || (error == asio::error::eof && parser_.feed_end())) continue;
-        give_up({Kind::outcome_unknown, "the answer has no end: " + error.message()});
+        give_up({Kind::outcome_unknown, "the answer has no end: " + error.message(), error == asio::error::timed_out});
     }
     if (failure_) co_return fail(*failure_);
     co_return std::string_view();

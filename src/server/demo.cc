@@ -18,6 +18,7 @@
 #include <boost/asio/signal_set.hpp>
 
 #include "server/demo_agents.h"
+#include "server/demo_gateway.h"
 #include "server/demo_link.h"
 #include "server/demo_report.h"
 #include "server/demo_screen.h"
@@ -114,6 +115,27 @@ std::string violations_in(const std::string& directory) {
     return "";
 }
 
+DemoExit report(const GatewayPlay& play, const std::string& directory, const Terminal& terminal) {
+    const auto money = [](std::int64_t nanos) { return "$" + to_text(Money::nanos(nanos)); };
+    const auto line = [&](std::string_view what, const std::string& value) {
+        write(terminal.out, fmt::format("  {:<28}{:>16}\n", what, value));
+    };
+    line("calls answered", with_separators(play.calls));
+    line("agents refused in the end", with_separators(play.refused));
+    line("calls that failed", with_separators(play.failed));
+    line("the budget's limit", money(play.limit_nanos));
+    line("spent", money(play.settled_nanos));
+    line("spent and held at most", money(play.most_nanos));
+    line("held at the end", money(play.held_nanos));
+    if (!play.sentence.empty()) write(terminal.out, fmt::format("\n  \"{}\"\n", play.sentence));
+    std::string wrong = violations_in(directory);
+    if (play.most_nanos > play.limit_nanos) wrong = "more was spent and held than the budget allows";
+    if (play.held_nanos != 0) wrong = "something is still held";
+    write(terminal.out,
+          fmt::format("\n{}\n", wrong.empty() ? terminal.green("every promise holds") : terminal.red(wrong)));
+    return wrong.empty() ? DemoExit::holds : DemoExit::broken;
+}
+
 DemoExit give_up(const Terminal& terminal, const std::string& why) {
     write(terminal.err, fmt::format("{} {}\n", terminal.red("error:"), why));
     return DemoExit::could_not_run;
@@ -129,6 +151,10 @@ DemoExit demo_command(const DemoOptions& options, const Terminal& terminal) {
 
     DemoExit exit = DemoExit::could_not_run;
     try {
+        if (options.gateway) {
+            const auto play = play_gateway(options, directory->path(), terminal);
+            return play ? report(*play, directory->path(), terminal) : give_up(terminal, play.error());
+        }
         const Played played = Stage(options, directory->path(), terminal).play();
         if (played.interrupted) {
             exit = DemoExit::interrupted;

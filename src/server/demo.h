@@ -19,7 +19,8 @@ struct DemoOptions {
     int agents = 100;
     double seconds = 8;
     bool no_kill = false;
-    bool keep = false;  // The temporary directory. A stated one always stays.
+    bool keep = false;     // The temporary directory. A stated one always stays.
+    bool gateway = false;  // Agents call models through the gateway instead (demo_gateway.h).
 };
 
 // How the process ends.

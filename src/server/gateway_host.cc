@@ -42,8 +42,8 @@ GatewayHost::GatewayHost(Options options) : options_(std::move(options)) {
                 return gateway::Caller{caller->org,   caller->key_id, caller->may(api::Access::act),
                                        caller->agent, caller->run,    caller->budget};
             },
-            .not_covered = [this](gateway::Caller caller,
-                                  core::Attribution who) { return not_covered(std::move(caller), std::move(who)); },
+            .not_allowed = [this](gateway::Caller caller,
+                                  core::Attribution who) { return not_allowed(std::move(caller), std::move(who)); },
             .objection = [&backend] { return backend.objection(); },
             .on_call = options_.on_call},
         options_.log);
@@ -82,8 +82,9 @@ Result<void, std::string> GatewayHost::simulate() {
     for (const char* dialect : {"openai", "anthropic", "gemini"}) {
         auto upstream = gateway::upstream_from(
             fmt::format("sim-{}", dialect),
-            fmt::format(R"({{"dialect":"{}","url":"http://127.0.0.1:{}","provider":"sim","models":["sim/*"]}})",
-                        dialect, *port));
+            fmt::format(
+                R"({{"dialect":"{}","url":"http://127.0.0.1:{}","provider":"sim","models":["sim/*"],"priority":0}})",
+                dialect, *port));
         if (!upstream) return fail(to_sentence(upstream.error()));
         simulated_.push_back(std::move(*upstream));
     }
@@ -176,15 +177,28 @@ bool GatewayHost::serves(core::OrgId org, gateway::Dialect dialect) const {
            });
 }
 
-net::Task<std::optional<std::string>> GatewayHost::not_covered(gateway::Caller caller, core::Attribution who) {
+net::Task<std::optional<std::string>> GatewayHost::not_allowed(gateway::Caller caller, core::Attribution who) {
+    struct Named {
+        std::optional<core::Budget> budget;
+        std::optional<core::Session> session;
+    };
     store::ReadPool& reads = options_.reads;
-    const auto budget = co_await net::run_on(options_.workers, [&reads, caller] {
-        return reads.with([&](store::Snapshot& snapshot) {
-            return store::read_row<core::Budget>(snapshot, caller.org, caller.budget);
+    const auto named = co_await net::run_on(options_.workers, [&reads, caller, who] {
+        return reads.with([&](store::Snapshot& snapshot) -> Result<Named, store::ReadError> {
+            auto budget = store::read_row<core::Budget>(snapshot, caller.org, caller.budget);
+            if (!budget) return fail(budget.error());
+            auto session = store::read_row<core::Session>(snapshot, caller.org, who.session.value);
+            if (!session) return fail(session.error());
+            return Named{std::move(*budget), std::move(*session)};
         });
     });
-    if (!budget) co_return "the budget of this key cannot be read at present";
-    if (*budget && !(*budget)->deleted && core::covers((*budget)->scope, who)) co_return std::nullopt;
+    if (!named) co_return "what this key may do cannot be read at present";
+    const bool session_is_mine =
+        who.session.value.empty() || caller.agent.empty() || (named->session && named->session->agent == caller.agent);
+    if (!session_is_mine) co_return "there is no such session for this key";
+    const auto& budget = named->budget;
+    if (caller.budget.empty() || (budget && !budget->deleted && core::covers(budget->scope, who)))
+        co_return std::nullopt;
     co_return fmt::format("the key is bound to budget '{}', which does not cover this", caller.budget);
 }
 

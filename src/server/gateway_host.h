@@ -53,7 +53,7 @@ class GatewayHost {
     Result<void, std::string> simulate();
     Result<std::vector<core::OrgId>, store::ReadError> orgs();
     std::string key_of(core::OrgId org, const gateway::Upstream& upstream, const std::vector<core::Setting>& settings);
-    net::Task<std::optional<std::string>> not_covered(gateway::Caller caller, core::Attribution who);
+    net::Task<std::optional<std::string>> not_allowed(gateway::Caller caller, core::Attribution who);
     void watch();
 
     const Options options_;

@@ -51,6 +51,8 @@ constexpr const char* demo_footer =
       a hundred agents, eight seconds, in a temporary directory that is removed afterwards
   interlock demo --agents 500 --seconds 20
       more of them, for longer
+  interlock demo --gateway
+      model calls in every dialect, metered and stopped by a budget, with no provider
   interlock demo --keep
       leaves the store for you to look at, and says where it is
   interlock demo > report.txt
@@ -206,6 +208,8 @@ int main(int argc, char** argv) {
         ->capture_default_str()
         ->check(CLI::Range(1.0, 600.0));
     demo_command->add_flag("--no-kill", demo.no_kill, "Do not kill the process halfway");
+    demo_command->add_flag("--gateway", demo.gateway,
+                           "Let agents call simulated models through the gateway until a dollar is used up");
     demo_command->add_flag("--keep", demo.keep, "Do not remove the temporary directory");
     demo_command->footer(demo_footer);
 

@@ -1,0 +1,184 @@
+#include "server/demo_gateway.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <boost/json/parse.hpp>
+
+#include "base/money.h"
+#include "engine/clock.h"
+#include "net/http_client.h"
+#include "server/data_dir.h"
+#include "server/server.h"
+
+namespace interlock::server {
+namespace {
+
+using namespace std::chrono_literals;
+namespace json = boost::json;
+
+constexpr int threads_max = 64;
+constexpr const char* limit_text = "1.00";
+
+struct Line {
+    const char* target;
+    const char* body;
+};
+// One for each way of asking. The output is large, so that a dollar does not last long.
+constexpr std::array<Line, 4> lines{
+    Line{"/v1/chat/completions",
+         R"({"model":"sim/large","max_tokens":4000,"messages":[{"role":"user","content":"[[sim output=300]]"}]})"},
+    Line{
+        "/v1/messages",
+        R"({"model":"sim/large","max_tokens":4000,"stream":true,"messages":[{"role":"user","content":"[[sim output=250 chunks=5]]"}]})"},
+    Line{"/v1beta/models/sim/small:generateContent",
+         R"({"contents":[{"role":"user","parts":[{"text":"[[sim output=400]]"}]}]})"},
+    Line{"/v1/responses", R"({"model":"sim/reasoner","input":"[[sim output=200 reasoning=100]]"})"}};
+
+class Agents {
+ public:
+    Agents(const std::string& url, std::string key) : url_(*net::parse_url(url)), key_(std::move(key)) {}
+
+    Result<json::value, std::string> api(net::Method method, std::string target, std::string body) const;
+    void work(int number);
+
+    std::atomic<bool> stopping = false;
+    std::atomic<std::int64_t> calls = 0, refused = 0, failed = 0;
+    std::string sentence() const {
+        const std::lock_guard lock(mutex_);
+        return sentence_;
+    }
+
+ private:
+    std::vector<net::Header> headers(int number) const {
+        return {{"authorization", "Bearer " + key_},
+                {"content-type", "application/json"},
+                {"x-interlock-agent", fmt::format("agent-{}", number % 4)}};
+    }
+
+    const net::Url url_;
+    const std::string key_;
+    mutable std::mutex mutex_;
+    std::string sentence_;
+};
+
+Result<json::value, std::string> Agents::api(net::Method method, std::string target, std::string body) const {
+    net::HttpClient client(url_, {});
+    const auto answer = client.request({method, std::move(target), headers(0), std::move(body)});
+    if (!answer) return fail(answer.error().detail);
+    boost::system::error_code error;
+    json::value parsed = json::parse(answer->body, error);
+    if (answer->status >= 300 || error) return fail(fmt::format("answered {}: {}", answer->status, answer->body));
+    return parsed;
+}
+
+// Asks until the budget says no.
+void Agents::work(int number) {
+    net::HttpClient client(url_, {});
+    const Line& line = lines[static_cast<std::size_t>(number) % lines.size()];
+    while (!stopping) {
+        const auto answer = client.request({net::Method::post, line.target, headers(number), line.body});
+        if (!answer || (answer->status != 200 && answer->status != 402)) {
+            ++failed;
+            std::this_thread::sleep_for(50ms);
+        } else if (answer->status == 402) {
+            ++refused;
+            boost::system::error_code ignored;
+            const json::value body = json::parse(answer->body, ignored);
+            const std::lock_guard lock(mutex_);
+            if (const auto* text = ignored ? nullptr : body.find_pointer("/error/message", ignored)) {
+                sentence_ = text->as_string();
+            }
+            return;
+        } else {
+            ++calls;
+        }
+    }
+}
+
+std::int64_t nanos_in(const json::value& budget, const char* member) {
+    const auto* text = budget.as_object().if_contains(member);
+    const auto money = text != nullptr && text->is_string() ? money_from_text(text->as_string()) : std::nullopt;
+    return money.value_or(Money()).nanos();
+}
+
+}  // namespace
+
+Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const std::string& directory,
+                                              const Terminal& terminal) {
+    engine::Clock clock;
+    Log log({.level_min = LogLevel::error,
+             .clock = [&clock] { return clock.now(); },
+             .write = [](std::string_view line) { (void)!::write(STDERR_FILENO, line.data(), line.size()); }});
+    ServerOptions how;
+    how.data_dir = directory;
+    how.port = 0;
+    how.simulate_models = true;
+    auto server = Server::start(std::move(how), log);
+    if (!server) return fail(server.error());
+    const auto key = read_admin_key(directory);
+    if (!key || !*key) return fail(std::string("the server has made no key"));
+
+    Agents agents((*server)->url(), **key);
+    for (int i = 0; i < 4; ++i) {
+        if (auto made = agents.api(net::Method::put, fmt::format("/v1/agents/agent-{}", i), "{}"); !made) {
+            return fail(made.error());
+        }
+    }
+    auto budget = agents.api(net::Method::put, "/v1/budgets/demo",
+                             fmt::format(R"({{"limit":"{}","window":"total"}})", limit_text));
+    if (!budget) return fail(budget.error());
+
+    GatewayPlay play;
+    play.limit_nanos = nanos_in(*budget, "limit");
+    std::vector<std::thread> threads;
+    const int count = std::clamp(options.agents, 1, threads_max);
+    for (int i = 0; i < count; ++i) threads.emplace_back([&agents, i] { agents.work(i); });
+
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.seconds);
+    std::string failure;
+    while (failure.empty() && std::chrono::steady_clock::now() < end && agents.refused < count) {
+        std::this_thread::sleep_for(100ms);
+        const auto now = agents.api(net::Method::get, "/v1/budgets/demo", "");
+        if (!now) failure = now.error();
+        if (!now) break;
+        const std::int64_t settled = nanos_in(*now, "settled");
+        const std::int64_t held = nanos_in(*now, "held");
+        play.most_nanos = std::max(play.most_nanos, settled + held);
+        if (!terminal.progress) continue;
+        fmt::print(terminal.err, "\r\x1b[K{} calls   ${} spent, ${} held of ${}   {} agents refused",
+                   with_separators(agents.calls), to_text(Money::nanos(settled)), to_text(Money::nanos(held)),
+                   limit_text, agents.refused.load());
+        std::fflush(terminal.err);
+    }
+    if (terminal.progress) fmt::print(terminal.err, "\r\x1b[K");
+    agents.stopping = true;
+    for (std::thread& thread : threads) thread.join();
+    if (!failure.empty()) return fail(failure);
+
+    // The last settlements may be on their way to the disk.
+    for (int tries = 0; tries < 50; ++tries) {
+        const auto last = agents.api(net::Method::get, "/v1/budgets/demo", "");
+        if (!last) return fail(last.error());
+        play.settled_nanos = nanos_in(*last, "settled");
+        play.held_nanos = nanos_in(*last, "held");
+        if (play.held_nanos == 0) break;
+        std::this_thread::sleep_for(20ms);
+    }
+    play.most_nanos = std::max(play.most_nanos, play.settled_nanos + play.held_nanos);
+    play.calls = agents.calls;
+    play.refused = agents.refused;
+    play.failed = agents.failed;
+    play.sentence = agents.sentence();
+    (*server)->drain(1s);
+    return play;
+}
+
+}  // namespace interlock::server
