@@ -1,8 +1,8 @@
 """The documentation, tried: what its pages tell a reader to type is typed, and what they say comes out must come out.
 
-Of quick-start.md, runs.md, api.md, agents.md, operations.md, several-nodes.md and simulated-upstream.md, every ```bash
-block is run, page by page, in one shell and in order. It must end with 0, or with what its fence says (```bash exit=1).
-A ```text block right behind it is what it prints. In there
+Of quick-start.md, runs.md, gateway.md, api.md, agents.md, operations.md, several-nodes.md and simulated-upstream.md,
+every ```bash block is run, page by page, in one shell and in order. It must end with 0, or with what its fence says
+(```bash exit=1). A ```text block right behind it is what it prints. In there
 
     …                         is one or more letters and digits: run_… is any run
     <time>                    is an instant: 2026-11-15T09:00:00.123Z
@@ -209,6 +209,13 @@ def test_runs(binary, tmp_path, work):
     blocks = blocks_of("runs.md", read("runs.md"))
 
     assert len(blocks) > 10
+    assert not (wrong := complaints_about(blocks, tmp_path, environment_for(work, binary))), wrong
+
+
+def test_gateway(binary, tmp_path, work):
+    blocks = blocks_of("gateway.md", read("gateway.md"))
+
+    assert len(blocks) > 15
     assert not (wrong := complaints_about(blocks, tmp_path, environment_for(work, binary))), wrong
 
 
