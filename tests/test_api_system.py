@@ -371,7 +371,7 @@ def test_unknown_query_parameters_are_refused_on_every_route(admin, document):
 
 def test_unknown_members_are_refused_on_every_route_that_takes_a_body(admin, document):
     for method, path, operation in routes(document):
-        if method not in ("POST", "PUT") or path == "/v1/sessions/import":
+        if method not in ("POST", "PUT") or path in ("/v1/sessions/import", "/v1/prices/catalog"):  # Not JSON.
             continue
         example = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example", {})
         path = path.replace("{name}", "x").replace("{id}", f"{path.split('/')[2][:3].rstrip('s')}_0")

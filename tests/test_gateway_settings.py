@@ -17,7 +17,7 @@ SECRET = "sk-test-5f2a91c0d7"
 
 @pytest.fixture
 def cli(interlock, server):
-    """The command line against the server: what it prints, or with code=1 what it complains."""
+    """The command line against the server: what it prints, or with another code what it complains."""
     def run(*words, code=0, given=None):
         done = subprocess.run([interlock.binary, *map(str, words), "--data-dir", str(server.data)], capture_output=True,
                               text=True, timeout=60, input=given or "", env={**os.environ, "COLUMNS": "300"})
@@ -131,7 +131,7 @@ def test_upstreams_at_the_command_line(cli):
     now = json.loads(cli("upstreams", "show", name, "--json"))
     assert {**now, "version": 1, "changed_at": shown["changed_at"]} == shown
     cli("upstreams", "rm", name)
-    assert f"there is no upstream '{name}'" in cli("upstreams", "show", name, code=1)
+    assert f"there is no upstream '{name}'" in cli("upstreams", "show", name, code=3)
     assert "did you mean" in cli("upstreams", "add", name, "--dialect", "opnai", code=2)
 
 
@@ -171,7 +171,7 @@ def test_the_gateway_at_the_command_line_keeps_what_is_not_named(cli, admin):
     assert "openai/gpt-4o" in cli("gateway", "show")
     cli("gateway", "set", "wait_s=null", "unknown_model=deny")
     assert admin.get("/v1/gateway").ok(200)["wait_s"] == 15
-    assert "did you mean 'wait_s'?" in cli("gateway", "set", "wait=1", code=1)
+    assert "did you mean 'wait_s'?" in cli("gateway", "set", "wait=1", code=2)
     assert "KEY=VALUE" in cli("gateway", "set", "wait_s", code=2)
 
 
@@ -269,7 +269,7 @@ def test_prices_at_the_command_line(cli):
         line = next(line for line in cli("prices", verb, provider).splitlines() if provider in line)
         assert "a/b" in line and "$3.00" in line and "$15.00" in line
     cli("prices", "unset", f"{provider}/a/b")
-    assert "there is no price" in cli("prices", "show", f"{provider}/a/b", code=1)
+    assert "there is no price" in cli("prices", "show", f"{provider}/a/b", code=3)
     assert "PROVIDER/MODEL" in cli("prices", "show", "gpt", code=2)
 
 
@@ -277,6 +277,7 @@ def test_a_price_list_is_taken_or_refused_as_a_whole(binary, interlock, tmp_path
     good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
     good.write_text("catalog\t9.9.9\t2030-01-01\nprovider\tacme\t\t\nacme\tsmall\t.\t1000/100\tin=1 out=2\n")
     bad.write_text("catalog\t9.9.9\t2030-01-01\nacme\tsmall\n")
+    (tmp_path / "server").mkdir()
     with Server(binary, tmp_path / "server") as server:
         def update(file):
             return interlock("prices", "update", "--from", file, "--data-dir", server.data)
@@ -284,7 +285,7 @@ def test_a_price_list_is_taken_or_refused_as_a_whole(binary, interlock, tmp_path
         assert update(good).returncode == 0
         assert server.admin.get("/v1/prices/show", provider="acme", model="small").ok(200)["version"] == "9.9.9"
         refused = update(bad)
-        assert refused.returncode == 1 and "line" in refused.stderr
+        assert refused.returncode == 2 and "line" in refused.stderr
         server.restart()
         assert server.admin.get("/v1/prices/show", provider="acme", model="small").ok(200)["version"] == "9.9.9"
 
@@ -301,7 +302,9 @@ def called(binary, tmp_path_factory):
         first, second = admin.agent(), admin.agent()
         run = admin.run(first)
         hold = admin.post("/v1/holds", {"agent": first, "amount": "0.50", "dispatched": True}).ok(201)["id"]
-        admin.post(f"/v1/holds/{hold}/settle", {"cost": "0.25", "price": "openai/gpt-4o@1"}).ok(200)
+        # The gateway settles under the id of the hold.
+        admin.post(f"/v1/holds/{hold}/settle", {"cost": "0.25", "price": "openai/gpt-4o@1"},
+                   idempotency=hold.replace("hold_", "key_")).ok(200)
         server.kill9()
         rows = [dict(agent=first, model="gpt-4o", hold=hold, cost=250_000_000, run=run["id"]),
                 dict(agent=first, model="odd", status=402, refusal="budget_exceeded"),
