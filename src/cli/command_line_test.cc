@@ -276,8 +276,9 @@ TEST_F(CommandLineTest, no_two_commands_have_one_name_and_no_command_two_flags_o
         for (const Flag& flag : all_flags(command))
             EXPECT_TRUE(flags.insert(flag.name).second) << command.name() << " --" << flag.name;
         for (const Flag& flag : global_flags()) {
-            // How long a command may take is what people mean by it there.
-            const bool meant = command.words == std::vector<std::string>{"run"} && flag.name == "timeout";
+            // How long a command may take, and where an upstream is, is what people mean by it there.
+            const bool meant = (command.name() == "run" && flag.name == "timeout") ||
+                               (command.name() == "upstreams add" && flag.name == "url");
             EXPECT_EQ(flags.contains(flag.name), meant) << command.name() << " --" << flag.name;
         }
     }

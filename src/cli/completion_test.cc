@@ -19,6 +19,8 @@ TEST_P(EveryShell, knows_every_noun_verb_and_flag) {
     const bool fish = GetParam() == "fish";
 
     for (const Command& command : commands()) {
+        if (command.words == std::vector<std::string>{"prices", "list"})
+            continue;  // Another name; both words are common.
         for (const std::string& word : command.words) {
             EXPECT_EQ(script.find(word) != std::string::npos, !command.hidden || word == "__complete")
                 << command.name();
@@ -55,7 +57,7 @@ class InBash : public CliTest {
 
 TEST_F(InBash, nouns_verbs_flags_values_and_names_are_completed) {
     EXPECT_EQ(completes("interlock ag"), "agents\n");
-    EXPECT_EQ(completes("interlock u"), "up\n");
+    EXPECT_EQ(completes("interlock u"), "up upstreams\n");
     EXPECT_EQ(completes("interlock agents p"), "put pause\n");
     EXPECT_EQ(completes("interlock agents show c"), "coder\n");
     EXPECT_EQ(completes("interlock budgets put daily --window m"), "month\n");

@@ -293,8 +293,10 @@ std::vector<Command> upstream_commands() {
          .method = "PUT",
          .path = "/v1/upstreams/{NAME}",
          .view = view,
-         .notes = "What is not said has its default, also where the upstream is there already. Without a key none is\n"
-                  "sent; the client's own never goes further than the gateway."},
+         .notes =
+             "What is not said has its default, also where the upstream is there already. Without a key none is\n"
+             "sent; the client's own never goes further than the gateway. The server itself is named before the noun:\n"
+             "interlock --url URL upstreams add …"},
         {.words = {"upstreams", "enable"},
          .summary = "Let calls go to an upstream again",
          .arguments = {upstream_argument()},
