@@ -290,7 +290,7 @@ std::vector<Route> setting_routes() {
     };
     std::vector<Route> routes;
     for (const Of& of :
-         {Of{"/v1/upstreams", "/v1/upstreams/{name}", Access::operate, Access::read, "List where calls to models go",
+         {Of{"/v1/upstreams", "/v1/upstreams/{name}", Access::administer, Access::read, "List where calls to models go",
              "Set an upstream; what is left out has its default", list<upstreams>, get<upstreams>, put<upstreams>,
              drop<upstreams>, document_schema<upstream_members>, shown_schema<upstream_members>,
              list_schema<upstream_members>,

@@ -86,13 +86,14 @@ CallsReply record_calls(OrgState& state, const RecordCalls& command) {
         return {.status = CallsStatus::invalid_request,
                 .detail = fmt::format("at most {} calls are recorded at once", limits::calls_per_record_max)};
     }
+    // One that cannot be kept does not keep the others out: they are of different callers.
+    CallsReply reply;
     for (const ModelCall& call : command.calls) {
-        if (auto complaint = check(call)) return {.status = CallsStatus::invalid_request, .detail = *complaint};
+        const auto complaint = check(call);
+        if (complaint) reply = {.status = CallsStatus::invalid_request, .detail = *complaint};
+        if (!complaint) state.model_calls.add() = call;
     }
-
-    // From here on they must be recorded.
-    for (const ModelCall& call : command.calls) state.model_calls.add() = call;
-    return {.status = CallsStatus::recorded, .detail = {}};
+    return reply;
 }
 
 }  // namespace interlock::core

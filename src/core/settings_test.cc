@@ -57,8 +57,11 @@ TEST_F(SettingsTest, recorded_calls_are_rows_as_they_came) {
 
     EXPECT_EQ(get<ModelCall>(call.id).cost, 12);
     EXPECT_EQ(rows().of<ModelCall>().size(), 2u);
+    ModelCall third = call;
+    third.id = CallId(Id{7, 10});
     call.id = CallId();
-    EXPECT_EQ(apply(RecordCalls{{call}}).status, CallsStatus::invalid_request);
+    EXPECT_EQ(apply(RecordCalls{{call, third}}).status, CallsStatus::invalid_request);
+    EXPECT_EQ(rows().of<ModelCall>().size(), 3u) << "one that cannot be kept does not keep the others out";
 }
 
 // ---- holds that take what is there ----------------------------------------------------------------------------------

@@ -70,10 +70,15 @@ net::Task<std::optional<No>> Flight::hold(const Upstream& its_upstream) {
         core::ReserveReply* reply = answer ? std::get_if<core::ReserveReply>(&answer->reply) : nullptr;
         if (reply == nullptr) {
             // It may be there all the same. Whatever was not sent is not owed.
-            shared.ledger.end(caller.org, id, core::ReleaseHold{id});
+            const bool unknown = !answer && answer.error() == engine::SubmitError::outcome_unknown;
+            if (unknown) shared.ledger.end(caller.org, id, core::ReleaseHold{id});
             co_return No{Refused::busy, "unavailable", "the ledger cannot be reached at present; nothing was sent", 1};
         }
-        if (!may_fit_later(*reply) || now() >= deadline) co_return take(std::move(*reply));
+        if (!may_fit_later(*reply) || now() >= deadline) {
+            // Where one has fitted, or never will, the next in line may find out as much.
+            if (has_waited) shared.headroom.released(caller.org);
+            co_return take(std::move(*reply));
+        }
         const std::string line = reply->budget ? reply->budget->budget : "provider " + upstream->provider;
         has_waited = true;
         const bool woken = co_await shared.headroom.wait(caller.org, line, ticket, deadline);
@@ -115,7 +120,7 @@ std::optional<No> Flight::bound() {
     const std::int64_t most = price && price->input_max > 0 ? price->input_max : input_max_unknown;
     const auto counted = [&](const Counted& before) {
         return ask.input_bytes - before.input_bytes + (ask.images - before.images) * set.image_tokens_max +
-               (ask.files - before.files) * set.file_tokens_max;
+               std::max((ask.files - before.files) * set.file_tokens_max, ask.file_bytes - before.file_bytes);
     };
     std::int64_t input = counted({}) + set.hidden_input_tokens;
     if (!ask.boundaries.empty() && request.body.size() >= anchored_bytes_min) {
@@ -123,12 +128,15 @@ std::optional<No> Flight::bound() {
             std::hash<std::string>{}(fmt::format("{} {} {}", caller.org.value, upstream->provider, ask.model));
         prefixes_ = prefix_hashes(seed, request.body, ask.boundaries);
         if (const auto known = shared.anchors.find(prefixes_)) {
-            input = std::min(input, known->prompt_tokens + counted(ask.counted[known->boundary]));
+            // Tools behind the messages change what the provider hides in the prompt.
+            const std::int64_t rest = counted(ask.counted[known->boundary]) + set.hidden_input_tokens;
+            input = std::min(input, known->prompt_tokens + rest);
         }
     }
     // What tools bring in is not in the body, and each round reads all of it again.
     if (ask.input_elsewhere || rounds > 1) input = most;
-    input = std::min(input, most);
+    // A request has one input, but for embeddings: there the model's bound is that of each.
+    if (route.operation != Operation::embeddings) input = std::min(input, most);
 
     output_max = 0;
     multiple_ = ask.choices * rounds;
@@ -218,13 +226,25 @@ Edits Flight::edits() const {
 
 void Flight::settle(const Metered& metered) {
     if (!metered.reported) return settle_unknown(metered);
+    Metered said = metered;
+    if (ask.service_tier == "fast")
+        said.service_tier = "fast";  // Asked for by another name, and not reported as a tier.
     if (!prefixes_.empty() && metered.prompt_tokens > 0 && ask.rounds == 1 && !ask.input_elsewhere) {
         shared.anchors.put(prefixes_.back(), metered.prompt_tokens);
     }
-    if (!price) return end(Money(), metered, false);
-    const auto cost = cost_of(*price, metered);
-    if (!cost) return settle_unknown(metered);
-    end(*cost, metered, false);
+    if (!price) return end(Money(), said, false);
+    if (const auto cost = cost_of(*price, said)) return end(*cost, said, false);
+    // A service tier without a price: by the dearest that is known.
+    const Usage& usage = said.usage;
+    const std::int64_t output = usage.output_tokens + usage.reasoning_tokens;
+    const Worst at_most{.input = tokens_of(usage).value_or(0) - output,
+                        .output = output,
+                        .prompt = said.prompt_tokens,
+                        .cache_write = ask.cache_write,
+                        .audio = said.audio_input_tokens + said.audio_output_tokens > 0,
+                        .paid_tools = said.paid_tools};
+    const auto cost = cost_at_most(*price, at_most);
+    cost ? end(*cost, said, true) : settle_unknown(said);
 }
 
 // The provider has not said what was used. What it has said of the input counts; the rest is the most that it can be.
@@ -235,7 +255,7 @@ void Flight::settle_unknown(const Metered& so_far) {
     if (!so_far.input_reported) {
         most.usage = {};
         most.usage.input_tokens = bound.input;
-    } else {
+    } else if (ask.rounds == 1 && !ask.rounds_unbounded) {
         bound.input = std::min(bound.input, so_far.prompt_tokens);
     }
     most.usage.output_tokens = bound.output;

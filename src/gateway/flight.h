@@ -73,7 +73,8 @@ struct Flight {
     std::string cache_name = {};  // Under which the answer is kept; empty: it is not.
     std::int64_t cache_ttl_s = 0;
     core::ModelCall row = {};
-    bool has_waited = false;  // For headroom, or before a retry.
+    bool has_waited = false;                // For headroom, or before a retry.
+    std::optional<core::Scope> scope = {};  // Of the budget that the caller's key is bound to.
 
     // Of the attempt under way.
     const Upstream* upstream = nullptr;

@@ -14,7 +14,13 @@ bool is_one_of(std::string_view name, const std::array<std::string_view, count>&
 }
 
 bool ends_here(std::string_view name) {
-    static constexpr std::array<std::string_view, 18> names{"host",
+    static constexpr std::array<std::string_view, 24> names{"x-http-method-override",
+                                                            "api-key",
+                                                            "x-real-ip",
+                                                            "via",
+                                                            "x-goog-user-project",
+                                                            "referer",
+                                                            "host",
                                                             "connection",
                                                             "content-length",
                                                             "transfer-encoding",

@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 #include <boost/describe/enum_to_string.hpp>
 
+#include "core/check.h"
+#include "core/limits.h"
+#include "core/org_state.h"
 #include "gateway/forwarding.h"
 #include "gateway/relay.h"
 #include "net/http_pool.h"
@@ -36,13 +39,17 @@ std::optional<std::int64_t> number_in(std::string_view text) {
     return number;
 }
 
-bool may_be_tried_again(int status) { return status == 429 || status == 408 || status >= 500; }
+bool may_be_tried_again(int status) { return status == 429 || status >= 500; }
 
 net::Response response_of(Flight& flight, const No& no) {
     flight.finish(no);
     net::Response response =
         refusal(flight.route.dialect, no.why, no.code, no.message, flight.call_id(), no.retry_after_s);
     add_rate_headers(response.headers, flight.rates);
+    // What was charged would be charged again.
+    if (flight.row.cost > 0 && net::find_header(response.headers, "x-should-retry").empty()) {
+        response.headers.push_back({"x-should-retry", "false"});
+    }
     return response;
 }
 
@@ -74,6 +81,34 @@ No rate_limited(const RateVerdict& verdict) {
     return {Refused::rate_limited, "rate_limited",
             fmt::format("rate limit '{}' is used up; try again in {} s", *verdict.refused_by, verdict.retry_after_s),
             static_cast<int>(verdict.retry_after_s)};
+}
+
+// A key that is bound to a budget spends only what the budget covers.
+bool within_scope(const Flight& flight, const Upstream& upstream) {
+    if (!flight.scope) return true;
+    core::Attribution who = flight.row.who;
+    who.provider = upstream.provider;
+    return core::covers(*flight.scope, who);
+}
+
+// Members that edited() does not know, at the beginning of the body.
+std::string with_member(std::string body, std::string_view name, std::int64_t value) {
+    const std::size_t brace = body.find('{');
+    return body.insert(brace + 1, fmt::format("\"{}\":{},", name, value));
+}
+
+// What metering needs of the body. Providers that only speak OpenAI's language often know the older name of the limit,
+// and how often tools may run is bounded only where somebody says it.
+std::string body_for(const Flight& flight, const Upstream& upstream, Edits edits) {
+    const bool is_openai = upstream.provider == "openai" || upstream.provider == "azure" || upstream.provider == "sim";
+    const bool older_name = flight.route.operation == Operation::chat && !is_openai && !flight.ask.output_max;
+    const auto limit = older_name ? std::exchange(edits.output_max, std::nullopt) : std::nullopt;
+    std::string body = edited(flight.route, flight.request.body, flight.ask, edits);
+    if (limit) body = with_member(std::move(body), "max_tokens", *limit);
+    if (flight.route.operation == Operation::responses && flight.ask.rounds_unbounded) {
+        body = with_member(std::move(body), "max_tool_calls", flight.settings().tool_rounds_max);
+    }
+    return body;
 }
 
 // Who asks for the cache, and for how long.
@@ -148,7 +183,9 @@ net::Task<net::Response> Gateway::serve(net::Request request, Route route) {
     // 2. What was answered before, word for word, is answered again.
     flight->cache_ttl_s = is_free(flight->route.operation) ? 0 : cache_ttl_s(*flight);
     if (flight->cache_ttl_s > 0) {
-        const std::string whose = fmt::format("{} {}", flight->caller.org.value, flight->row.who.agent);
+        const std::string& agent = flight->row.who.agent;
+        const std::string whose = fmt::format("{} {} {}", flight->caller.org.value, agent.empty() ? "key" : "agent",
+                                              agent.empty() ? flight->caller.key_id : agent);
         flight->cache_name = ResponseCache::name_of(whose, flight->route.target, flight->request.body);
         if (const auto known = cache_.find(flight->cache_name, flight->now())) co_return again(*flight, known);
     }
@@ -160,11 +197,14 @@ net::Task<net::Response> Gateway::serve(net::Request request, Route route) {
 net::Task<std::optional<No>> Gateway::admit(std::shared_ptr<Flight> flight) {
     if (auto no = identify(*flight)) co_return no;
     const Caller& caller = flight->caller;
-    const bool names_session = !caller.agent.empty() && !flight->row.who.session.value.empty();
-    if (!caller.budget.empty() || names_session) {
-        const auto why = co_await parts_.not_allowed(caller, flight->row.who);
-        if (why) co_return No{Refused::unauthorized, "forbidden", *why};
-    }
+    core::Attribution& who = flight->row.who;
+    const bool is_bound = !caller.agent.empty() || !caller.run.value.empty() || !caller.budget.empty();
+    const bool agent_unknown = who.agent.empty() && !who.run.value.empty();
+    if (caller.budget.empty() && !agent_unknown && (!is_bound || who.session.value.empty())) co_return std::nullopt;
+    auto bounds = co_await parts_.bounds(caller, who);
+    if (!bounds) co_return No{Refused::unauthorized, "forbidden", bounds.error()};
+    who.agent = bounds->agent;
+    flight->scope = std::move(bounds->scope);
     co_return std::nullopt;
 }
 
@@ -206,24 +246,44 @@ std::optional<No> Gateway::identify(Flight& flight) const {
     auto tags = tags_in(flight.request.header("x-interlock-tags"));
     if (!tags) return No{Refused::bad_request, "invalid_request", tags.error()};
     who.tags = std::move(*tags);
+    if (const auto complaint = core::check_attribution(who)) {
+        const std::string why = *complaint;
+        who = {};  // What cannot be kept is not recorded either.
+        return No{Refused::bad_request, "invalid_request", why};
+    }
 
     if (is_free(flight.route.operation)) {
         flight.ask.model = flight.route.model;
+        if (flight.route.operation == Operation::count_tokens && flight.route.dialect == Dialect::anthropic) {
+            // It goes where the call itself would go.
+            Route as_call = flight.route;
+            as_call.operation = Operation::messages;
+            if (auto ask = read_ask(as_call, flight.request.body)) flight.ask = std::move(*ask);
+        }
         return std::nullopt;
     }
     auto ask = read_ask(flight.route, flight.request.body);
     if (!ask) return No{Refused::bad_request, "invalid_request", ask.error()};
     flight.ask = std::move(*ask);
     who.model = flight.ask.model;
-    if (who.model.size() > 128) return No{Refused::bad_request, "invalid_request", "the model's name is too long"};
+    if (who.model.size() > core::limits::name_bytes_max) {
+        who.model.clear();
+        return No{Refused::bad_request, "invalid_request", "the model's name is too long"};
+    }
     return std::nullopt;
 }
 
 // One provider after the other, each as often as its setting says, until one has answered.
 net::Task<net::Response> Gateway::forward(std::shared_ptr<Flight> flight) {
-    const auto order =
+    auto order =
         fleet_.order(flight->caller.org, *flight->config, flight->route.dialect, flight->ask.model, flight->now());
     if (order.empty()) co_return response_of(*flight, no_upstream(*flight));
+    std::erase_if(order, [&](const Upstream* upstream) { return !within_scope(*flight, *upstream); });
+    if (order.empty()) {
+        co_return response_of(*flight, No{Refused::unauthorized, "forbidden",
+                                          fmt::format("the key is bound to budget '{}', which does not cover this",
+                                                      flight->caller.budget)});
+    }
     flight->upstream = order.front();
     flight->row.who.provider = flight->upstream->provider;
     flight->rates = rates_.ask(flight->config->limits, flight->rate_who(), flight->now());
@@ -282,8 +342,7 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<Flight> flight, co
     const Edits edits = is_free_of_cost ? Edits{} : flight->edits();
     const bool model_in_target = edits.model && flight->route.dialect == Dialect::gemini;
     std::string target = model_in_target ? edited_target(flight->route, *edits.model) : flight->route.target;
-    std::string body =
-        is_free_of_cost ? flight->request.body : edited(flight->route, flight->request.body, flight->ask, edits);
+    std::string body = is_free_of_cost ? flight->request.body : body_for(*flight, upstream, edits);
     net::OutRequest request = request_for(upstream, key == flight->config->keys.end() ? "" : key->second,
                                           flight->request, std::move(target), std::move(body));
     net::HttpPool& pool = net::HttpPool::of(co_await boost::asio::this_coro::executor);
@@ -295,10 +354,23 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<Flight> flight, co
     const int status = (*sent)->status;
     if (status < 300 && !is_free_of_cost) {
         Relayed relayed = co_await relay(flight, std::move(*sent));
-        if (!relayed.response) co_return failed(*flight, *relayed.failure);
-        co_return Attempt{.next = Next::nobody, .response = std::move(relayed.response)};
+        if (relayed.response) co_return Attempt{.next = Next::nobody, .response = std::move(relayed.response)};
+        Attempt broken = failed(*flight, *relayed.failure);
+        if (relayed.begun) broken.next = Next::nobody;  // It was made, and is paid for.
+        co_return broken;
+    }
+    // Somebody's patience has ended there, and nobody says that nothing was done.
+    if (status == 408 || status == 499 || status == 504 || status == 524) {
+        co_return failed(*flight,
+                         {net::ClientError::Kind::outcome_unknown, fmt::format("it answered {}", status), true});
     }
     flight->release();
+    if (status == 401 || status == 403) {
+        Attempt refused =
+            failed(*flight, {net::ClientError::Kind::bad_response, fmt::format("it refused our key with {}", status)});
+        refused.next = Next::another;
+        co_return refused;
+    }
     if (status >= 300 && status < 400) {
         co_return failed(*flight,
                          {net::ClientError::Kind::bad_response, "it answered with a redirect, and none is followed"});

@@ -26,14 +26,19 @@ namespace interlock::gateway {
 
 class Gateway {
  public:
+    // Within what a bound key acts.
+    struct Bounds {
+        std::string agent = {};                 // The stated one, or the run's.
+        std::optional<core::Scope> scope = {};  // What its budget covers.
+    };
     struct Parts {
         std::function<void(std::vector<engine::Submission>)> submit;
         std::function<Instant()> now;
         std::function<Id()> fresh_id;
         // Whose key it is; nothing: nobody's that is in force.
         std::function<std::optional<Caller>(std::string_view key)> caller;
-        // For keys that are bound to a budget, or name a session: why this account is not theirs, or nothing.
-        std::function<net::Task<std::optional<std::string>>(Caller caller, core::Attribution who)> not_allowed;
+        // What only the store knows of a caller that is bound to something; the error says what is not its own.
+        std::function<net::Task<Result<Bounds, std::string>>(Caller caller, core::Attribution who)> bounds;
         // Why no request can be answered at present, or nothing.
         std::function<std::optional<std::string>()> objection;
         std::function<void(const core::ModelCall&)> on_call = {};  // Every call that has ended. From any thread.

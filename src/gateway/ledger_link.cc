@@ -74,7 +74,12 @@ void LedgerLink::say(Said said) {
             ++unheard_.back().tries;
             return;
         }
-        if (!answer) log_.error("hold_not_ended", {{"key", to_text("key", said.key.value)}});
+        const auto* settled = answer ? std::get_if<core::SettleReply>(&answer->reply) : nullptr;
+        const bool refused = settled != nullptr && settled->status != core::HoldStatus::done;
+        if (!answer || refused) {
+            // The run has ended meanwhile, or the lease: then it is charged at its bound.
+            log_.warn("hold_not_settled", {{"hold", to_text("hold", said.key.value)}});
+        }
         headroom_.released(said.org);
     };
     options_.submit(std::move(one));

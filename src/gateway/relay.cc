@@ -9,6 +9,8 @@
 namespace interlock::gateway {
 namespace {
 
+constexpr const char* client_left = "the client has left";
+
 // A stream that was begun: what is on its way from the upstream to the client.
 struct Stream {
     Stream(std::shared_ptr<Flight> its_flight, std::unique_ptr<net::Exchange> its_exchange, KeepText keep_text)
@@ -44,10 +46,17 @@ void keep_answer(const Flight& flight, std::string_view content_type, std::strin
 void end_stream(Stream& stream, const std::string& failure) {
     Flight& flight = *stream.flight;
     const Metered& metered = stream.meter.metered();
-    const bool whole = failure.empty() && stream.meter.ended();
-    flight.settle(metered);
-    flight.shared.fleet.succeeded(flight.caller.org, *flight.upstream);
-    if (whole && !flight.cache_name.empty() && !stream.too_large_to_keep) {
+    const bool whole = failure.empty() && stream.meter.ended() && metered.reported && metered.finish != "error" &&
+                       metered.finish != "failed";
+    // Some say what was used with every piece: of a stream that broke off that is not the last word.
+    failure.empty() || stream.meter.ended() ? flight.settle(metered) : flight.settle_unknown(metered);
+    if (failure.empty() || failure == client_left) {
+        flight.shared.fleet.succeeded(flight.caller.org, *flight.upstream);
+    } else {
+        flight.shared.fleet.failed(flight.caller.org, *flight.upstream, failure, flight.now());
+    }
+    const bool cut_short = flight.output_changed && flight.ask.output_max;  // By a budget that was nearly used up.
+    if (whole && !cut_short && !flight.cache_name.empty() && !stream.too_large_to_keep) {
         keep_answer(flight, stream.exchange->header("content-type"), std::move(stream.kept), true);
     }
     flight.keep_turn(metered);
@@ -80,19 +89,22 @@ net::Task<void> pump(std::shared_ptr<Stream> stream, net::StreamWriter& writer) 
             }
         }
         if (!client_is_there) unread_bytes_max -= static_cast<std::int64_t>(piece->size());
-        if (flight.now() > deadline) failure = client_is_there ? "the upstream took too long" : "the client has left";
-        if (unread_bytes_max < 0) failure = "the client has left";
+        if (flight.now() > deadline) failure = client_is_there ? "the upstream took too long" : client_left;
+        if (unread_bytes_max < 0) failure = client_left;
     }
-    const std::string rest(stream->finish());
+    const bool between_events = stream->meter.between_events();
+    std::string rest(stream->finish());
     if (failure.empty() && !stream->meter.ended() && !stream->meter.metered().reported) {
         failure = "the upstream's answer ended early";
     }
+    if (!failure.empty()) rest.clear();  // Half an event is no use to anybody.
     end_stream(*stream, failure);
     stream->exchange.reset();
     if (client_is_there && !rest.empty()) client_is_there = co_await writer.write(rest);
     // A client that sees a stream break off asks again, and pays again.
-    if (failure.empty() || !client_is_there || !stream->meter.between_events()) co_return;
-    const std::string words = last_words(flight.route.operation, "upstream_failed", failure);
+    if (failure.empty() || !client_is_there) co_return;
+    const std::string words =
+        (between_events ? "" : "\n\n") + last_words(flight.route.operation, "upstream_failed", failure);
     co_await writer.write(words);
 }
 
@@ -150,7 +162,7 @@ net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Ex
     }
     const auto total = std::chrono::milliseconds(flight->upstream->total_timeout_ms);
     auto body = co_await read_body(*exchange, flight->began + total);
-    if (!body) co_return Relayed{.failure = body.error()};
+    if (!body) co_return Relayed{.failure = body.error(), .begun = true};
 
     const KeepText keep = flight->held.capture == core::Capture::full ? KeepText::yes : KeepText::no;
     const Metered metered = read_usage(flight->route.operation, *body, keep);
@@ -160,7 +172,9 @@ net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Ex
     flight->keep_turn(metered);
     net::Response response = response_of(*flight, *exchange);
     response.headers.push_back({"x-interlock-cost", to_text(Money::nanos(flight->row.cost))});
-    if (metered.reported && !flight->cache_name.empty()) keep_answer(*flight, response.content_type, *body, false);
+    const bool cut_short = flight->output_changed && flight->ask.output_max;
+    if (metered.reported && !cut_short && !flight->cache_name.empty())
+        keep_answer(*flight, response.content_type, *body, false);
     response.body = std::move(*body);
     flight->finish(response.status, metered.finish);
     co_return Relayed{.response = std::move(response)};
@@ -189,6 +203,11 @@ void add_own_headers(const Flight& flight, net::Response& response) {
         const std::int64_t back = flight.is_held() ? 0 : flight.held.bound.usd - flight.row.cost;
         response.headers.push_back(
             {"x-interlock-budget-left", to_text(Money::nanos(std::max<std::int64_t>(0, flight.held.left + back)))});
+    }
+    // Ours are the tighter ones, or there are none.
+    if (flight.rates.requests || flight.rates.tokens) {
+        std::erase_if(response.headers,
+                      [](const net::Header& header) { return header.name.starts_with("x-ratelimit-"); });
     }
     add_rate_headers(response.headers, flight.rates);
 }

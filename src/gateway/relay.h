@@ -13,6 +13,7 @@ namespace interlock::gateway {
 struct Relayed {
     std::optional<net::Response> response = {};
     std::optional<net::ClientError> failure = {};
+    bool begun = false;  // Part of it had come.
 };
 
 // A good answer. The flight is settled and recorded when its last byte is read.

@@ -364,7 +364,8 @@ Task<bool> Connection<Stream>::send_stream(Response response, Method method, Aft
     const bool has_first_chunk = chunked_ && !response.body.empty();
     if (has_first_chunk) out_.append(ChunkLine(response.body.size()).text());
     const bool sent = co_await send_all(Outgoing(out_, response.body, has_first_chunk ? "\r\n" : ""));
-    if (!sent) co_return false;
+    // Who has gone already is told to the stream all the same: it may have something to bring to an end.
+    if (!sent) hangup_.hang_up();
     std::string().swap(response.body);
 
     ++server_.streams;

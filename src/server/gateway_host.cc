@@ -1,8 +1,8 @@
 #include "server/gateway_host.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
 
@@ -21,10 +21,15 @@ std::string trimmed(std::string text) {
     return text;
 }
 
+// Of a plain file only: nothing here waits for somebody at the other end of a pipe.
 std::string file_text(const std::string& path) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) return {};
+    std::string text(key_bytes_max, '\0');
     std::ifstream file(path, std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    return text.size() <= key_bytes_max ? trimmed(std::move(text)) : std::string();
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
+    return trimmed(std::move(text));
 }
 
 }  // namespace
@@ -42,8 +47,8 @@ GatewayHost::GatewayHost(Options options) : options_(std::move(options)) {
                 return gateway::Caller{caller->org,   caller->key_id, caller->may(api::Access::act),
                                        caller->agent, caller->run,    caller->budget};
             },
-            .not_allowed = [this](gateway::Caller caller,
-                                  core::Attribution who) { return not_allowed(std::move(caller), std::move(who)); },
+            .bounds = [this](gateway::Caller caller,
+                             core::Attribution who) { return bounds(std::move(caller), std::move(who)); },
             .objection = [&backend] { return backend.objection(); },
             .on_call = options_.on_call},
         options_.log);
@@ -116,6 +121,8 @@ void GatewayHost::read_settings(core::OrgId org) {
     if (!rows) return options_.log.warn("settings_not_read", {{"why", rows.error().detail}});
     auto book = options_.desk.book(org);
     if (!book) options_.log.error("prices_not_read", {{"why", book.error()}});
+    // The catalog's prices may be lower than those that were set: better to go on by what was read before.
+    if (!book && gateway_->config_of(org)) return;
 
     auto config = std::make_shared<gateway::Config>(
         gateway::Config{{}, {}, book ? std::move(*book) : gateway::PriceBook({}), {}, {}});
@@ -133,6 +140,7 @@ void GatewayHost::read_settings(core::OrgId org) {
                 continue;
             }
             if (std::string key = key_of(org, *upstream, *rows); !key.empty()) config->keys[row.name] = std::move(key);
+            open_headers(org, upstream->headers, *rows);
             config->upstreams.push_back(std::move(*upstream));
         } else if (row.kind == core::rate_limit_setting) {
             auto limit = gateway::rate_limit_from(row.name, row.document);
@@ -140,6 +148,7 @@ void GatewayHost::read_settings(core::OrgId org) {
         } else if (row.kind == core::gateway_setting) {
             auto settings = gateway::gateway_settings_from(row.document);
             settings ? void(config->settings = std::move(*settings)) : left_out(row, settings.error());
+            open_headers(org, config->settings.otlp.headers, *rows);
         }
     }
     config->upstreams.insert(config->upstreams.end(), simulated_.begin(), simulated_.end());
@@ -159,15 +168,29 @@ std::string GatewayHost::key_of(core::OrgId org, const gateway::Upstream& upstre
         case gateway::KeyFrom::file:
             return file_text(upstream.key.name);
         case gateway::KeyFrom::secret:
-            for (const core::Setting& row : settings) {
-                if (row.kind != core::secret_setting || row.name != upstream.key.name || row.dropped) continue;
-                auto secret = options_.desk.secrets().open(org, row.name, row.document);
-                if (secret) return trimmed(std::move(*secret));
-                options_.log.error("secret_not_opened", {{"name", row.name}, {"why", secret.error()}});
-            }
-            return {};
+            return secret_of(org, upstream.key.name, settings);
     }
     return {};
+}
+
+std::string GatewayHost::secret_of(core::OrgId org, const std::string& name,
+                                   const std::vector<core::Setting>& settings) {
+    for (const core::Setting& row : settings) {
+        if (row.kind != core::secret_setting || row.name != name || row.dropped) continue;
+        auto secret = options_.desk.secrets().open(org, row.name, row.document);
+        if (secret) return trimmed(std::move(*secret));
+        options_.log.error("secret_not_opened", {{"name", row.name}, {"why", secret.error()}});
+    }
+    return {};
+}
+
+// Documents are shown to everybody who may read; "secret:NAME" in a header's place keeps the rest of it to itself.
+void GatewayHost::open_headers(core::OrgId org, std::map<std::string, std::string>& headers,
+                               const std::vector<core::Setting>& settings) {
+    constexpr std::string_view by_name = "secret:";
+    for (auto& [header, value] : headers) {
+        if (value.starts_with(by_name)) value = secret_of(org, value.substr(by_name.size()), settings);
+    }
 }
 
 bool GatewayHost::serves(core::OrgId org, gateway::Dialect dialect) const {
@@ -177,29 +200,38 @@ bool GatewayHost::serves(core::OrgId org, gateway::Dialect dialect) const {
            });
 }
 
-net::Task<std::optional<std::string>> GatewayHost::not_allowed(gateway::Caller caller, core::Attribution who) {
+net::Task<Result<gateway::Gateway::Bounds, std::string>> GatewayHost::bounds(gateway::Caller caller,
+                                                                             core::Attribution who) {
     struct Named {
+        std::optional<core::Run> run;
         std::optional<core::Budget> budget;
         std::optional<core::Session> session;
     };
     store::ReadPool& reads = options_.reads;
     const auto named = co_await net::run_on(options_.workers, [&reads, caller, who] {
         return reads.with([&](store::Snapshot& snapshot) -> Result<Named, store::ReadError> {
+            auto run = store::read_row<core::Run>(snapshot, caller.org, who.run.value);
+            if (!run) return fail(run.error());
             auto budget = store::read_row<core::Budget>(snapshot, caller.org, caller.budget);
             if (!budget) return fail(budget.error());
             auto session = store::read_row<core::Session>(snapshot, caller.org, who.session.value);
             if (!session) return fail(session.error());
-            return Named{std::move(*budget), std::move(*session)};
+            return Named{std::move(*run), std::move(*budget), std::move(*session)};
         });
     });
-    if (!named) co_return "what this key may do cannot be read at present";
+    if (!named) co_return fail(std::string("what this key may do cannot be read at present"));
+    gateway::Gateway::Bounds bounds{.agent = who.agent};
+    if (bounds.agent.empty() && named->run) bounds.agent = named->run->who.agent;
+    const bool is_bound = !caller.agent.empty() || !caller.run.value.empty() || !caller.budget.empty();
     const bool session_is_mine =
-        who.session.value.empty() || caller.agent.empty() || (named->session && named->session->agent == caller.agent);
-    if (!session_is_mine) co_return "there is no such session for this key";
-    const auto& budget = named->budget;
-    if (caller.budget.empty() || (budget && !budget->deleted && core::covers(budget->scope, who)))
-        co_return std::nullopt;
-    co_return fmt::format("the key is bound to budget '{}', which does not cover this", caller.budget);
+        who.session.value.empty() || !is_bound || (named->session && named->session->agent == bounds.agent);
+    if (!session_is_mine) co_return fail(std::string("there is no such session for this key"));
+    if (caller.budget.empty()) co_return bounds;
+    if (!named->budget || named->budget->deleted) {
+        co_return fail(fmt::format("the key is bound to budget '{}', which is not there any more", caller.budget));
+    }
+    bounds.scope = named->budget->scope;
+    co_return bounds;
 }
 
 // What other nodes set, and what could not be read when it was set.

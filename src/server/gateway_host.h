@@ -53,7 +53,10 @@ class GatewayHost {
     Result<void, std::string> simulate();
     Result<std::vector<core::OrgId>, store::ReadError> orgs();
     std::string key_of(core::OrgId org, const gateway::Upstream& upstream, const std::vector<core::Setting>& settings);
-    net::Task<std::optional<std::string>> not_allowed(gateway::Caller caller, core::Attribution who);
+    std::string secret_of(core::OrgId org, const std::string& name, const std::vector<core::Setting>& settings);
+    void open_headers(core::OrgId org, std::map<std::string, std::string>& headers,
+                      const std::vector<core::Setting>& settings);
+    net::Task<Result<gateway::Gateway::Bounds, std::string>> bounds(gateway::Caller caller, core::Attribution who);
     void watch();
 
     const Options options_;

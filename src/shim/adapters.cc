@@ -26,7 +26,8 @@ const std::vector<Adapter>& adapters() {
          .login = {"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"},
          .dialect = "openai",
          .gateway_env = {"INTERLOCK_API_KEY={key}"},
-         .gateway_arguments = {"-c", "model_provider=interlock", "-c",
+         // Searching at the provider has no bound that a budget could be held for.
+         .gateway_arguments = {"-c", "web_search=\"disabled\"", "-c", "model_provider=interlock", "-c",
                                "model_providers.interlock={name=\"Interlock\",base_url=\"{url}/v1\","
                                "env_key=\"INTERLOCK_API_KEY\",wire_api=\"responses\",request_max_retries=0,"
                                "stream_max_retries=0}"},

@@ -25,6 +25,11 @@ std::vector<std::string> words_of(const core::Process& process, const Surroundin
     return words;
 }
 
+// Whether the variable is what a program proves itself with, and not where it finds its settings.
+bool is_credential(std::string_view name) {
+    return !name.ends_with("_DIR") && !name.ends_with("_HOME") && !name.ends_with("_CONFIG");
+}
+
 std::vector<std::string> environment_of(const core::Run& run, const core::Process& process,
                                         const Surroundings& around) {
     std::vector<std::string> env;
@@ -37,7 +42,13 @@ std::vector<std::string> environment_of(const core::Run& run, const core::Proces
     if (!process.foreground) {  // A shim in somebody's terminal has that terminal's environment.
         std::vector<std::string> also = process.pass_env;
         if (adapter != nullptr) also.insert(also.end(), adapter->login.begin(), adapter->login.end());
+        if (around.gateway) std::erase_if(also, is_credential);
         env = shim::allowed_environment(around.environment, also);
+    } else if (around.gateway && adapter != nullptr) {
+        // A terminal's own keys would lead around the budget.
+        for (const std::string_view name : adapter->login) {
+            if (is_credential(name)) set(name, "");
+        }
     }
     if (around.gateway && adapter != nullptr) {
         for (const std::string& variable : shim::gateway_additions(*adapter, around.url, around.key, around.home).env) {
