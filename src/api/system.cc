@@ -4,6 +4,7 @@
 #include "api/feed_item.h"
 #include "api/metrics.h"
 #include "api/route.h"
+#include "base/prometheus.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {

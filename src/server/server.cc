@@ -14,6 +14,8 @@
 #include "api/feed_tail.h"
 #include "api/key_ring.h"
 #include "api/metrics.h"
+#include "base/histogram.h"
+#include "base/prometheus.h"
 #include "base/sha256.h"
 #include "engine/embedded.h"
 #include "net/http_server.h"
@@ -86,13 +88,9 @@ class EngineWatch {
 
     void write(std::string& out) const {
         const std::lock_guard lock(mutex_);
-        out +=
-            "# HELP interlock_engine_batch_seconds Time to apply, commit and answer a batch.\n"
-            "# TYPE interlock_engine_batch_seconds histogram\n";
+        write_family(out, "interlock_engine_batch_seconds", "histogram", "Time to apply, commit and answer a batch.");
         step_seconds_.write(out, "interlock_engine_batch_seconds", "");
-        out +=
-            "# HELP interlock_engine_batch_commands Commands per batch.\n"
-            "# TYPE interlock_engine_batch_commands histogram\n";
+        write_family(out, "interlock_engine_batch_commands", "histogram", "Commands per batch.");
         std::uint64_t total = 0;
         for (std::size_t i = 0; i < batch_buckets.size(); ++i) {
             total += batches_[i];
@@ -108,7 +106,7 @@ class EngineWatch {
     static constexpr std::array<std::size_t, 9> batch_buckets{1, 4, 16, 64, 256, 1024, 4096, 16384, SIZE_MAX};
     mutable std::mutex mutex_;
     engine::EngineStats stats_;
-    api::Histogram step_seconds_;
+    Histogram step_seconds_;
     std::array<std::uint64_t, batch_buckets.size()> batches_{};
     std::uint64_t commands_ = 0;
 };
