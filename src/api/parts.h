@@ -133,6 +133,8 @@ struct Parts {
     std::function<engine::EngineStats()> engine_stats;
     std::function<std::size_t()> queue_depth;
     std::function<void(std::string& out)> engine_histograms;  // Batch sizes and commit times, in Prometheus' text.
+    // What became of the org's calls to models, in Prometheus' text.
+    std::function<void(std::string& out, core::OrgId org)> gateway_metrics;
     // Why no request can be answered at present, or nothing: what was read before may not hold any more.
     std::function<std::optional<std::string>()> objection;
     // Reads keys that another node may have made; empty where there is no other. Blocks.

@@ -175,6 +175,7 @@ Answered get_metrics(Call& call) {
     add("interlock_engine_reloads_total", "counter", "Times the state was read back from the store.", engine.reloads);
     add("interlock_engine_queue_depth", "gauge", "Commands waiting for the next batch.", engine.queue_depth);
     call.parts.engine_histograms(out);
+    call.parts.gateway_metrics(out, org);
     if (status) {
         add("interlock_live_runs", "gauge", "Runs that are starting, running or paused.",
             static_cast<std::uint64_t>(status->live_runs));

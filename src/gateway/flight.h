@@ -17,6 +17,7 @@
 #include "core/reply.h"
 #include "gateway/anchors.h"
 #include "gateway/config.h"
+#include "gateway/ended_call.h"
 #include "gateway/fleet.h"
 #include "gateway/headroom.h"
 #include "gateway/ledger_link.h"
@@ -45,6 +46,7 @@ struct Shared {
     ResponseCache& cache;
     std::function<Instant()> now;
     std::function<Id()> fresh_id;
+    OnCall on_call = {};
     std::atomic<std::int64_t> under_way = 0;
 };
 

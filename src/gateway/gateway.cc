@@ -146,9 +146,8 @@ net::Response again(Flight& flight, std::shared_ptr<const CachedAnswer> answer) 
 Gateway::Gateway(Parts parts, Log& log)
     : parts_(std::move(parts)),
       log_(log),
-      ledger_({.submit = parts_.submit, .now = parts_.now, .fresh_id = parts_.fresh_id, .on_call = parts_.on_call},
-              headroom_, log),
-      shared_{ledger_, headroom_, anchors_, fleet_, rates_, cache_, parts_.now, parts_.fresh_id} {}
+      ledger_({.submit = parts_.submit, .now = parts_.now, .fresh_id = parts_.fresh_id}, headroom_, log),
+      shared_{ledger_, headroom_, anchors_, fleet_, rates_, cache_, parts_.now, parts_.fresh_id, parts_.on_call} {}
 Gateway::~Gateway() = default;
 
 void Gateway::close() { ledger_.close(); }

@@ -41,7 +41,7 @@ class Gateway {
         std::function<net::Task<Result<Bounds, std::string>>(Caller caller, core::Attribution who)> bounds;
         // Why no request can be answered at present, or nothing.
         std::function<std::optional<std::string>()> objection;
-        std::function<void(const core::ModelCall&)> on_call = {};  // Every call that has ended. From any thread.
+        OnCall on_call = {};  // Every call that has ended.
     };
     Gateway(Parts parts, Log& log);
     ~Gateway();

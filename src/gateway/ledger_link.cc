@@ -86,7 +86,6 @@ void LedgerLink::say(Said said) {
 }
 
 void LedgerLink::record(core::OrgId org, core::ModelCall call) {
-    if (options_.on_call) options_.on_call(call);
     const std::lock_guard lock(mutex_);
     calls_[org].push_back(std::move(call));
 }

@@ -30,7 +30,6 @@ class LedgerLink {
         std::function<void(std::vector<engine::Submission>)> submit;
         std::function<Instant()> now;
         std::function<Id()> fresh_id;
-        std::function<void(const core::ModelCall&)> on_call = {};  // From any thread.
     };
     LedgerLink(Options options, Headroom& headroom, Log& log);
     ~LedgerLink();

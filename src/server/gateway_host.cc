@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "base/prometheus.h"
 #include "core/org_state.h"
 #include "core/settings.h"
+#include "server/version.h"
 #include "store/read_rows.h"
 
 namespace interlock::server {
@@ -34,7 +36,12 @@ std::string file_text(const std::string& path) {
 
 }  // namespace
 
-GatewayHost::GatewayHost(Options options) : options_(std::move(options)) {
+GatewayHost::GatewayHost(Options options)
+    : options_(std::move(options)),
+      calls_({.now = [&backend = options_.backend] { return backend.now(); },
+              .source = {version, options_.node},
+              .operator_org = options_.operator_org},
+             options_.log) {
     Backend& backend = options_.backend;
     gateway_ = std::make_unique<gateway::Gateway>(
         gateway::Gateway::Parts{
@@ -50,7 +57,7 @@ GatewayHost::GatewayHost(Options options) : options_(std::move(options)) {
             .bounds = [this](gateway::Caller caller,
                              core::Attribution who) { return bounds(std::move(caller), std::move(who)); },
             .objection = [&backend] { return backend.objection(); },
-            .on_call = options_.on_call},
+            .on_call = [this](const gateway::EndedCall& call) { calls_.on_call(call); }},
         options_.log);
 }
 
@@ -74,6 +81,7 @@ void GatewayHost::close() {
     stop_.notify_all();
     if (thread_.joinable()) thread_.join();
     gateway_->close();
+    calls_.close();
     provider_server_.reset();
 }
 
@@ -153,6 +161,7 @@ void GatewayHost::read_settings(core::OrgId org) {
     }
     config->upstreams.insert(config->upstreams.end(), simulated_.begin(), simulated_.end());
     versions_[org] = versions;
+    calls_.export_to(org, config->settings.otlp);
     gateway_->configure(org, std::move(config));
 }
 
@@ -232,6 +241,13 @@ net::Task<Result<gateway::Gateway::Bounds, std::string>> GatewayHost::bounds(gat
     }
     bounds.scope = named->budget->scope;
     co_return bounds;
+}
+
+void GatewayHost::write_metrics(std::string& out, core::OrgId org) const {
+    calls_.write(out, org);
+    gateway::write_health(out, gateway_->health(org), std::chrono::steady_clock::now());
+    write_metric(out, "interlock_gateway_calls_under_way", "gauge", "Calls that have not ended yet.",
+                 static_cast<std::uint64_t>(gateway_->under_way()));
 }
 
 // What other nodes set, and what could not be read when it was set.

@@ -15,6 +15,7 @@
 
 #include "api/key_ring.h"
 #include "base/log.h"
+#include "gateway/call_watch.h"
 #include "gateway/gateway.h"
 #include "gateway/simulated_upstream.h"
 #include "net/http_server.h"
@@ -34,8 +35,9 @@ class GatewayHost {
         SettingDesk& desk;
         const api::KeyRing& keys;
         Log& log;
-        bool simulate = false;  // Carries a simulated provider for the models sim/….
-        std::function<void(const core::ModelCall&)> on_call = {};
+        core::OrgId operator_org;  // Of whoever runs the server.
+        std::string node;          // How people call it.
+        bool simulate = false;     // Carries a simulated provider for the models sim/….
     };
     static Result<std::unique_ptr<GatewayHost>, std::string> start(Options options);
     ~GatewayHost();
@@ -46,6 +48,8 @@ class GatewayHost {
     void read_all_settings();
     // Whether calls of this dialect have somewhere to go.
     bool serves(core::OrgId org, gateway::Dialect dialect) const;
+    // What became of the org's calls and how its upstreams do, in Prometheus' text.
+    void write_metrics(std::string& out, core::OrgId org) const;
     void close();
 
  private:
@@ -63,6 +67,7 @@ class GatewayHost {
     std::vector<gateway::Upstream> simulated_;
     std::unique_ptr<gateway::SimulatedUpstream> provider_;
     std::unique_ptr<net::HttpServer> provider_server_;
+    gateway::CallWatch calls_;
     std::unique_ptr<gateway::Gateway> gateway_;
 
     std::mutex reading_;                            // One at a time, so that an older reading does not come last.

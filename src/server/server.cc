@@ -312,6 +312,8 @@ Result<void, std::string> Server::Parts::listen() {
                                       .desk = *settings,
                                       .keys = keys,
                                       .log = log,
+                                      .operator_org = engine::Embedded::default_org,
+                                      .node = options.node_name,
                                       .simulate = options.simulate_models});
     if (!hosted) return fail(hosted.error());
     gateway = std::move(*hosted);
@@ -481,6 +483,7 @@ api::Parts Server::Parts::api_parts() {
         .engine_stats = [this] { return watch.stats(); },
         .queue_depth = [&backend] { return backend.queue_depth(); },
         .engine_histograms = [this](std::string& out) { watch.write(out); },
+        .gateway_metrics = [this](std::string& out, core::OrgId org) { gateway->write_metrics(out, org); },
         .objection = [&backend] { return backend.objection(); },
         .refresh_keys = backend.shared() ? [this] { (void)key_watch->read_on(); } : std::function<void()>(),
         .nodes = [&backend] { return backend.nodes(); },
