@@ -1,8 +1,8 @@
 """The documentation, tried: what its pages tell a reader to type is typed, and what they say comes out must come out.
 
-Of quick-start.md, runs.md, gateway.md, api.md, agents.md, operations.md, several-nodes.md and simulated-upstream.md,
-every ```bash block is run, page by page, in one shell and in order. It must end with 0, or with what its fence says
-(```bash exit=1). A ```text block right behind it is what it prints. In there
+Of quick-start.md, runs.md, gateway.md, api.md, agents.md, operations.md, observability.md, several-nodes.md and
+simulated-upstream.md, every ```bash block is run, page by page, in one shell and in order. It must end with 0, or with
+what its fence says (```bash exit=1). A ```text block right behind it is what it prints. In there
 
     …                         is one or more letters and digits: run_… is any run
     <time>                    is an instant: 2026-11-15T09:00:00.123Z
@@ -249,6 +249,13 @@ def test_operations(binary, tmp_path, work):
         assert not (wrong := complaints_about(blocks, tmp_path, environment)), wrong
 
 
+def test_observability(binary, tmp_path, work):
+    blocks = blocks_of("observability.md", read("observability.md"))
+
+    assert len(blocks) == 4
+    assert not (wrong := complaints_about(blocks, tmp_path, environment_for(work, binary))), wrong
+
+
 def test_several_nodes(binary, tmp_path, work):
     blocks = blocks_of("several-nodes.md", read("several-nodes.md"))
     with Postgres() as postgres:
@@ -438,13 +445,17 @@ def test_exit_codes_are_told_as_the_program_tells_them(binary):
 # ---- facts that live in two places --------------------------------------------------------------------------------
 
 def test_every_metric_is_listed_and_no_other(binary, tmp_path):
-    with Server(binary, tmp_path) as server:
+    with Server(binary, tmp_path, "--simulate-models") as server:
         server.admin.get("/v1/status").ok()
+        # Most of the gateway's appear with the first call.
+        caller = server.admin.make_key("agent", agent=server.admin.agent())
+        call = {"model": "sim/small", "messages": [{"role": "user", "content": "Hello."}]}
+        assert caller.post("/v1/chat/completions", call).status == 200
         # A request is counted behind its answer, so the first of them may still be missing.
         eventually(lambda: b"http_requests_total{" in server.admin.get("/metrics").body)
         served = re.findall(r"^# TYPE (\S+) (\S+)$", server.admin.get("/metrics").body.decode(), re.M)
 
-    told = re.findall(r"^\| `(interlock_\w+)` \| (\w+) \|", read("operations.md"), re.M)
+    told = re.findall(r"^\| `(interlock_\w+)` \| (\w+) \|", read("operations.md") + read("observability.md"), re.M)
     assert sorted(told) == sorted(served)
 
 
