@@ -130,6 +130,9 @@ net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
     }
     if (!call.caller.may(route->needs)) co_return respond(call, forbidden(route->needs));
     if (call.caller.bound() > route->narrowest) co_return respond(call, beyond_bound(call.caller));
+    if (route->reach == Reach::server && !call.is_home()) {
+        co_return respond(call, not_in_this_org("this is about the server as a whole, which is not this org's"));
+    }
     if (!call.caller.run.value.empty()) {
         if (auto problem = co_await check_run_key(call)) co_return respond(call, *problem);
     }

@@ -2,7 +2,8 @@
 //
 //   (1) Every request is let in by a key that the route's access allows, but for routes that are open.
 //   (2) What a bound key may not see does not exist for it.
-//   (3) Every answer has a request id, which is in the log too.
+//   (3) What is the server's and not an org's is for callers of the server's own org.
+//   (4) Every answer has a request id, which is in the log too.
 #pragma once
 
 #include "api/parts.h"

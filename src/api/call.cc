@@ -90,9 +90,13 @@ core::CommandKey key_from_text(std::string_view text) {
 }
 
 net::Task<engine::Answer> submit(Call& call, core::CommandKey key, core::CommandBody body) {
+    return submit_to(call, call.caller.org, key, std::move(body));
+}
+
+net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, core::CommandKey key, core::CommandBody body) {
     co_return co_await net::await_answer<engine::Answer>([&](net::Deliver<engine::Answer> deliver) {
         std::vector<engine::Submission> one(1);
-        one.front().command.org = call.caller.org;
+        one.front().command.org = org;
         one.front().command.key = key;
         one.front().command.body = std::move(body);
         one.front().deadline = call.parts.now() + patience;

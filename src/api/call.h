@@ -1,7 +1,7 @@
 // One request on its way through the API: who calls, what they sent, and the ways to carry it out.
 //
-//   (1) A handler reaches rows only with its caller's org: ask() and read() add it.
-//   (2) Every mutation has a key; a repeat gets the first answer and says so.
+//   (1) A handler reaches rows only with its caller's org: ask() and read() add it. Who makes orgs says which:
+//   submit_to(). (2) Every mutation has a key; a repeat gets the first answer and says so.
 //
 // Handlers are coroutines on the connection's thread. They never block: commands go to the engine, reads to the
 // workers.
@@ -36,6 +36,7 @@ struct Call {
     std::vector<std::pair<std::string, std::string>> query;  // Only names the route knows.
 
     std::string_view parameter(std::string_view name) const;  // Empty when it is not there.
+    bool is_home() const { return caller.org == parts.home; }
 };
 
 using Answered = net::Task<net::Response>;
@@ -95,6 +96,7 @@ struct Done {
 };
 
 net::Task<engine::Answer> submit(Call& call, core::CommandKey key, core::CommandBody body);
+net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, core::CommandKey key, core::CommandBody body);
 // A refusal of the rules points at the member it speaks of, where its sentence begins with one.
 Problem pointed(Problem problem, std::string_view body);
 // Whether a reply is of the kind that was asked for; it is not when the org does not exist.

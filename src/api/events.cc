@@ -35,7 +35,7 @@ Result<Types, Problem> read_types(const Call& call) {
 net::Task<void> follow(Parts& parts, Caller caller, Types types, std::optional<std::int64_t> after,
                        net::StreamWriter& writer) {
     constexpr std::size_t items_at_a_time = 512;
-    FeedTail& tail = parts.feed;
+    FeedTail& tail = parts.feeds.of(caller.org);
     store::ReadPool& reads = parts.reads;
     net::WorkerPool& workers = parts.workers;
     const core::OrgId org = caller.org;

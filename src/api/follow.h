@@ -5,7 +5,7 @@
 #include <string>
 
 #include "api/call.h"
-#include "api/feed_tail.h"
+#include "api/feed_tails.h"
 
 namespace interlock::api {
 

@@ -1,5 +1,5 @@
 // API keys: made, listed, revoked. The secret is shown once and never kept.
-#include "api/feed_tail.h"
+#include "api/feed_tails.h"
 #include "api/key_ring.h"
 #include "api/route.h"
 #include "store/read_rows.h"
@@ -123,7 +123,7 @@ Answered revoke_key(Call& call) {
     if (!done) co_return respond(call, done.error());
     // Before the answer: from then on nobody comes in with it, and those who follow something by it are woken to leave.
     call.parts.keys.revoke(call.names[0]);
-    call.parts.feed.bell().ring();
+    call.parts.feeds.of(call.caller.org).bell().ring();
     call.parts.log.info("key_revoked", {{"key", call.names[0]}, {"by", call.caller.key_id}});
     co_return no_content(done->repeated);
 }

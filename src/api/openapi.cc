@@ -66,6 +66,7 @@ json::object operation_of(const Route& route) {
         {"parameters", parameters_of(route)},
         {"responses",
          {{std::to_string(route.status), success}, {"default", {{"$ref", "#/components/responses/problem"}}}}}};
+    if (route.reach == Reach::server) operation["x-reach"] = "server";
     if (route.needs == Access::open) operation["security"] = json::array();
     if (route.body != nullptr) {
         json::object content{{"schema", route.body()}};

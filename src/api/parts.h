@@ -24,7 +24,7 @@ class WorkerPool;
 
 namespace interlock::api {
 
-class FeedTail;
+class FeedTails;
 class KeyRing;
 struct Caller;
 class Metrics;
@@ -75,6 +75,13 @@ struct PriceText {
     std::string document;
 };
 
+// An org, as those see it who run the server.
+struct OrgFacts {
+    core::OrgId number;
+    std::string name;
+    Instant created_at;
+};
+
 struct Parts {
     // Commands. `submit` takes them in order, from any thread.
     std::function<void(std::vector<engine::Submission>)> submit;
@@ -84,8 +91,12 @@ struct Parts {
     // Reads.
     store::ReadPool& reads;
     net::WorkerPool& workers;
-    FeedTail& feed;
+    FeedTails& feeds;
 
+    // The org of those who run the server. Processes, directories and the server as a whole are theirs alone.
+    core::OrgId home;
+    // Every org there is, by number; the error is a sentence. Blocks.
+    std::function<Result<std::vector<OrgFacts>, std::string>()> orgs;
     KeyRing& keys;
     // Whom a browser's cookies log in, if anybody.
     std::function<std::optional<Caller>(std::string_view cookies)> page_caller;

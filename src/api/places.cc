@@ -10,6 +10,13 @@ net::Task<Result<std::vector<core::Place>, Problem>> find_places(Call& call, std
                                                                  core::ClaimMode mode) {
     std::vector<core::Place> places;
     if (!workspace.empty()) {
+        // Nobody sees the claims of another org: with directories for all of them, two could work in one.
+        if (!call.is_home()) {
+            co_return fail(
+                not_in_this_org("directories of the server's machine are for runs of the server's own org; "
+                                "name what is shared as resources",
+                                "/workspace"));
+        }
         if (!workspace.starts_with('/')) {
             co_return fail(invalid("workspace is '" + workspace + "'; it must be an absolute path", "/workspace"));
         }

@@ -198,6 +198,7 @@ std::vector<Route> price_routes() {
          .needs = operate,
          .summary = "Take a new price list, as text",
          .handler = put_catalog,
+         .reach = Reach::server,
          .answer = catalog_schema},
     };
 }

@@ -73,6 +73,10 @@ Problem not_found(std::string_view what, std::string_view name) {
 
 Problem unavailable(std::string detail) { return {.status = 503, .code = "unavailable", .detail = std::move(detail)}; }
 
+Problem not_in_this_org(std::string detail, std::string pointer) {
+    return {.status = 403, .code = "not_in_this_org", .detail = std::move(detail), .pointer = std::move(pointer)};
+}
+
 Problem problem_of(engine::SubmitError error) {
     using enum engine::SubmitError;
     switch (error) {

@@ -29,6 +29,8 @@ Problem invalid(std::string detail, std::string pointer = {});
 Problem invalid(const BadMember& bad);
 Problem not_found(std::string_view what, std::string_view name);
 Problem unavailable(std::string detail);
+// What only the org of those who run the server has.
+Problem not_in_this_org(std::string detail, std::string pointer = {});
 Problem problem_of(engine::SubmitError error);
 
 // The JSON object, and the response that carries it.

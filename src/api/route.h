@@ -3,7 +3,8 @@
 //   (1) A route that does not say who may use it does not build: `needs` has no default.
 //   (2) A key that is bound to something may use only routes that say they look at that.
 //   (3) A query parameter that the route does not name is refused.
-//   (4) openapi.json is made from this table, so it has every route and no other.
+//   (4) A route that reaches beyond the caller's org is for callers of the server's own org.
+//   (5) openapi.json is made from this table, so it has every route and no other.
 #pragma once
 
 #include <string_view>
@@ -25,6 +26,9 @@ class Needs {
 
 using Schema = json::value (*)();
 
+// What a route is about: rows of the caller's org, or the server as a whole.
+enum class Reach { org, server };
+
 struct Route {
     net::Method method;
     std::string_view path;  // "/v1/agents/{name}"
@@ -32,6 +36,7 @@ struct Route {
     std::string_view summary;
     Answered (*handler)(Call& call);
     Bound narrowest = Bound::nothing;  // Keys that are bound more narrowly may not use it.
+    Reach reach = Reach::org;
     std::vector<std::string_view> query = {};
     Schema body = nullptr;
     std::string_view example = {};  // Of the body.
@@ -75,6 +80,7 @@ std::vector<Route> schedule_routes();
 std::vector<Route> tick_routes();
 std::vector<Route> cap_routes();
 std::vector<Route> key_routes();
+std::vector<Route> org_routes();
 std::vector<Route> setting_routes();
 std::vector<Route> price_routes();
 std::vector<Route> model_call_routes();

@@ -196,6 +196,7 @@ std::vector<core::Place> places_as_written(const Call& call, const std::string& 
 net::Task<std::optional<Problem>> find_isolation(Call& call, std::string into, core::AdmitRun& command) {
     if (command.on_conflict != core::OnConflict::isolate && !command.isolate) co_return std::nullopt;
     if (into.empty()) {
+        if (!call.is_home()) co_return not_in_this_org("worktrees are made for runs of the server's own org only");
         command.worktrees = call.parts.worktrees;
         co_return std::nullopt;
     }
@@ -314,6 +315,10 @@ Answered admit(Call& call) {
     }
     core::Agent agent;
     if (body->supervised()) {
+        if (!call.is_home()) {
+            co_return respond(call, not_in_this_org("the server starts processes for its own org only; start it "
+                                                    "yourself, as a run that is yours"));
+        }
         if (!call.caller.may_see_agent(body->agent)) co_return respond(call, not_found("agent", body->agent));
         auto found = co_await read_agent(call, body->agent);
         if (!found) co_return respond(call, found.error());

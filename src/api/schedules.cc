@@ -172,6 +172,11 @@ net::Task<Result<std::vector<core::Place>, Problem>> places_of(Call& call, Sched
 Answered put_schedule(Call& call) {
     auto body = read_body<ScheduleBody>(call);
     if (!body) co_return respond(call, body.error());
+    if (!call.is_home()) {
+        // Nobody would start what it wakes.
+        co_return respond(call,
+                          not_in_this_org("schedules start processes, which the server does for its own org only"));
+    }
     if (!body->every.empty()) {
         const auto seconds = seconds_from_text(body->every);
         if (!seconds || body->every_s != 0) {

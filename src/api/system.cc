@@ -29,7 +29,7 @@ BOOST_DESCRIBE_STRUCT(EngineView, (), (batches, commands, batch_max, failed_comm
 struct StatusView {
     std::string version;
     std::string store;
-    std::string data_dir;
+    std::optional<std::string> data_dir;  // This, the store's size and the engine only for the server's own org.
     std::string address;
     std::int64_t uptime_s = 0;
     Instant started_at;
@@ -41,8 +41,8 @@ struct StatusView {
     std::int64_t queued_runs = 0;
     std::int64_t open_holds = 0;
     std::int64_t sessions = 0;
-    std::int64_t store_bytes = 0;
-    EngineView engine;
+    std::optional<std::int64_t> store_bytes;
+    std::optional<EngineView> engine;
 };
 BOOST_DESCRIBE_STRUCT(StatusView, (),
                       (version, store, data_dir, address, uptime_s, started_at, org, head_seq, agents, budgets,
@@ -95,11 +95,15 @@ Answered get_status(Call& call) {
     const ServerFacts& facts = call.parts.facts;
     view->version = facts.version;
     view->store = facts.store;
-    view->data_dir = facts.data_dir;
     view->address = facts.address;
     view->started_at = facts.started_at;
     view->uptime_s = std::chrono::duration_cast<std::chrono::seconds>(call.parts.now() - facts.started_at).count();
-    view->engine = engine_view(call.parts);
+    if (call.is_home()) {
+        view->data_dir = facts.data_dir;
+        view->engine = engine_view(call.parts);
+    } else {
+        view->store_bytes.reset();
+    }
     co_return respond(200, *view, false);
 }
 
@@ -184,7 +188,7 @@ Answered get_metrics(Call& call) {
         add("interlock_feed_head", "counter", "The number of the last event.",
             static_cast<std::uint64_t>(status->head_seq.value));
         add("interlock_store_bytes", "gauge", "Size of the store's file.",
-            static_cast<std::uint64_t>(status->store_bytes));
+            static_cast<std::uint64_t>(status->store_bytes.value_or(0)));
     }
     net::Response response = respond(200, std::move(out));
     response.content_type = "text/plain; version=0.0.4";
@@ -239,6 +243,7 @@ std::vector<Route> system_routes() {
          .needs = read,
          .summary = "Metrics in Prometheus' text format",
          .handler = get_metrics,
+         .reach = Reach::server,
          .answer = text},
         {.method = Method::get,
          .path = "/v1/status",
@@ -251,18 +256,21 @@ std::vector<Route> system_routes() {
          .needs = read,
          .summary = "Re-derive every promise from the rows",
          .handler = get_verify,
+         .reach = Reach::server,
          .answer = any_object},
         {.method = Method::get,
          .path = "/v1/nodes",
          .needs = read,
          .summary = "The servers on this store",
          .handler = list_nodes,
+         .reach = Reach::server,
          .answer = page_schema<NodeView>},
         {.method = Method::post,
          .path = "/v1/login",
          .needs = administer,
          .summary = "A link that logs one browser in, once",
          .handler = post_login,
+         .reach = Reach::server,
          .answer = any_object,
          .status = 201},
         {.method = Method::post,
@@ -270,6 +278,7 @@ std::vector<Route> system_routes() {
          .needs = administer,
          .summary = "Copy the store into a new file while it is in use",
          .handler = post_backup,
+         .reach = Reach::server,
          .body = schema_of<BackupBody>,
          .answer = any_object,
          .status = 201},

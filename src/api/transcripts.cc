@@ -59,7 +59,7 @@ net::Task<Result<Now, store::ReadError>> read_now(Parts& parts, core::OrgId org,
 
 net::Task<void> follow(Parts& parts, Caller caller, core::SessionId id, std::int64_t after, net::StreamWriter& writer) {
     const core::OrgId org = caller.org;
-    FeedTail& tail = parts.feed;
+    FeedTail& tail = parts.feeds.of(org);
     const FeedTail::Follower follower(tail);
     const auto head = co_await current_head(parts, org);
     if (!head) co_return;

@@ -45,7 +45,7 @@ Result<std::unique_ptr<Backend>, std::string> open_embedded(BackendOptions optio
     how.on_step = [on_step = std::move(options.on_step),
                    on_news = std::move(options.on_news)](const engine::Step& step) {
         on_step(step);
-        on_news(engine::Embedded::default_org);
+        on_news(std::nullopt);
     };
     auto opened = engine::Embedded::open(std::move(how));
     if (!opened) return fail(opened.error().detail);

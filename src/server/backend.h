@@ -25,7 +25,8 @@ struct BackendOptions {
     std::string peer_ca;    // Believed for the certificates of other nodes.
     Duration lease{};       // Of a node.
     std::function<void(const engine::Step&)> on_step;  // On a lane's thread.
-    std::function<void(core::OrgId)> on_news;          // The org's feed may have grown.
+    // The org's feed may have grown; of none in particular: any org's.
+    std::function<void(std::optional<core::OrgId>)> on_news;
 };
 
 class Backend {

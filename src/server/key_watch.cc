@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "store/read_rows.h"
+#include "store/read_every_org.h"
 
 namespace interlock::server {
 
@@ -16,24 +16,22 @@ KeyWatch::~KeyWatch() {
 }
 
 Result<void, store::ReadError> KeyWatch::read_on() {
-    // Times are stamped before the commit: what becomes visible later may be a little older than what was seen.
+    // Times are stamped before the commit: what becomes visible later may be a little older than the last look.
     constexpr std::chrono::minutes overlap{5};
-    Instant newest;
+    const Instant begun = now_();
+    Instant known;
     {
         const std::lock_guard lock(mutex_);
-        newest = newest_;
+        known = read_at_;
     }
-    const std::int64_t since = micros(newest) - std::chrono::duration_cast<Duration>(overlap).count();
+    const std::int64_t since = micros(known) - std::chrono::duration_cast<Duration>(overlap).count();
     const auto rows = reads_.with([&](store::Snapshot& snapshot) {
-        return store::read_rows<core::ApiKey>(snapshot, org_, "and (created_at >= $2 or revoked_at >= $2)", {since});
+        return store::read_every_org<core::ApiKey>(snapshot, "where created_at >= $1 or revoked_at >= $1", {since});
     });
     if (!rows) return fail(rows.error());
-    for (const core::ApiKey& row : *rows) {
-        keys_.put(org_, row);
-        newest = std::max({newest, row.created_at, row.revoked_at});
-    }
+    for (const auto& [org, row] : *rows) keys_.put(org, row);
     const std::lock_guard lock(mutex_);
-    newest_ = std::max(newest_, newest);
+    read_at_ = std::max(read_at_, begun);
     return {};
 }
 

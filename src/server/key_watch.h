@@ -1,10 +1,11 @@
-// Keeps the ring of keys up to date where other nodes make and revoke keys too.
+// Fills the ring of keys, those of every org, and keeps it up to date where other nodes make and revoke keys too.
 //
 //   (1) A key that was revoked anywhere is out of the ring within a second, as long as the store can be read. When it
 //       cannot, the node serves nobody (Backend::objection).
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -17,7 +18,8 @@ class KeyWatch {
  public:
     static constexpr std::chrono::milliseconds interval{300};
 
-    KeyWatch(core::OrgId org, store::ReadPool& reads, api::KeyRing& keys) : org_(org), reads_(reads), keys_(keys) {}
+    KeyWatch(store::ReadPool& reads, api::KeyRing& keys, std::function<Instant()> now)
+        : reads_(reads), keys_(keys), now_(std::move(now)) {}
     ~KeyWatch();
 
     // Takes over what was made or revoked since the last time. Any thread.
@@ -26,12 +28,12 @@ class KeyWatch {
     void start();
 
  private:
-    const core::OrgId org_;
     store::ReadPool& reads_;
     api::KeyRing& keys_;
+    const std::function<Instant()> now_;
     std::mutex mutex_;
     std::condition_variable stop_;
-    Instant newest_ = far_past;  // Of all that was read.
+    Instant read_at_ = far_past;  // What was made before that is known.
     bool stopping_ = false;
     std::thread thread_;
 };

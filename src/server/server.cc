@@ -11,7 +11,7 @@
 #include <boost/describe/enum_to_string.hpp>
 
 #include "api/api.h"
-#include "api/feed_tail.h"
+#include "api/feed_tails.h"
 #include "api/key_ring.h"
 #include "api/metrics.h"
 #include "base/histogram.h"
@@ -30,6 +30,7 @@
 #include "server/setting_desk.h"
 #include "server/verify_command.h"
 #include "server/version.h"
+#include "store/read_every_org.h"
 #include "store/read_pool.h"
 #include "store/read_rows.h"
 #include "store/sqlite_backup.h"
@@ -113,6 +114,9 @@ class EngineWatch {
 
 }  // namespace
 
+// The org of those who run the server. Only in it are processes started, and only for it is the page.
+constexpr core::OrgId home = engine::Embedded::default_org;
+
 // In the order they are built; destroyed in the other.
 struct Server::Parts {
     Parts(ServerOptions its_options, Log& its_log) : options(std::move(its_options)), log(its_log) {}
@@ -120,15 +124,15 @@ struct Server::Parts {
     ServerOptions options;
     Log& log;
     EngineWatch watch;
-    std::atomic<api::FeedTail*> tail_to_tell = nullptr;
+    std::atomic<api::FeedTails*> tails_to_tell = nullptr;
     std::atomic<supervisor::Supervisor*> supervisor_to_tell = nullptr;
     std::unique_ptr<Backend> engine;
     std::unique_ptr<store::ReadPool> reads;
     std::unique_ptr<net::WorkerPool> workers;
-    std::unique_ptr<api::FeedTail> feed;
+    std::unique_ptr<api::FeedTails> feeds;
     api::KeyRing keys;
     std::unique_ptr<KeyWatch> key_watch;
-    RunKeys run_keys{engine::Embedded::default_org, keys};
+    RunKeys run_keys{home, keys};
     std::unique_ptr<SettingDesk> settings;
     std::unique_ptr<supervisor::WorktreeKeeper> worktree_keeper;
     std::unique_ptr<GatewayHost> gateway;
@@ -149,6 +153,7 @@ struct Server::Parts {
     Result<void, std::string> listen();
     Result<void, std::string> supervise();
     api::Parts api_parts();
+    Result<std::vector<api::OrgFacts>, std::string> orgs();
     std::string login_link() { return url + "/login?code=" + page.make_code(engine->now()); }
 };
 
@@ -210,11 +215,11 @@ Result<void, std::string> Server::Parts::open_engine() {
         }
         watch.on_step(step);
     };
-    how.on_news = [this](core::OrgId org) {
-        api::FeedTail* told = tail_to_tell.load(std::memory_order_acquire);
-        if (told != nullptr && org == engine::Embedded::default_org) told->committed();
+    how.on_news = [this](std::optional<core::OrgId> org) {
+        api::FeedTails* told = tails_to_tell.load(std::memory_order_acquire);
+        if (told != nullptr) told->committed(org);
         supervisor::Supervisor* also = supervisor_to_tell.load(std::memory_order_acquire);
-        if (also != nullptr && org == engine::Embedded::default_org) also->news();
+        if (also != nullptr && org.value_or(home) == home) also->news();
     };
     auto opened = open_backend(std::move(how), log);
     if (!opened) return fail(opened.error());
@@ -222,8 +227,8 @@ Result<void, std::string> Server::Parts::open_engine() {
     reads = std::make_unique<store::ReadPool>(engine->store());
     workers = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{});
     settings = std::make_unique<SettingDesk>(options.data_dir, *reads);
-    feed = std::make_unique<api::FeedTail>(engine::Embedded::default_org, *reads);
-    tail_to_tell.store(feed.get(), std::memory_order_release);
+    feeds = std::make_unique<api::FeedTails>(*reads);
+    tails_to_tell.store(feeds.get(), std::memory_order_release);
     return {};
 }
 
@@ -235,15 +240,14 @@ Result<void, std::string> Server::Parts::find_worktrees() {
     if (!place) return fail(place.error().detail);
     worktrees = std::move(*place);
     worktree_keeper = std::make_unique<supervisor::WorktreeKeeper>(
-        supervisor::WorktreeKeeper::Options{.org = engine::Embedded::default_org,
+        supervisor::WorktreeKeeper::Options{.org = home,
                                             .node = options.node_name,
                                             .lock_dir = path + "/.locks",
                                             .reads = *reads,
                                             .ask = [this](core::CommandBody body) { return engine->ask(body); }});
     // Twenty agents that wake at once would otherwise all start at once.
     const auto cap = reads->with([&](store::Snapshot& snapshot) {
-        return store::read_rows<core::Cap>(snapshot, engine::Embedded::default_org, "and kind = 'node' and name = $2",
-                                           {options.node_name});
+        return store::read_rows<core::Cap>(snapshot, home, "and kind = 'node' and name = $2", {options.node_name});
     });
     if (cap && cap->empty()) {
         (void)engine->ask(core::SetCap{core::CapKind::node, options.node_name, supervisor::default_runs_max()});
@@ -254,8 +258,7 @@ Result<void, std::string> Server::Parts::find_worktrees() {
 
 // The file comes before the row: a key that is in the file and not in the store is put there at the next start.
 Result<void, std::string> Server::Parts::load_keys() {
-    constexpr core::OrgId org = engine::Embedded::default_org;
-    key_watch = std::make_unique<KeyWatch>(org, *reads, keys);
+    key_watch = std::make_unique<KeyWatch>(*reads, keys, [this] { return engine->now(); });
     if (auto read = key_watch->read_on(); !read) return fail("the keys cannot be read: " + read.error().detail);
     if (engine->shared()) key_watch->start();
 
@@ -281,15 +284,15 @@ Result<void, std::string> Server::Parts::load_keys() {
             "{}/admin.key holds a key that was revoked or does not fit; move it away and start again to have one made",
             options.data_dir));
     }
-    keys.put(org, core::ApiKey{.id = row->id,
-                               .hash = row->hash,
-                               .scopes = {"admin"},
-                               .agent = {},
-                               .run = {},
-                               .budget = {},
-                               .note = {},
-                               .created_at = {},
-                               .revoked_at = far_past});
+    keys.put(home, core::ApiKey{.id = row->id,
+                                .hash = row->hash,
+                                .scopes = {"admin"},
+                                .agent = {},
+                                .run = {},
+                                .budget = {},
+                                .note = {},
+                                .created_at = {},
+                                .revoked_at = far_past});
     return {};
 }
 
@@ -346,12 +349,11 @@ Result<void, std::string> Server::Parts::listen() {
 }
 
 Result<void, std::string> Server::Parts::supervise() {
-    constexpr core::OrgId org = engine::Embedded::default_org;
     if (auto loaded = run_keys.load(options.data_dir); !loaded) return fail(loaded.error());
     std::vector<std::string> environment;
     for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
     auto started = supervisor::Supervisor::start(
-        {.org = org,
+        {.org = home,
          .node = options.node_name,
          .data_dir = options.data_dir,
          .url = [this] { return url; },
@@ -368,17 +370,24 @@ Result<void, std::string> Server::Parts::supervise() {
              [this](std::string_view dialect) {
                  gateway::Dialect speaks{};
                  return boost::describe::enum_from_string(std::string(dialect).c_str(), speaks) &&
-                        gateway->serves(engine::Embedded::default_org, speaks);
+                        gateway->serves(home, speaks);
              },
          .output_tokens =
-             [this](const core::Run& run) {
-                 return affordable_output(*reads, engine::Embedded::default_org, run, engine->now());
-             }});
+             [this](const core::Run& run) { return affordable_output(*reads, home, run, engine->now()); }});
     if (!started) return fail(started.error());
     supervisor = std::move(*started);
     supervisor_to_tell.store(supervisor.get(), std::memory_order_release);
     supervisor->news();
     return {};
+}
+
+Result<std::vector<api::OrgFacts>, std::string> Server::Parts::orgs() {
+    const auto rows = reads->with(
+        [](store::Snapshot& snapshot) { return store::read_every_org<core::Org>(snapshot, "order by org"); });
+    if (!rows) return fail(rows.error().detail);
+    std::vector<api::OrgFacts> facts;
+    for (const auto& [org, row] : *rows) facts.push_back({org, row.name, row.created_at});
+    return facts;
 }
 
 api::Parts Server::Parts::api_parts() {
@@ -389,7 +398,9 @@ api::Parts Server::Parts::api_parts() {
         .fresh_id = [&backend] { return backend.fresh_id(); },
         .reads = *reads,
         .workers = *workers,
-        .feed = *feed,
+        .feeds = *feeds,
+        .home = home,
+        .orgs = [this] { return orgs(); },
         .keys = keys,
         .page_caller = [this](std::string_view cookies) { return page.caller(cookies); },
         .login_link = [this] { return login_link(); },

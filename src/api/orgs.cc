@@ -1,0 +1,189 @@
+// Orgs: made and listed by those who run the server. What an org has is its own; here is only that it is there.
+//
+//   (1) No two orgs have one name. Numbers are given in order, and whoever wants the next one has seen the names of all
+//       before it: of two who want the same name one finds it taken, at whatever moment they ask.
+//   (2) The first key of an org is made once, under a command key that follows from the org. Whoever gets it has made
+//       the org, also where somebody else began to and did not come to its end.
+#include <fmt/format.h>
+
+#include "api/key_ring.h"
+#include "api/route.h"
+#include "core/limits.h"
+#include "store/read_rows.h"
+
+namespace interlock::api {
+namespace {
+
+struct OrgBody {
+    static constexpr std::array required{"name"};
+    std::string name;
+    std::optional<std::string> key;
+};
+BOOST_DESCRIBE_STRUCT(OrgBody, (), (name, key))
+
+struct OrgView {
+    std::int64_t number = 0;
+    std::string name;
+    Instant created_at;
+};
+BOOST_DESCRIBE_STRUCT(OrgView, (), (number, name, created_at))
+
+// A key that may do everything in its org.
+struct OrgKeyView {
+    std::string name;  // Of the org.
+    std::string key_id;
+    std::optional<std::string> key;  // Only the first time.
+    bool repeated = false;
+};
+BOOST_DESCRIBE_STRUCT(OrgKeyView, (), (name, key_id, key, repeated))
+
+OrgView view_of(const OrgFacts& org) { return {std::int64_t{org.number.value}, org.name, org.created_at}; }
+
+net::Task<Result<std::vector<OrgFacts>, Problem>> read_orgs(Call& call) {
+    auto orgs = co_await net::run_on(call.parts.workers, call.parts.orgs);
+    if (!orgs) co_return fail(unavailable("the orgs cannot be read: " + orgs.error()));
+    co_return std::move(*orgs);
+}
+
+const OrgFacts* find_org(const std::vector<OrgFacts>& orgs, std::string_view name) {
+    const auto found = std::ranges::find(orgs, name, &OrgFacts::name);
+    return found == orgs.end() ? nullptr : &*found;
+}
+
+Problem name_taken(std::string_view name) {
+    return {.status = 409, .code = "already_exists", .detail = fmt::format("there is an org '{}' already", name)};
+}
+
+Answered list_orgs(Call& call) {
+    const auto limit = read_limit(call);
+    if (!limit) co_return respond(call, limit.error());
+    const auto after = read_count(call, "after", 0, 0, UINT32_MAX);
+    if (!after) co_return respond(call, after.error());
+    const auto orgs = co_await read_orgs(call);
+    if (!orgs) co_return respond(call, orgs.error());
+    std::vector<OrgView> views;
+    for (const OrgFacts& org : *orgs) {
+        if (std::int64_t{org.number.value} > *after) views.push_back(view_of(org));
+    }
+    co_return respond(
+        page_of(std::move(views), *limit, [](const OrgView& view) { return std::to_string(view.number); }));
+}
+
+// An admin key of the org. It is in force when this returns.
+net::Task<Result<OrgKeyView, Problem>> make_admin_key(Call& call, core::OrgId org, std::string name,
+                                                      core::CommandKey key, std::string note) {
+    const NewKey made = make_key();
+    const auto answer =
+        co_await submit_to(call, org, key, core::CreateKey{made.id, made.hash, {"admin"}, {}, {}, {}, std::move(note)});
+    if (!answer) co_return fail(problem_of(answer.error()));
+    const auto* reply = std::get_if<core::KeyReply>(&answer->reply);
+    if (reply == nullptr) co_return fail(not_found("org", name));
+    if (auto refusal = refusal_of(*reply)) co_return fail(std::move(*refusal));
+    const std::string id = reply->id;
+    const auto row = co_await read(
+        call, [=](store::Snapshot& snapshot) { return store::read_row<core::ApiKey>(snapshot, org, id); });
+    if (!row) co_return fail(row.error());
+    if (*row) call.parts.keys.put(org, **row);
+    const bool repeated = answer->repeated;
+    if (!repeated) call.parts.log.info("org_key_made", {{"org", name}, {"key", id}, {"by", call.caller.key_id}});
+    co_return OrgKeyView{name, id, repeated ? std::nullopt : std::optional(made.text), repeated};
+}
+
+struct Found {
+    core::OrgId org;
+    bool by_us = false;  // This request made it, or did so when it was sent before.
+};
+
+// Makes the org, or finds the one of that name.
+net::Task<Result<Found, Problem>> found_org(Call& call, std::string name, core::CommandKey key) {
+    constexpr int tries_max = 20;
+    for (int tries = 0; tries < tries_max; ++tries) {
+        const auto orgs = co_await read_orgs(call);
+        if (!orgs) co_return fail(orgs.error());
+        const OrgFacts* there = find_org(*orgs, name);
+        if (there == nullptr && orgs->size() >= core::limits::orgs_max) {
+            co_return fail(Problem{.status = 409,
+                                   .code = "too_many",
+                                   .detail = fmt::format("there are at most {} orgs", core::limits::orgs_max)});
+        }
+        const core::OrgId org = there != nullptr ? there->number : core::OrgId(orgs->back().number.value + 1);
+        const auto answer = co_await submit_to(call, org, key, core::CreateOrg{name});
+        if (!answer) co_return fail(problem_of(answer.error()));
+        const auto* reply = std::get_if<core::OrgReply>(&answer->reply);
+        if (reply == nullptr) co_return fail(no_such_org());
+        if (reply->status == core::OrgStatus::name_taken) continue;  // Another org has got the number meanwhile.
+        if (auto refusal = refusal_of(*reply)) co_return fail(pointed(std::move(*refusal), call.request.body));
+        co_return Found{org, reply->status == core::OrgStatus::created};
+    }
+    co_return fail(unavailable("others make orgs at the same moment; try again with the same key"));
+}
+
+Answered create_org(Call& call) {
+    const auto body = read_body<OrgBody>(call);
+    if (!body) co_return respond(call, body.error());
+    const auto key = read_key(call, body->key);
+    if (!key) co_return respond(call, key.error());
+    const auto found = co_await found_org(call, body->name, key->key);
+    if (!found) co_return respond(call, found.error());
+    if (found->org == call.parts.home) co_return respond(call, name_taken(body->name));
+
+    const core::CommandKey first(id_from_hash(fmt::format("the first key of org {}", found->org.value)));
+    const auto made = co_await make_admin_key(call, found->org, body->name, first, "made with the org");
+    if (!made) co_return respond(call, made.error());
+    if (made->repeated && !found->by_us) co_return respond(call, name_taken(body->name));
+    const core::OrgId org = found->org;
+    const Parts& parts = call.parts;
+    co_await net::run_on(call.parts.workers, [&parts, org] { parts.settings_changed(org); });
+    co_return respond(201, *made, made->repeated);
+}
+
+Answered create_org_key(Call& call) {
+    const auto body = read_body<OnlyKey>(call);
+    if (!body) co_return respond(call, body.error());
+    const auto key = read_key(call, body->key);
+    if (!key) co_return respond(call, key.error());
+    const auto orgs = co_await read_orgs(call);
+    if (!orgs) co_return respond(call, orgs.error());
+    const OrgFacts* org = find_org(*orgs, call.names[0]);
+    if (org == nullptr) co_return respond(call, not_found("org", call.names[0]));
+    const auto made = co_await make_admin_key(call, org->number, org->name, key->key, "made by the server's org");
+    co_return made ? respond(201, *made, made->repeated) : respond(call, made.error());
+}
+
+}  // namespace
+
+std::vector<Route> org_routes() {
+    using enum Access;
+    using net::Method;
+    return {
+        {.method = Method::get,
+         .path = "/v1/orgs",
+         .needs = administer,
+         .summary = "List orgs",
+         .handler = list_orgs,
+         .reach = Reach::server,
+         .query = {"after", "limit"},
+         .answer = page_schema<OrgView>},
+        {.method = Method::post,
+         .path = "/v1/orgs",
+         .needs = administer,
+         .summary = "Make an org and its first key, which is in this answer and nowhere else",
+         .handler = create_org,
+         .reach = Reach::server,
+         .body = schema_of<OrgBody>,
+         .example = R"({"name": "research"})",
+         .answer = schema_of<OrgKeyView>,
+         .status = 201},
+        {.method = Method::post,
+         .path = "/v1/orgs/{name}/keys",
+         .needs = administer,
+         .summary = "Make another admin key of an org, for those who lost theirs",
+         .handler = create_org_key,
+         .reach = Reach::server,
+         .body = schema_of<OnlyKey>,
+         .answer = schema_of<OrgKeyView>,
+         .status = 201},
+    };
+}
+
+}  // namespace interlock::api
