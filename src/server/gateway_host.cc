@@ -167,6 +167,7 @@ void GatewayHost::read_settings(core::OrgId org) {
 
 std::string GatewayHost::key_of(core::OrgId org, const gateway::Upstream& upstream,
                                 const std::vector<core::Setting>& settings) {
+    if (!may_use(org, upstream.key)) return {};
     switch (upstream.key.from) {
         case gateway::KeyFrom::none:
             return {};

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/settings.h"
+#include "engine/embedded.h"
 #include "gateway/settings.h"
 #include "server/data_dir.h"
 #include "store/read_rows.h"
@@ -24,6 +25,12 @@ Result<gateway::PriceBook, std::string> book_of(std::vector<gateway::ModelPrice>
 
 }  // namespace
 
+// Whoever may set an upstream decides where its key is sent.
+bool may_use(core::OrgId org, const gateway::KeySource& key) {
+    const bool of_the_server = key.from == gateway::KeyFrom::env || key.from == gateway::KeyFrom::file;
+    return !of_the_server || org == engine::Embedded::default_org;
+}
+
 Result<std::string, api::BadMember> SettingDesk::check(core::OrgId org, std::string_view kind, const std::string& name,
                                                        const std::string& document) {
     if (kind == core::secret_setting) {
@@ -33,6 +40,15 @@ Result<std::string, api::BadMember> SettingDesk::check(core::OrgId org, std::str
     }
     auto canonical = gateway::canonical(kind, name, document);
     if (!canonical) return fail(api::BadMember{canonical.error().pointer, canonical.error().detail});
+    if (kind == core::upstream_setting && org != engine::Embedded::default_org) {
+        const auto upstream = gateway::upstream_from(name, *canonical);
+        if (upstream && !upstream->ca_file.empty()) {
+            return fail(api::BadMember{"/ca_file", "is for the server's own org: files are the server's"});
+        }
+        if (upstream && !may_use(org, upstream->key)) {
+            return fail(api::BadMember{"/key", "must be a secret: environment and files are the server's"});
+        }
+    }
     return std::move(*canonical);
 }
 

@@ -13,10 +13,14 @@
 #include "base/instant.h"
 #include "base/result.h"
 #include "gateway/prices.h"
+#include "gateway/settings.h"
 #include "server/secrets.h"
 #include "store/read_pool.h"
 
 namespace interlock::server {
+
+// What is in the server's environment and files is for upstreams of the server's own org only.
+bool may_use(core::OrgId org, const gateway::KeySource& key);
 
 class SettingDesk {
  public:
