@@ -148,6 +148,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Line{"keys create --scope agent,read --agent coder",
                          R"(POST /v1/keys {"scopes":["agent","read"],"agent":"coder"})"},
                     Line{"keys show self", "GET /v1/keys/self"}, Line{"keys revoke k1", "DELETE /v1/keys/k1"},
+                    Line{"orgs ls", "GET /v1/orgs"}, Line{"orgs create research", R"(POST /v1/orgs {"name":"research"})"},
+                    Line{"orgs key research", "POST /v1/orgs/research/keys {}"},
                     Line{"spend --by agent,day --from 7d --to 2026-12-01",
                          "GET /v1/spend?by=agent%2Cday&from=2026-11-08&to=2026-12-01"},
                     Line{"status --watch 1", "GET /v1/status"},
