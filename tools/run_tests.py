@@ -33,7 +33,8 @@ TIMEOUT_SECONDS = 3600 if LONG else 600
 NODES = ["tests/test_several_nodes.py", "tests/test_nodes_and_postgres.py"]
 SHIM = ["tests/test_shim.py", "tests/test_shim_foreground.py"]
 RUNS = [f"tests/test_runs_{name}.py" for name in ("real", "faults", "crowd", "worktrees", "foreground", "schedules")]
-ON_POSTGRES = [f"tests/test_{name}.py" for name in ("api_money", "api_sessions", "api_runs", "api_auth", "races_http")]
+ON_POSTGRES = [f"tests/test_{name}.py" for name in ("api_money", "api_sessions", "api_runs", "api_auth", "races_http",
+                                                    "orgs")]
 ON_POSTGRES_LONG = [*ON_POSTGRES, "tests/test_api_system.py", "tests/test_api_nonsense.py"]
 OUTPUT_LINES_MAX = 400
 AT_ONCE = 2
