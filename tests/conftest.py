@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 from fake_supervisor import World
-from interlock_server import Server
+from gateway_lab import Lab
+from interlock_server import Server, eventually
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SECONDS_MAX = 180
@@ -65,6 +66,21 @@ def server(binary, tmp_path_factory):
 def admin(server):
     """A client that may do everything."""
     return server.admin
+
+
+@pytest.fixture(scope="module")
+def lab(binary, tmp_path_factory):
+    """A running server with a simulated provider, for all tests of a file. In the end nothing is held by anybody."""
+    with Lab(binary, tmp_path_factory.mktemp("lab")) as lab:
+        yield lab
+        eventually(lambda: lab.admin.items("/v1/holds", status="open") == [])
+        lab.server.verify()
+
+
+@pytest.fixture(scope="module")
+def key(lab):
+    """Of an agent whose budget is large enough for everything."""
+    return lab.agent_key("1000.00")
 
 
 def pytest_configure(config):

@@ -33,9 +33,11 @@ TIMEOUT_SECONDS = 3600 if LONG else 600
 NODES = ["tests/test_several_nodes.py", "tests/test_nodes_and_postgres.py"]
 SHIM = ["tests/test_shim.py", "tests/test_shim_foreground.py"]
 RUNS = [f"tests/test_runs_{name}.py" for name in ("real", "faults", "crowd", "worktrees", "foreground", "schedules")]
+GATEWAY = ["tests/test_gateway.py", "tests/test_gateway_rules.py", "tests/test_gateway_upstreams.py"]
+STORM = ["tests/test_gateway_storm.py"]
 ON_POSTGRES = [f"tests/test_{name}.py" for name in ("api_money", "api_sessions", "api_runs", "api_auth", "races_http",
                                                     "orgs")]
-ON_POSTGRES_LONG = [*ON_POSTGRES, "tests/test_api_system.py", "tests/test_api_nonsense.py"]
+ON_POSTGRES_LONG = [*ON_POSTGRES, *GATEWAY, *STORM, "tests/test_api_system.py", "tests/test_api_nonsense.py"]
 OUTPUT_LINES_MAX = 400
 AT_ONCE = 2
 
@@ -96,9 +98,11 @@ def own_suites():
         Suite("tidy", [PYTHON, "tools/tidy.py"]),
         Suite("format", ["clang-format-19", "--dry-run", "-Werror", *sources] if sources else []),
         Suite("tools", [*PYTEST, "tools"], must_report=True),
-        # These two mostly wait, and not for each other.
-        black_box("tests", ["tests", *(f"--ignore={path}" for path in (*NODES, *SHIM, *RUNS))], alone=False),
+        # These mostly wait, and not for each other.
+        black_box("tests", ["tests", *(f"--ignore={path}" for path in (*NODES, *SHIM, *RUNS, *GATEWAY, *STORM))], alone=False),
         black_box("runs", RUNS, alone=False),
+        black_box("gateway", GATEWAY, alone=False),
+        black_box("gateway_storm", STORM, alone=False),
         black_box("several_nodes", NODES),
         black_box("shim_program", SHIM),
         black_box("tests_on_postgres", ON_POSTGRES_LONG if LONG else ON_POSTGRES, INTERLOCK_TEST_STORE="postgres"),
