@@ -335,6 +335,11 @@ def test_headers_and_unknown_members_arrive_as_they_were_sent(lab, key, api):
     assert asked["headers"]["host"] == lab.provider.url.removeprefix("http://")
 
 
+def test_headers_of_one_connection_end_here(lab, key):
+    answer = lab.call(CHAT, key=key, headers={"Connection": "keep-alive, x-hop", "x-hop": "1"}).ok()
+    assert "x-hop" not in lab.provider.asked(answer)[0]["headers"]
+
+
 def test_a_query_goes_on_as_it_was_sent(lab, key):
     answer = lab.ask("POST", "/v1/messages?beta=true&x=%20y", MESSAGES.body("lab/small", "hi", output_max=5),
                      {"x-api-key": key.key}).ok()
@@ -452,6 +457,20 @@ def test_who_finds_the_budget_held_by_another_waits_for_it(lab):
     assert lab.row(answer)["attempts"] == 1
 
 
+def test_who_has_left_while_it_waited_is_not_sent_on(lab):
+    key = lab.agent_key("0.012")
+    with lab.configured(share_percent=100):
+        slow, _ = lab.send(*lab.request(CHAT, "delay_ms=1000;output=5", key, output_max=900))
+        eventually(lambda: lab.budget(key)["open_holds"] == 1)
+        waiting, number = lab.send(*lab.request(CHAT, "output=5", key, output_max=900))
+        time.sleep(0.3)
+        waiting.close()
+        slow.getresponse().read()
+        slow.close()
+        row = lab.row_of(key, 2)
+    assert lab.provider.asked(number) == [] and (row["cost"], row["attempts"]) == ("0.00", 0)
+
+
 def test_waiting_has_an_end(lab):
     key = lab.agent_key("0.012")
     with lab.configured(share_percent=100, wait_s=1):
@@ -526,6 +545,13 @@ def test_a_model_without_a_price_is_refused_under_a_hard_budget(lab, key, unpric
     lab.follow(sentence, DOLLARS="3")
     prices = {"input_per_mtok": "3", "output_per_mtok": "3"}
     check_metered(lab, lab.call(CHAT, key=key, model=unpriced).ok(), key, False, prices)
+
+
+def test_a_model_without_a_price_is_refused_under_a_runs_ceiling(lab, unpriced):
+    run = lab.admin.run(lab.admin.agent(), budget="0.01")
+    answer = lab.call(CHAT, "output=5", lab.admin.make_key("agent", run=run["id"]), model=unpriced)
+    assert "interlock prices set" in answer.refused(CHAT, 404) and lab.provider.asked(answer) == []
+    lab.admin.finish(run).ok()
 
 
 def test_a_model_without_a_price_can_be_counted_without_cost(lab, unpriced):

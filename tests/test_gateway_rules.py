@@ -178,6 +178,16 @@ def test_an_exchange_is_one_turn_of_the_runs_session(lab, api, stream, capture):
     lab.admin.finish(run).ok()
 
 
+def test_nobody_writes_into_a_session_of_another_agent(lab):
+    session = lab.admin.session(agent=lab.admin.agent())
+
+    answer = lab.call(CHAT, "output=5", lab.agent_key(), headers={"x-interlock-session": session})
+
+    assert answer.status in (400, 401, 404), answer
+    assert lab.provider.asked(answer) == []
+    assert lab.admin.items(f"/v1/sessions/{session}/messages") == []
+
+
 # ---- who may, and on whose account ---------------------------------------------------------------------------------
 
 

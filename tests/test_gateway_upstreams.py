@@ -3,6 +3,7 @@
 What was dispatched is paid for, exactly or by its bound; what was not costs nothing.
 """
 
+import contextlib
 import http.server
 import json
 import os
@@ -144,6 +145,12 @@ def test_a_provider_that_is_not_there_costs_nothing(lab):
     assert lab.settled(key)["settled"] == "0.00" and lab.events(key) == []
 
 
+def test_an_upstream_without_its_key_is_not_tried_again(lab):
+    model, _ = lab.own_model(lab.provider, key={"env": "NOBODY_HAS_SET_THIS"})
+    answer = lab.call(CHAT, key=lab.agent_key("1.00"), model=model)
+    assert "NOBODY_HAS_SET_THIS" in answer.refused(CHAT, 502) and lab.row(answer)["attempts"] == 1
+
+
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
 def test_failures_before_the_first_byte_are_tried_again_with_growing_pauses(lab, status):
     model, _ = lab.own_model(lab.provider, retries=3, backoff_ms=50)
@@ -257,17 +264,31 @@ class Kept(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_connections_to_a_provider_are_kept(lab, key):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Kept) as server:
-        server.connections = 0
-        server.daemon_threads = True
+@contextlib.contextmanager
+def served(handler):
+    """A provider of our own, for what the simulated one does not do."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads, server.connections, server.asked = True, 0, []
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        model, upstream = lab.own_model(f"http://127.0.0.1:{server.server_port}")
+        yield server
+        server.shutdown()
+
+
+def test_connections_to_a_provider_are_kept(lab, key):
+    with served(Kept) as server:
+        model, _ = lab.own_model(f"http://127.0.0.1:{server.server_port}")
         for _ in range(30):
             lab.call(CHAT, key=key, model=model).ok()
-        lab.admin.delete(f"/v1/upstreams/{upstream}").ok()
-        server.shutdown()
     assert server.connections <= os.cpu_count() + 2, "each of the server's threads keeps its own"
+
+
+def test_a_provider_that_does_not_stream_is_metered_all_the_same(lab):
+    with served(Kept) as server:
+        model, _ = lab.own_model(f"http://127.0.0.1:{server.server_port}")
+        answer = lab.call(CHAT, key=lab.agent_key("1.00"), model=model, stream=True).ok()
+    assert answer.json()["usage"]["total_tokens"] == 10
+    row = lab.row(answer)
+    assert not row["estimated"] and (row["usage"]["input_tokens"], row["usage"]["output_tokens"]) == (5, 5)
 
 
 class Elsewhere(http.server.BaseHTTPRequestHandler):
@@ -287,12 +308,10 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
 
 def test_redirects_are_not_followed(lab):
     key = lab.agent_key("1.00")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
-        server.asked, server.location = [], lab.provider.url + CHAT.path
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with served(Elsewhere) as server:
+        server.location = lab.provider.url + CHAT.path
         model, _ = lab.own_model(f"http://127.0.0.1:{server.server_port}", retries=0)
         answer = lab.call(CHAT, key=key, model=model)
-        server.shutdown()
     assert "redirect" in answer.refused(CHAT, 502)
     assert len(server.asked) == 1 and lab.provider.asked(answer) == []
     assert lab.settled(key)["settled"] == "0.00"
