@@ -47,7 +47,7 @@ def main():
         with Interlock(options.binary, where / "data") as server:
             server.put("/v1/agents/bench", {})
             if "charges" in wanted:
-                with Nginx(where / "nginx") as nginx:
+                with Nginx(where / "nginx", os.cpu_count(), answering) as nginx:
                     results |= charges(server, nginx, options)
             if "batches" in wanted:
                 results |= batches(server, options)
@@ -94,8 +94,8 @@ CHARGE = {"agent": "bench", "provider": "anthropic", "model": "claude-sonnet-4-5
 def charges(server, nginx, options):
     ours, theirs = [], []
     for _ in range(options.rounds):
-        theirs.append(wrk(nginx, nginx.url + "/answer", CHARGE, None, options.seconds))
-        ours.append(wrk(server, server.url + "/v1/charges", CHARGE, server.key, options.seconds))
+        theirs.append(wrk(nginx, nginx.url + "/answer", CHARGE, {}, options.seconds))
+        ours.append(wrk(server, server.url + "/v1/charges", CHARGE, bearer(server.key), options.seconds))
     best, peer = max(ours, key=rate_of), max(theirs, key=rate_of)
     return {"nginx_per_s": peer["rate"], "nginx_cpu_us": peer["cpu_us"], "charges_per_s": best["rate"],
             "charges_by_nginx": best["rate"] / peer["rate"], "charge_p50_ms": best["p50"], "charge_p99_ms": best["p99"],
@@ -103,7 +103,7 @@ def charges(server, nginx, options):
 
 
 def batches(server, options):
-    best = max((wrk(server, server.url + "/v1/charges", [CHARGE] * 100, server.key, options.seconds)
+    best = max((wrk(server, server.url + "/v1/charges", [CHARGE] * 100, bearer(server.key), options.seconds)
                 for _ in range(options.rounds)), key=rate_of)
     rate = best["rate"] * 100
     bench = pathlib.Path(server.binary).parent / "bench_main"
@@ -125,21 +125,35 @@ def rate_of(measured):
     return measured["rate"]
 
 
-def wrk(server, url, body, key, seconds):
+def answering(port):
+    """Every request with a JSON of the size of a charge's answer."""
+    answer = json.dumps({"status": "charged", "key": "key_01jcq3w8y5e9m8t2k4x6v0a1bc", "seq": 1234567,
+                         "cost": "0.000000001", "overage": "0.00", "repeated": False}, separators=(",", ":"))
+    return f"server {{ listen 127.0.0.1:{port}; location /answer {{ default_type application/json; return 200 '{answer}'; }} }}"
+
+
+def bearer(key):
+    return {"Authorization": f"Bearer {key}"}
+
+
+def wrk(server, url, body, headers, seconds, connections=CONNECTIONS, pause_ms=None):
+    """Each connection asks again as soon as it has an answer, or after a pause of 0 to 2 × pause_ms."""
     script = pathlib.Path(tempfile.mkstemp(suffix=".lua")[1])
     script.write_text(f"wrk.method = 'POST'\nwrk.body = [==[{json.dumps(body)}]==]\n"
-                      "wrk.headers['Content-Type'] = 'application/json'\n"
-                      + (f"wrk.headers['Authorization'] = 'Bearer {key}'\n" if key else ""))
+                      + "".join(f"wrk.headers['{name}'] = '{value}'\n"
+                                for name, value in ({"Content-Type": "application/json"} | headers).items())
+                      + (f"function delay() return math.random(0, {2 * pause_ms}) end\n" if pause_ms else ""))
     before = server.cpu_s()
-    out = subprocess.run(["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{max(1, round(seconds))}s", "--latency", "-s", script, url],
-                         capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "10s", "--latency",
+                          "-s", script, url], capture_output=True, text=True, check=True).stdout
     cpu = server.cpu_s() - before
     script.unlink()
-    if "Non-2xx" in out:
-        sys.exit(f"bench: {url} refused requests:\n{out}")
+    if "Non-2xx" in out or "Socket errors" in out:
+        sys.exit(f"bench: {url} refused requests or broke off:\n{out}")
     requests = int(re.search(r"(\d+) requests in", out)[1])
     return {"rate": float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]), "cpu_us": cpu * 1e6 / requests,
-            "p50": milliseconds(re.search(r"\n\s+50%\s+(\S+)", out)[1]), "p99": milliseconds(re.search(r"\n\s+99%\s+(\S+)", out)[1])}
+            "p50": milliseconds(re.search(r"\n\s+50%\s+(\S+)", out)[1]), "p99": milliseconds(re.search(r"\n\s+99%\s+(\S+)", out)[1]),
+            "requests": requests}
 
 
 def milliseconds(text):
@@ -264,24 +278,21 @@ class Interlock:
 
 
 class Nginx:
-    """Answers every request with a JSON of the size of a charge's answer."""
+    """`servers` says, for a free port, what there is inside of http { }."""
 
-    def __init__(self, where):
-        self.where, self.port = where, free_port()
+    def __init__(self, where, workers, servers):
+        self.where, self.workers, self.servers, self.port = where, workers, servers, free_port()
         self.url = f"http://127.0.0.1:{self.port}"
 
     def __enter__(self):
         self.where.mkdir()
-        answer = json.dumps({"status": "charged", "key": "key_01jcq3w8y5e9m8t2k4x6v0a1bc", "seq": 1234567,
-                             "cost": "0.000000001", "overage": "0.00", "repeated": False}, separators=(",", ":"))
         (self.where / "nginx.conf").write_text(f"""
-            worker_processes {os.cpu_count()}; daemon off; pid {self.where}/pid; error_log {self.where}/error.log;
-            events {{ worker_connections 1024; }}
+            worker_processes {self.workers}; daemon off; pid {self.where}/pid; error_log {self.where}/error.log;
+            events {{ worker_connections 4096; }}
             http {{ access_log off; keepalive_requests 100000000;
                 client_body_temp_path {self.where}/body; proxy_temp_path {self.where}/proxy;
                 fastcgi_temp_path {self.where}/fastcgi; uwsgi_temp_path {self.where}/uwsgi; scgi_temp_path {self.where}/scgi;
-                server {{ listen 127.0.0.1:{self.port};
-                    location /answer {{ default_type application/json; return 200 '{answer}'; }} }} }}""")
+                {self.servers(self.port)} }}""")
         program = shutil.which("nginx") or "/usr/sbin/nginx"
         self.process = subprocess.Popen([program, "-p", self.where, "-c", self.where / "nginx.conf", "-e", self.where / "error.log"])
         wait_for_port(self.port)
