@@ -116,7 +116,7 @@ def fronts_of(wanted, options, where):
                                                      "provider": "openai"})
             fronts += [Agent(server, name) for name in agents]
         if "portkey" in wanted:
-            fronts.append(stack.enter_context(Portkey(provider)))
+            fronts.append(stack.enter_context(Portkey(provider, where / "portkey.log")))
         yield fronts
 
 
@@ -372,8 +372,8 @@ class Agent(Front):
 class Portkey(Front):
     name = "portkey"
 
-    def __init__(self, provider):
-        self.provider, self.port = provider, free_port()
+    def __init__(self, provider, log):
+        self.provider, self.log, self.port = provider, log, free_port()
         self.url = f"http://127.0.0.1:{self.port}"
 
     def __enter__(self):
@@ -384,8 +384,10 @@ class Portkey(Front):
             (where / "package.json").write_text(json.dumps({"private": True, "dependencies": PORTKEY, "overrides": PORTKEY}))
             subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"],
                            cwd=where, check=True)
-        self.process = subprocess.Popen(["node", program, f"--port={self.port}", "--headless"], stdout=subprocess.DEVNULL,
-                                        env=os.environ | {"NODE_ENV": "production"})
+        # On a busy machine it loses streams and says so at length; its client sees them end as if they were whole.
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(["node", program, f"--port={self.port}", "--headless"], stdout=log, stderr=log,
+                                            env=os.environ | {"NODE_ENV": "production"})
         wait_for_port(self.port)
         return self
 
