@@ -2,12 +2,13 @@
 //
 //   (1) No two orgs have one name. Numbers are given in order, and whoever wants the next one has seen the names of all
 //       before it: of two who want the same name one finds it taken, at whatever moment they ask.
-//   (2) The first key of an org is made once, under a command key that follows from the org. Whoever gets it has made
-//       the org, also where somebody else began to and did not come to its end.
+//   (2) The first key of an org is made once, under a command key that follows from the org. When whoever made the org
+//       did not come to that, the next who wants the name a while later gets it.
 #include <fmt/format.h>
 
 #include "api/key_ring.h"
 #include "api/route.h"
+#include "core/check.h"
 #include "core/limits.h"
 #include "store/read_rows.h"
 
@@ -91,12 +92,14 @@ net::Task<Result<OrgKeyView, Problem>> make_admin_key(Call& call, core::OrgId or
 
 struct Found {
     core::OrgId org;
-    bool by_us = false;  // This request made it, or did so when it was sent before.
+    bool by_us = false;      // This request made it, or did so when it was sent before.
+    bool abandoned = false;  // Whoever made it has had the time to make its first key as well.
 };
 
 // Makes the org, or finds the one of that name.
 net::Task<Result<Found, Problem>> found_org(Call& call, std::string name, core::CommandKey key) {
     constexpr int tries_max = 20;
+    constexpr std::chrono::minutes time_to_finish{1};
     for (int tries = 0; tries < tries_max; ++tries) {
         const auto orgs = co_await read_orgs(call);
         if (!orgs) co_return fail(orgs.error());
@@ -106,6 +109,7 @@ net::Task<Result<Found, Problem>> found_org(Call& call, std::string name, core::
                                    .code = "too_many",
                                    .detail = fmt::format("there are at most {} orgs", core::limits::orgs_max)});
         }
+        const bool abandoned = there != nullptr && call.parts.now() - there->created_at > time_to_finish;
         const core::OrgId org = there != nullptr ? there->number : core::OrgId(orgs->back().number.value + 1);
         const auto answer = co_await submit_to(call, org, key, core::CreateOrg{name});
         if (!answer) co_return fail(problem_of(answer.error()));
@@ -113,7 +117,7 @@ net::Task<Result<Found, Problem>> found_org(Call& call, std::string name, core::
         if (reply == nullptr) co_return fail(no_such_org());
         if (reply->status == core::OrgStatus::name_taken) continue;  // Another org has got the number meanwhile.
         if (auto refusal = refusal_of(*reply)) co_return fail(pointed(std::move(*refusal), call.request.body));
-        co_return Found{org, reply->status == core::OrgStatus::created};
+        co_return Found{org, reply->status == core::OrgStatus::created, abandoned};
     }
     co_return fail(unavailable("others make orgs at the same moment; try again with the same key"));
 }
@@ -121,11 +125,16 @@ net::Task<Result<Found, Problem>> found_org(Call& call, std::string name, core::
 Answered create_org(Call& call) {
     const auto body = read_body<OrgBody>(call);
     if (!body) co_return respond(call, body.error());
+    // The rules say so too, but a lane would be opened for the org that is not made.
+    if (const auto complaint = core::check_name("name", body->name)) {
+        co_return respond(call, invalid(*complaint, "/name"));
+    }
     const auto key = read_key(call, body->key);
     if (!key) co_return respond(call, key.error());
     const auto found = co_await found_org(call, body->name, key->key);
     if (!found) co_return respond(call, found.error());
-    if (found->org == call.parts.home) co_return respond(call, name_taken(body->name));
+    const bool may_go_on = found->by_us || (found->abandoned && found->org != call.parts.home);
+    if (!may_go_on) co_return respond(call, name_taken(body->name));
 
     const core::CommandKey first(id_from_hash(fmt::format("the first key of org {}", found->org.value)));
     const auto made = co_await make_admin_key(call, found->org, body->name, first, "made with the org");
