@@ -90,8 +90,7 @@ CallsReply record_calls(OrgState& state, const RecordCalls& command) {
     CallsReply reply;
     for (const ModelCall& call : command.calls) {
         const auto complaint = check(call);
-        if (complaint) reply = {.status = CallsStatus::invalid_request, .detail = *complaint};
-        if (!complaint) state.model_calls.add() = call;
+        complaint ? void(reply.detail = *complaint) : void(state.model_calls.add() = call);
     }
     return reply;
 }

@@ -60,7 +60,8 @@ TEST_F(SettingsTest, recorded_calls_are_rows_as_they_came) {
     ModelCall third = call;
     third.id = CallId(Id{7, 10});
     call.id = CallId();
-    EXPECT_EQ(apply(RecordCalls{{call, third}}).status, CallsStatus::invalid_request);
+    const auto reply = apply(RecordCalls{{call, third}});
+    EXPECT_EQ(reply.detail, "a call needs an id");
     EXPECT_EQ(rows().of<ModelCall>().size(), 3u) << "one that cannot be kept does not keep the others out";
 }
 

@@ -144,7 +144,10 @@ void LedgerLink::write_calls() {
             record.command = command_of(org, core::CommandKey(options_.fresh_id()), std::move(body));
             // No retry: a call that was not recorded was charged all the same.
             record.on_answer = [this](const engine::Answer& answer) {
-                if (!answer) log_.warn("calls_not_recorded");
+                const auto* reply = answer ? std::get_if<core::CallsReply>(&answer->reply) : nullptr;
+                const bool whole = reply != nullptr && reply->detail.empty();
+                if (!whole)
+                    log_.warn("calls_not_recorded", {{"why", reply != nullptr ? reply->detail : "not committed"}});
             };
         }
     }

@@ -30,8 +30,9 @@ TEST(Adapters, url_and_key_are_put_where_each_program_looks_for_them) {
 
     const Additions codex = additions("codex");
     EXPECT_EQ(codex.env, std::vector<std::string>{"INTERLOCK_API_KEY=ilk_a_b"});
-    ASSERT_EQ(codex.arguments.size(), 4u);
-    EXPECT_NE(codex.arguments[3].find("={name=\"Interlock\",base_url=\"http://127.0.0.1:4100/g/v1\","),
+    ASSERT_EQ(codex.arguments.size(), 6u);
+    EXPECT_EQ(codex.arguments[1], "web_search=\"disabled\"");
+    EXPECT_NE(codex.arguments[5].find("={name=\"Interlock\",base_url=\"http://127.0.0.1:4100/g/v1\","),
               std::string::npos);
 
     EXPECT_EQ(additions("gemini").env[0], "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:4100/g");

@@ -263,7 +263,7 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "insert into ledger select * from ledger",
         "insert into answers select * from answers",
         // What refers to nothing.
-        "insert into agents select 99, name, command, 1, tags, pauses, 0, 0, '{}', '{}', '{}', '' from agents",
+        "insert into agents select 99, name, command, 1, tags, pauses, 0, 0, '{}', '{}', '{}', '', 'usage' from agents",
         "update agent_totals set agent = 'nobody'",
         "update runs set agent = 'nobody'",
         "update holds set agent = 'nobody'",
