@@ -105,7 +105,7 @@ def test_a_drain_that_takes_too_long_is_given_up_and_charged(lab):
         connection.close()
         row = lab.row_of(key)
     assert row["estimated"] and nanos(row["cost"]) > 0 and row["detail"] == "the client has left"
-    assert row["duration_us"] < 3_500_000
+    assert row["duration_us"] < 4_000_000, "less than the whole stream takes"
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=way_name)
@@ -167,10 +167,14 @@ def test_failures_before_the_first_byte_are_tried_again_with_growing_pauses(lab,
     assert row["attempts"] == 4 and len(lab.events(key)) == 1
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_what_would_fail_again_is_not_tried_again(lab, key, status):
-    answer = lab.call(CHAT, f"status={status}", key)
-    assert answer.status == status and len(lab.provider.asked(answer)) == 1
+@pytest.mark.parametrize("status, told", [(400, 400), (401, 502), (403, 502), (404, 404), (422, 422)])
+def test_what_would_fail_again_is_not_tried_again(lab, status, told):
+    """A provider that does not take our key says nothing about the client's."""
+    model, _ = lab.own_model(lab.provider)
+    key = lab.agent_key("1.00")
+    answer = lab.call(CHAT, f"status={status}", key, model=model)
+    assert answer.status == told and len(lab.provider.asked(answer)) == 1
+    assert lab.settled(key)["settled"] == "0.00"
 
 
 def test_a_provider_that_asks_for_patience_gets_it(lab):
@@ -180,7 +184,7 @@ def test_a_provider_that_asks_for_patience_gets_it(lab):
     assert answer.ok() and time.monotonic() - begun >= 1
     begun = time.monotonic()
     answer = lab.call(CHAT, "status=429;retry_after=60", lab.agent_key(), model=model)
-    assert (answer.status, answer.headers["retry-after"]) == (429, "60") and time.monotonic() - begun < 5
+    assert (answer.status, answer.headers["retry-after"]) == (429, "60") and time.monotonic() - begun < 30
 
 
 def test_the_second_upstream_is_asked_when_the_first_has_failed(lab):
