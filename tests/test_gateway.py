@@ -13,7 +13,7 @@ import pytest
 from checks import text_of
 from gateway_lab import (CHAT, EMBEDDINGS, GENERATE, MESSAGES, NANO, PRICES, RESPONSES, SPEAKING, UPSTREAM_KEY, WAYS,
                          bill_of, check_metered, nanos, picos_per_token, read_until, way_name, without_numbers)
-from interlock_server import eventually, fresh
+from interlock_server import eventually, fresh, together
 
 every_way = pytest.mark.parametrize("api, stream", WAYS, ids=way_name)
 every_api = pytest.mark.parametrize("api", SPEAKING, ids=str)
@@ -479,6 +479,25 @@ def test_who_has_left_while_it_waited_is_not_sent_on(lab):
         slow.close()
         row = lab.row_of(key, 2)
     assert lab.provider.asked(number) == [] and (row["cost"], row["attempts"]) == ("0.00", 0)
+
+
+def test_room_for_many_is_given_to_many_at_once(lab):
+    key = lab.agent_key("0.10")
+    with lab.configured(share_percent=100):
+        large, _ = lab.send(*lab.request(CHAT, "output=10;delay_ms=500", key, output_max=9800))
+        eventually(lambda: lab.budget(key)["open_holds"] == 1)
+        answers = together(20, lambda _: lab.call(CHAT, "output=1;delay_ms=1000", key, output_max=10).ok())
+        large.getresponse().read()
+        large.close()
+    took = sorted(lab.row(answer)["duration_us"] for answer in answers)
+    assert took[-1] - took[0] < 1_000_000, took
+
+
+def test_a_sure_no_is_told_to_all_who_wait(lab):
+    key = lab.agent_key("0.01")
+    answers = together(40, lambda _: lab.call(CHAT, "output=395;delay_ms=300;input=1000", key, output_max=400))
+    took = sorted(lab.row(answer)["duration_us"] for answer in answers)
+    assert took[-1] < 2_000_000, took
 
 
 def test_waiting_has_an_end(lab):

@@ -178,10 +178,15 @@ def test_an_exchange_is_one_turn_of_the_runs_session(lab, api, stream, capture):
     lab.admin.finish(run).ok()
 
 
-def test_nobody_writes_into_a_session_of_another_agent(lab):
+@pytest.mark.parametrize("bound_to", ["agent", "run"])
+def test_nobody_writes_into_a_session_of_another_agent(lab, bound_to):
+    agent = lab.admin.agent()
+    run = lab.admin.run(agent)
+    key = lab.admin.make_key("agent", **{bound_to: {"agent": agent, "run": run["id"]}[bound_to]})
     session = lab.admin.session(agent=lab.admin.agent())
 
-    answer = lab.call(CHAT, "output=5", lab.agent_key(), headers={"x-interlock-session": session})
+    answer = lab.call(CHAT, "output=5", key, headers={"x-interlock-session": session})
+    lab.admin.finish(run).ok()
 
     assert answer.status in (400, 401, 404), answer
     assert lab.provider.asked(answer) == []
