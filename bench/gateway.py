@@ -384,7 +384,7 @@ class Portkey(Front):
             (where / "package.json").write_text(json.dumps({"private": True, "dependencies": PORTKEY, "overrides": PORTKEY}))
             subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"],
                            cwd=where, check=True)
-        # On a busy machine it loses streams and says so at length; its client sees them end as if they were whole.
+        # What it says about streams that fail or that wrk ends amid is long, and not for the screen.
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(["node", program, f"--port={self.port}", "--headless"], stdout=log, stderr=log,
                                             env=os.environ | {"NODE_ENV": "production"})

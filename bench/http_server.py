@@ -151,6 +151,8 @@ def wrk(server, url, body, headers, seconds, connections=CONNECTIONS, pause_ms=N
     if "Non-2xx" in out or "Socket errors" in out:
         sys.exit(f"bench: {url} refused requests or broke off:\n{out}")
     requests = int(re.search(r"(\d+) requests in", out)[1])
+    if requests == 0:  # Something else had the processors all the time.
+        return wrk(server, url, body, headers, 2 * seconds, connections, pause_ms)
     return {"rate": float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]), "cpu_us": cpu * 1e6 / requests,
             "p50": milliseconds(re.search(r"\n\s+50%\s+(\S+)", out)[1]), "p99": milliseconds(re.search(r"\n\s+99%\s+(\S+)", out)[1]),
             "requests": requests}
