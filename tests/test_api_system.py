@@ -231,6 +231,9 @@ def test_every_documented_example_is_accepted(binary, tmp_path):
                 path = path.replace("{id}", hold)
             elif path.startswith("/v1/agents/"):
                 path = path.replace("{name}", admin.agent())
+            elif path.startswith("/v1/budgets/{name}/"):
+                admin.put("/v1/budgets/example", {"limit": "10.00"}).ok()
+                path = path.replace("{name}", "example")
             reply = admin.request(method, path.replace("{name}", fresh("name")), example)
             assert reply.status in (int(wanted), 200, 201), reply
             tried += 1

@@ -231,7 +231,7 @@ def test_names_of_models_are_bounded_however_many_a_client_invents(binary, tmp_p
 def test_spans_and_histograms_say_what_the_calls_say(server, caller):
     admin = server.admin
     with Collector() as collector, exporting(admin, collector.url + "/otel", headers={"x-team": "blue"}):
-        session = admin.session()
+        session = admin.session(agent=caller.agent_name)
         answered = chat(caller, headers={"traceparent": TRACEPARENT, "x-interlock-session": session,
                                          "x-interlock-tags": "task=42"})
         assert chat(caller, stream=True).status == 200
