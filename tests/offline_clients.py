@@ -11,13 +11,17 @@ import functools
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "tests/clients"
 INSTALL_SECONDS = 400
+NO_NETWORK = r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|network|not done after"
 RUN_SECONDS = 120
 
 # Their own programs are put in place by scripts of these packages. No other script is run.
@@ -46,7 +50,7 @@ class Clients:
 
 
 def installed_clients():
-    """Brings the packages unless they are there. Fails, with the reason, when they cannot be had."""
+    """Brings the packages unless they are there. Fails, or skips for want of a network, and says why."""
     directory = ROOT / "build/clients"
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / "lock", "w") as lock:
@@ -79,7 +83,13 @@ def bring(command, directory):
         why = f"{done.stdout}{done.stderr}"[-2000:] if done.returncode != 0 else ""
     except subprocess.TimeoutExpired:
         why = f"not done after {INSTALL_SECONDS} s"
-    assert not why, f"the real clients could not be brought from npm ({' '.join(command)}): {why}"
+    if not why:
+        return
+    sentence = f"the real clients could not be brought from npm ({' '.join(command)}): {why}"
+    # A machine without a way to npm says so and tests the rest. The long form insists.
+    if os.environ.get("INTERLOCK_LONG") != "1" and re.search(NO_NETWORK, why):
+        pytest.skip(sentence)
+    pytest.fail(sentence)
 
 
 @functools.cache

@@ -104,7 +104,9 @@ def claude_by_hand(gateway, key):
 def codex_by_hand(gateway, key):
     provider = (f'{{name="Interlock",base_url="{gateway.url}/v1",env_key="INTERLOCK_API_KEY",wire_api="responses",'
                 'request_max_retries=0,stream_max_retries=0}')
-    return {"INTERLOCK_API_KEY": key}, ["-c", "model_provider=interlock", "-c", f"model_providers.interlock={provider}"]
+    # A search may bring in as much as the model takes, several times over: that is more than these budgets have.
+    return {"INTERLOCK_API_KEY": key}, ["-c", "model_provider=interlock", "-c", f"model_providers.interlock={provider}",
+                                        "-c", "web_search=disabled"]
 
 
 def gemini_by_hand(gateway, key):
@@ -165,7 +167,7 @@ PROGRAMS = [
     # What it would fetch for itself it waits for, in vain, before it ends.
     Program("codex", "openai",
             ["codex", "exec", "-m", MODEL, "--skip-git-repo-check", "--sandbox", "danger-full-access",
-             "-c", "features.plugins=false", "-c", "analytics.enabled=false", "-c", "web_search=disabled"],
+             "-c", "features.plugins=false", "-c", "analytics.enabled=false"],
             ["--json"], 'tool=exec_command tool_args={"cmd":"cat NOTE"}', codex_answer, codex_by_hand),
     Program("gemini", "gemini", ["gemini", "-m", MODEL], ["--output-format", "stream-json"],
             'tool=read_file tool_args={"file_path":"NOTE"}', gemini_answer, gemini_by_hand, ["-p"], node=20),

@@ -6,6 +6,17 @@
 
 namespace interlock {
 
+namespace {
+
+// Looked up once: OpenSSL 3 searches its providers for what EVP_sha256() only names, each time it is used.
+const EVP_MD* algorithm() {
+    static const EVP_MD* const found = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+    ensure(found != nullptr, "OpenSSL knows SHA-256");
+    return found;
+}
+
+}  // namespace
+
 struct Sha256Hasher::Context {
     EVP_MD_CTX* md = EVP_MD_CTX_new();
     ~Context() { EVP_MD_CTX_free(md); }
@@ -13,7 +24,7 @@ struct Sha256Hasher::Context {
 
 Sha256Hasher::Sha256Hasher() : context_(std::make_unique<Context>()) {
     ensure(context_->md != nullptr, "OpenSSL gives a context");
-    ensure(EVP_DigestInit_ex(context_->md, EVP_sha256(), nullptr) == 1, "OpenSSL knows SHA-256");
+    ensure(EVP_DigestInit_ex(context_->md, algorithm(), nullptr) == 1, "a digest can begin");
 }
 
 Sha256Hasher::~Sha256Hasher() = default;

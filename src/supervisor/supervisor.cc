@@ -31,6 +31,9 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto look_every = 250ms;
+// Most of what is committed is money, and none of the supervisor's business: it reads the feed in pieces of this length
+// at least. Whoever comes after a pause is not kept waiting.
+constexpr auto follow_every = 2ms;
 constexpr auto shim_comes_within = 30s;  // Of being started.
 constexpr auto terminal_back_within = 10s;
 constexpr auto shim_back_within = 5s;  // It tries every second.
@@ -138,8 +141,9 @@ void Supervisor::run() {
         const auto now = Clock::now();
         auto until = std::max(now, looked_ + look_every);
         if (!timers_.empty()) until = std::min(until, std::max(now, timers_.begin()->first));
+        if (news_) until = std::min(until, std::max(now, followed_ + follow_every));
         const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(until - now);
-        for (const ShimDoor::Heard& heard : door_->wait(news_ ? 0ms : timeout)) hear(heard);
+        for (const ShimDoor::Heard& heard : door_->wait(timeout)) hear(heard);
 
         // 2. What others left to do, and what is due.
         for (const Inbox::Job& job : inbox_->take()) job();
@@ -149,7 +153,10 @@ void Supervisor::run() {
         }
 
         // 3. What was committed.
-        if (news_.exchange(false)) follow_feed();
+        if (Clock::now() >= followed_ + follow_every && news_.exchange(false)) {
+            follow_feed();
+            followed_ = Clock::now();
+        }
 
         // 4. What time alone brings.
         if (Clock::now() >= looked_ + look_every) look_after();

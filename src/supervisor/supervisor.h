@@ -180,6 +180,7 @@ class Supervisor {
     std::map<pid_t, core::RunId> children_;  // Shims that this process started and has to bury.
     std::multimap<Clock::time_point, std::function<void()>> timers_;
     Clock::time_point looked_ = {};
+    Clock::time_point followed_ = {};  // When the feed was read last.
     Clock::time_point cleared_ = {};
     std::atomic<bool> news_ = true;
     std::atomic<bool> stopping_ = false;
