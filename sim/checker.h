@@ -29,6 +29,7 @@ std::unique_ptr<Checker> make_places_checker();    // P5, P6, P7
 std::unique_ptr<Checker> make_ticks_checker();     // P8
 std::unique_ptr<Checker> make_endings_checker();   // P9
 std::unique_ptr<Checker> make_tries_checker();     // P9: runs that are tried again; P5: ports.
+std::unique_ptr<Checker> make_settings_checker();  // P3: versions of settings, and calls that are recorded once.
 std::unique_ptr<Checker> make_feed_checker();      // The chain, and that it tells what the rows tell.
 
 }  // namespace interlock::sim

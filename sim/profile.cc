@@ -45,6 +45,7 @@ Profile Profile::draw(Random& random) {
     profile.admin = weight(4);
     profile.echo = weight(5);
     profile.nonsense = weight(4);
+    profile.settings = weight(2);
     if (profile.money + profile.runs + profile.sessions == 0) profile.money = 40;
 
     // Drawn last, and for every story, so that one told with another number of nodes is otherwise the same.
@@ -67,10 +68,10 @@ std::string Profile::to_text() const {
         "{}, late answers {}, twins {}, late requests {}, dying clients {}, crashes {}, long downtimes {}, clock jumps "
         "{}, "
         "no key {}, deadlines {} | money {} runs {} sessions {} schedules {} worktrees {} admin {} echo {} nonsense "
-        "{}{}",
+        "{} settings {}{}",
         orgs, pace_s, burst, engine.batch_max, engine.queue_max, commit_faults, load_faults, lost_answers, late_answers,
         twin_requests, late_requests, dying_clients, crashes, long_downtimes, clock_jumps, calls_without_key,
-        tight_deadlines, money, runs, sessions, schedules, worktrees, admin, echo, nonsense, several);
+        tight_deadlines, money, runs, sessions, schedules, worktrees, admin, echo, nonsense, settings, several);
 }
 
 }  // namespace interlock::sim

@@ -44,6 +44,7 @@ struct Profile {
     std::uint32_t sessions = 0;
     std::uint32_t schedules = 0;
     std::uint32_t worktrees = 0;
+    std::uint32_t settings = 0;
     std::uint32_t admin = 0;
     std::uint32_t echo = 0;
     std::uint32_t nonsense = 0;

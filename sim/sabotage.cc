@@ -308,7 +308,7 @@ std::vector<Sabotage> all_sabotages() {
         {"a_feed_page_that_is_gone", unbroken_feed,
          drop_row<FeedPage>([](World&, OrgId, const FeedPage& row) { return row.first_seq.value > 3; })},
         {"a_commit_that_the_store_forgot", nothing_twice, lie_about_a_commit(store::CommitFault::forget)},
-        {"a_commit_that_the_store_tore", nothing_twice, lie_about_a_commit(store::CommitFault::tear)},
+        {"a_commit_that_the_store_tore", exact_ledger, lie_about_a_commit(store::CommitFault::tear)},
         {"a_store_that_loses_what_was_durable", nothing_twice, lose_what_was_durable},
     };
 }

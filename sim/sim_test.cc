@@ -57,6 +57,7 @@ const std::set<std::string> out_of_reach = {
     "AdmitReply.too_many",
     "ScheduleReply.too_many",
     "WorktreeReply.too_many",
+    "SettingReply.too_many",
     // Extending and releasing move no counter up.
     "HoldReply.amount_too_large",
     // Putting a schedule always puts it.
@@ -115,10 +116,10 @@ struct LieOfLanes {
 
 class Lanes : public testing::TestWithParam<LieOfLanes> {};
 
-// Not from the first seed on: there the core notices by itself, and ends the process before a checker can look.
+// Not from the first seeds on: there the core notices by itself, and ends the process before a checker can look.
 TEST_P(Lanes, notice) {
     std::uint64_t violations = 0;
-    for (std::uint64_t seed = 2; seed <= 101 && violations == 0; ++seed) {
+    for (std::uint64_t seed = 3; seed <= 101 && violations == 0; ++seed) {
         violations = tell_story({.seed = seed, .nodes = 3, .lies = GetParam().lies, .halfway = {}}).violation_count;
     }
 

@@ -24,6 +24,7 @@ StoryResult tell_story(const StoryOptions& options) {
     world.add(make_money(), profile.money);
     world.add(make_schedules(), profile.schedules);
     world.add(make_worktrees(), profile.worktrees);
+    world.add(make_settings(), profile.settings);
     world.add(make_echo(), profile.echo);
     world.add(make_nonsense(), profile.nonsense);
     world.add(make_ledger_checker());
@@ -34,6 +35,7 @@ StoryResult tell_story(const StoryOptions& options) {
     world.add(make_ticks_checker());
     world.add(make_endings_checker());
     world.add(make_tries_checker());
+    world.add(make_settings_checker());
     world.add(make_feed_checker());
 
     world.setup();

@@ -22,6 +22,7 @@ std::unique_ptr<Workload> make_runs();       // Owners who ask for places, work,
 std::unique_ptr<Workload> make_sessions();   // Many writers per session, forks.
 std::unique_ptr<Workload> make_schedules();  // Intervals, crons, wakes.
 std::unique_ptr<Workload> make_worktrees();  // Planned, made and dropped.
+std::unique_ptr<Workload> make_settings();   // Set, set again and dropped; calls that are recorded.
 std::unique_ptr<Workload> make_echo();       // Old calls asked again, old keys with other content.
 std::unique_ptr<Workload> make_nonsense();   // What must be refused, and must leave no trace.
 

@@ -80,6 +80,10 @@ void Spenders::reserve(World& world, KnownOrg& org) {
                     .ttl_s = std::min<std::int64_t>(24 * 3'600, random.spread(world.profile.pace_s * 20) + 1),
                     .dispatched = random.percent(20)};
     if (random.percent(10)) reserve.bound = {.usd = random.spread(3'000)};
+    if (random.percent(25)) {  // Less will do.
+        reserve.floor = {.usd = reserve.bound.usd / 4, .tokens = reserve.bound.tokens / 4};
+        reserve.share = static_cast<std::int32_t>(1 + random.below(100));
+    }
     if (world.profile.huge_amounts && random.percent(2)) reserve.bound.usd = INT64_MAX - random.spread(1'000);
     if (!org.holds.empty() && random.percent(1)) {
         reserve.hold = random.pick(org.holds).id;
@@ -119,7 +123,8 @@ void Spenders::heard(World& world, const Call& call, const engine::Answer& answe
     KnownOrg& org = world.known.of(call.command.org);
     if (const auto* reserve = std::get_if<Reserve>(&call.command.body)) {
         if (says_done(answer->reply) && org.find_hold(reserve->hold) == nullptr) {
-            org.holds.push_back({reserve->hold, std::min<std::int64_t>(reserve->bound.usd, 1'000'000)});
+            const std::int64_t held = std::get<ReserveReply>(answer->reply).bound.usd;
+            org.holds.push_back({reserve->hold, std::min<std::int64_t>(held, 1'000'000)});
         }
         return;
     }

@@ -81,7 +81,9 @@ SettingReply drop_setting(OrgState& state, Stamp stamp, const DropSetting& comma
     return set(state, stamp, std::move(setting));
 }
 
-CallsReply record_calls(OrgState& state, const RecordCalls& command) {
+CallsReply record_calls(OrgState& state, const RecordCalls& command, CommandKey key) {
+    // Without one a repeat would write the same rows again.
+    if (key.value.empty()) return {.status = CallsStatus::invalid_request, .detail = "a record of calls needs a key"};
     if (command.calls.size() > limits::calls_per_record_max) {
         return {.status = CallsStatus::invalid_request,
                 .detail = fmt::format("at most {} calls are recorded at once", limits::calls_per_record_max)};

@@ -25,6 +25,6 @@ inline constexpr std::string_view gateway_setting_name = "default";
 
 SettingReply put_setting(OrgState& state, Stamp stamp, const PutSetting& command);
 SettingReply drop_setting(OrgState& state, Stamp stamp, const DropSetting& command);
-CallsReply record_calls(OrgState& state, const RecordCalls& command);
+CallsReply record_calls(OrgState& state, const RecordCalls& command, CommandKey key);
 
 }  // namespace interlock::core

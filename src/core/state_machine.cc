@@ -118,7 +118,7 @@ struct Apply {
     Reply operator()(const EnableSchedule& body) { return enable_schedule(state, stamp, body); }
     Reply operator()(const PutSetting& body) { return put_setting(state, stamp, body); }
     Reply operator()(const DropSetting& body) { return drop_setting(state, stamp, body); }
-    Reply operator()(const RecordCalls& body) { return record_calls(state, body); }
+    Reply operator()(const RecordCalls& body) { return record_calls(state, body, command.key); }
 };
 
 // Whether the command did what it asked: the successes come first in every status, one or two of them.
