@@ -68,6 +68,8 @@ class Outcome:
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
+    # Whoever starts this behind a shell's & hands an ignored ^C on, and the tests of ^C would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     suites = own_suites() + cmake_suites(sys.argv[1])
     if wanted := set(sys.argv[2:]):
         if unknown := wanted - {suite.name for suite in suites}:
