@@ -68,8 +68,10 @@ class Outcome:
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    # Whoever starts this behind a shell's & hands an ignored ^C on, and the tests of ^C would inherit it.
+    # Whoever starts this behind a shell's & or nohup hands ignored signals on, and the tests of signals would inherit them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for ignored in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(ignored, signal.SIG_DFL)
     suites = own_suites() + cmake_suites(sys.argv[1])
     if wanted := set(sys.argv[2:]):
         if unknown := wanted - {suite.name for suite in suites}:
