@@ -296,7 +296,7 @@ void Flight::finish(int status, std::string detail) {
     if (std::exchange(recorded_, true)) return;
     row.status = status;
     row.detail = cut(std::move(detail), core::limits::text_bytes_max);
-    row.duration_us = std::chrono::duration_cast<Duration>(now() - began).count();
+    row.duration_us = elapsed_us();
     if (shared.on_call) shared.on_call({caller.org, row, request.header("traceparent")});
     if (config) shared.ledger.record(caller.org, row);  // Otherwise nobody knows whose it was.
 }

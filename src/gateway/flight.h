@@ -89,6 +89,7 @@ struct Flight {
     bool is_held() const { return !hold_.value.empty(); }
     std::string call_id() const { return to_text("call", row.id.value); }
     net::SteadyTime now() const { return std::chrono::steady_clock::now(); }
+    std::int64_t elapsed_us() const { return std::chrono::duration_cast<Duration>(now() - began).count(); }
     const GatewaySettings& settings() const { return config->settings; }
     RateLimits::Who rate_who() const;
 

@@ -19,6 +19,7 @@ namespace {
 
 // A provider that asks for more patience than this is not waited for: another is asked, or the client is told.
 constexpr std::int64_t retry_wait_ms_max = 5'000;
+constexpr std::int64_t retry_after_s_max = 24 * 3600;
 constexpr std::size_t tags_max = 16;
 constexpr std::int64_t cache_ttl_s_max = 7 * 24 * 3600;
 
@@ -127,7 +128,7 @@ net::Task<void> write_all(std::shared_ptr<const CachedAnswer> answer, net::Strea
 net::Response again(Flight& flight, std::shared_ptr<const CachedAnswer> answer) {
     flight.row.cached = true;
     flight.row.streamed = answer->streamed;
-    flight.row.first_byte_us = std::chrono::duration_cast<Duration>(flight.now() - flight.began).count();
+    flight.row.first_byte_us = flight.elapsed_us();
     net::Response response{.status = 200, .content_type = answer->content_type};
     add_own_headers(flight, response);
     response.headers.push_back({"x-interlock-cache", "hit"});
@@ -145,7 +146,6 @@ net::Response again(Flight& flight, std::shared_ptr<const CachedAnswer> answer) 
 
 Gateway::Gateway(Parts parts, Log& log)
     : parts_(std::move(parts)),
-      log_(log),
       ledger_({.submit = parts_.submit, .now = parts_.now, .fresh_id = parts_.fresh_id}, headroom_, log),
       shared_{ledger_, headroom_, anchors_, fleet_, rates_, cache_, parts_.now, parts_.fresh_id, parts_.on_call} {}
 Gateway::~Gateway() = default;
@@ -381,7 +381,7 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<Flight> flight, co
         fleet_.failed(flight->caller.org, upstream, fmt::format("answered {}", status), flight->now());
         co_return Attempt{.next = Next::same,
                           .response = std::move(relayed.response),
-                          .retry_after_ms = std::min(retry_after_s, cache_ttl_s_max) * 1000};
+                          .retry_after_ms = std::min(retry_after_s, retry_after_s_max) * 1000};
     }
     fleet_.succeeded(flight->caller.org, upstream);
     flight->finish(status, status < 400 ? "" : "the provider refused");

@@ -76,7 +76,6 @@ class Gateway {
     Attempt failed(Flight& flight, const net::ClientError& failure);
 
     const Parts parts_;
-    Log& log_;
     Headroom headroom_;
     LedgerLink ledger_;
     Anchors anchors_;

@@ -1,8 +1,7 @@
 // Calls that wait for money which others hold: what is held comes back as their calls end.
 //
-//   (1) Waiters of one budget are woken one at a time, the one that has waited longest first. Who is woken and finds
-//   too
-//       little keeps its place.
+//   (1) Waiters of one budget are woken one at a time, the one that has waited longest first. Who is woken and
+//       finds too little keeps its place.
 //   (2) A wait ends at its deadline at the latest.
 //
 // Nothing is decided here: whoever is woken asks the core again.

@@ -1,9 +1,9 @@
 // How much goes to models in a minute: buckets that fill with time.
 //
-//   (1) Over any minute no more than twice a limit's number gets through, and in the long run never more than the
-//   limit. (2) Tokens are counted when they are known, after the call: a bucket may go below nothing, and then lets
-//   nobody
-//       through until time has filled it.
+//   (1) Over any minute no more than twice a limit's number gets through, and in the long run never more than
+//       the limit.
+//   (2) Tokens are counted when they are known, after the call: a bucket may go below nothing, and then lets
+//       nobody through until time has filled it.
 //
 // On this node only: several nodes have a bucket each.
 #pragma once

@@ -123,7 +123,7 @@ net::Task<Relayed> relay_stream(std::shared_ptr<Flight> flight, std::unique_ptr<
     const auto first = co_await stream->exchange->read();
     if (!first) co_return Relayed{.failure = first.error()};
 
-    flight->row.first_byte_us = std::chrono::duration_cast<Duration>(flight->now() - flight->began).count();
+    flight->row.first_byte_us = flight->elapsed_us();
     flight->row.streamed = true;
     // Nobody else will be asked; a slow stream need not keep what is in memory of its request.
     if (keep == KeepText::no) std::string().swap(flight->request.body);
@@ -166,7 +166,7 @@ net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Ex
 
     const KeepText keep = flight->held.capture == core::Capture::full ? KeepText::yes : KeepText::no;
     const Metered metered = read_usage(flight->route.operation, *body, keep);
-    flight->row.first_byte_us = std::chrono::duration_cast<Duration>(flight->now() - flight->began).count();
+    flight->row.first_byte_us = flight->elapsed_us();
     flight->settle(metered);
     flight->shared.fleet.succeeded(flight->caller.org, *flight->upstream);
     flight->keep_turn(metered);

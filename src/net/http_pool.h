@@ -1,10 +1,9 @@
 // Requests to other servers, from coroutines, over connections that are kept.
 //
 //   (1) One pool per io_context: no lock, and an exchange lives on the thread that began it.
-//   (2) could_not_connect and tls_failed mean that no byte of the request was sent; outcome_unknown means that some
-//   were
-//       and no whole answer came. Nothing is ever sent twice by itself: a kept connection that its server has closed is
-//       noticed before it is used.
+//   (2) could_not_connect and tls_failed mean that no byte of the request was sent; outcome_unknown means that
+//       some were and no whole answer came. Nothing is ever sent twice by itself: a kept connection that its
+//       server has closed is noticed before it is used.
 //   (3) A server is believed only with a certificate for its name, signed by the system's authorities or ca_file.
 //   (4) Every wait has an end: connecting, the first byte, the silence between two pieces.
 //   (5) An answer is read as fast as its reader asks for it and no faster: at most one buffer of it is in memory.
