@@ -6,22 +6,17 @@
 The packages are those of tests/clients/package.json, brought once into build/clients.
 """
 
-import fcntl
 import functools
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
 
-import pytest
+from npm_packages import installed
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "tests/clients"
-INSTALL_SECONDS = 400
-NO_NETWORK = r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|network|not done after"
 RUN_SECONDS = 120
 
 # Their own programs are put in place by scripts of these packages. No other script is run.
@@ -51,45 +46,7 @@ class Clients:
 
 def installed_clients():
     """Brings the packages unless they are there. Fails, or skips for want of a network, and says why."""
-    directory = ROOT / "build/clients"
-    directory.mkdir(parents=True, exist_ok=True)
-    with open(directory / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # Two test runs in one tree.
-        wanted, done = (SOURCE / "package.json").read_text(), directory / "installed.json"
-        if not done.exists() or done.read_text() != wanted:
-            done.unlink(missing_ok=True)
-            install(directory)
-            done.write_text(wanted)
-    for script in SOURCE.glob("*.mjs"):
-        shutil.copy(script, directory)
-    return Clients(directory)
-
-
-def install(directory):
-    assert shutil.which("npm"), "the gateway is tested with real clients from npm, and npm is not there: see ./dev test"
-    shutil.copy(SOURCE / "package.json", directory)
-    # With the patience that npm has by default nobody would hear for minutes that there is no network.
-    flags = ["--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefer-offline",
-             "--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
-    bring(["npm", "install", *flags], directory)
-    for package, script in AFTER_INSTALL.items():
-        bring(["node", script], directory / "node_modules" / package)
-
-
-def bring(command, directory):
-    try:
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=INSTALL_SECONDS,
-                              stdin=subprocess.DEVNULL)
-        why = f"{done.stdout}{done.stderr}"[-2000:] if done.returncode != 0 else ""
-    except subprocess.TimeoutExpired:
-        why = f"not done after {INSTALL_SECONDS} s"
-    if not why:
-        return
-    sentence = f"the real clients could not be brought from npm ({' '.join(command)}): {why}"
-    # A machine without a way to npm says so and tests the rest. The long form insists.
-    if os.environ.get("INTERLOCK_LONG") != "1" and re.search(NO_NETWORK, why):
-        pytest.skip(sentence)
-    pytest.fail(sentence)
+    return Clients(installed(ROOT / "tests/clients", ROOT / "build/clients", AFTER_INSTALL))
 
 
 @functools.cache
