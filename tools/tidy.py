@@ -43,7 +43,8 @@ LINES_KNOWN = {}  # path: lines. A file listed here may be as long as it is, and
 UNFINISHED = r"\b(?:" + "|".join(("TO" "DO", "FIX" "ME", "X" "XX", "HA" "CK")) + r")\b"
 MACHINE_PATH = r"(?<![\w.~/-])/(?:work|home|root)/\S*"
 CODE = (".h", ".cc")
-SKIPPED_FOLDERS = {".git", "build", "__pycache__", ".cache"}
+WRITTEN = (*CODE, ".py", ".ts", ".tsx", ".css", ".mjs")  # By people, for people to read.
+SKIPPED_FOLDERS = {".git", "build", "__pycache__", ".cache", "node_modules"}
 
 # A comment, a raw string, a string, a character. A quote after a digit or letter only separates digits: 1'000.
 NOT_CODE = re.compile(r"""//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'""", re.S)
@@ -80,8 +81,10 @@ def check(root, path):
     text = data.decode(errors="replace")
     yield from found(path, text, "nothing is left for later", UNFINISHED)
     yield from found(path, text, "no path of one machine", MACHINE_PATH)
-    if path.suffix in (*CODE, ".py"):
+    if path.suffix in WRITTEN:
         yield from check_length(path, text)
+    if path.name == "package-lock.json":
+        yield from found(path, text, "a lock file names no registry", r'"resolved":[^\n]*')
     if path.suffix in CODE:
         yield from check_includes(root, path, text)
         yield from check_code(path, NOT_CODE.sub(blank, text))

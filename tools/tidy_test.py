@@ -80,6 +80,10 @@ BAD = [
     ("docs/a.md", "a\nb\nin `/ho" "me/me/x`\n", 3, "no path of one machine"),
     ("src/base/a.cc", 'auto p = "/ro' 'ot/x";\n', 1, "no path of one machine"),
     ("src/base/a.cc", "\n" * 901, 901, "files stay readable"),
+    ("web/src/a.tsx", "\n" * 901, 901, "files stay readable"),
+    ("web/src/a.css", "\n" * 901, 901, "files stay readable"),
+    ("web/src/a.ts", "// FIX" "ME\n", 1, "nothing is left for later"),
+    ("web/package-lock.json", '{\n"resolved": "https://registry.example/x.tgz"\n}', 2, "a lock file names no registry"),
     # Code after a comment or a string on the same line is still code.
     ("src/core/a.cc", 'auto s = "// no"; auto at = time(nullptr);\n', 1, "core reads no clock"),
     ("src/core/a.cc", "/* no */ auto at = time(nullptr);\n", 1, "core reads no clock"),
@@ -113,6 +117,8 @@ GOOD = {
     "bench/naive.cc": "sqlite3* db;\n",
     "docs/a.md": "See src/wo" "rk/a, ~/wo" "rk/b and the XXXXXX of mkstemp.\n",
     "build/release/generated.h": "int x;\n",
+    "web/node_modules/a/a.ts": "\n" * 901,
+    "web/package-lock.json": "{}" + "\n" * 901,
     "picture.bin": "\0/ro" "ot/x",
 }
 

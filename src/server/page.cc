@@ -1,124 +1,96 @@
 #include "server/page.h"
 
-#include <array>
-#include <chrono>
+#include <algorithm>
+#include <string>
+#include <string_view>
 
-#include "base/sha256.h"
-#include "engine/embedded.h"
-
-// The files of the page are part of the binary.
-#define INTERLOCK_EMBED(name, file)                                                                  \
-    __asm__(".section .rodata\n" #name "_begin:\n.incbin \"" INTERLOCK_WEB_DIR "/" file "\"\n" #name \
-            "_end:\n.previous\n");                                                                   \
-    extern "C" const char name##_begin[];                                                            \
-    extern "C" const char name##_end[]
-
-INTERLOCK_EMBED(interlock_page_html, "index.html");
-INTERLOCK_EMBED(interlock_page_js, "page.js");
-INTERLOCK_EMBED(interlock_page_css, "page.css");
+#include "server/page_files.h"
 
 namespace interlock::server {
 namespace {
 
-struct File {
-    std::string_view path;
-    std::string_view type;
-    const char* begin;
-    const char* end;
-};
+constexpr std::string_view hashed_names = "/assets/";  // Where Vite puts what it names by its content.
+constexpr std::string_view policy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'";
 
-const std::array files{
-    File{"/", "text/html; charset=utf-8", interlock_page_html_begin, interlock_page_html_end},
-    File{"/page.js", "text/javascript; charset=utf-8", interlock_page_js_begin, interlock_page_js_end},
-    File{"/page.css", "text/css; charset=utf-8", interlock_page_css_begin, interlock_page_css_end},
-};
-
-constexpr std::string_view cookie_name = "interlock_login=";
-constexpr std::chrono::minutes code_life{10};
-
-std::string hash_of(std::string_view secret) { return to_hex(sha256(secret)); }
-
-net::Response plain(int status, std::string text) {
-    net::Response response;
-    response.status = status;
-    response.content_type = "text/plain; charset=utf-8";
-    response.body = std::move(text);
-    return response;
+// The next of the things that commas, or whatever else, separate; without the blanks around it.
+std::string_view take_part(std::string_view& list, char separator) {
+    std::string_view part = list.substr(0, list.find(separator));
+    list.remove_prefix(std::min(list.size(), part.size() + 1));
+    while (part.starts_with(' ') || part.starts_with('\t')) part.remove_prefix(1);
+    while (part.ends_with(' ') || part.ends_with('\t')) part.remove_suffix(1);
+    return part;
 }
 
-net::Response serve(const File& file, const net::Request& request) {
+// Accept-Encoding: "gzip, br", "*", "gzip;q=0".
+bool takes_gzip(std::string_view accepted) {
+    bool others = false;
+    while (!accepted.empty()) {
+        std::string_view part = take_part(accepted, ',');
+        const std::string_view name = take_part(part, ';');
+        const std::string_view weight = take_part(part, ';');
+        const bool wanted = !weight.starts_with("q=") || weight.find_first_of("123456789") != std::string_view::npos;
+        if (name == "gzip") return wanted;
+        if (name == "*") others = wanted;
+    }
+    return others;
+}
+
+// If-None-Match: a list of tags, or "*". A proxy that compresses marks our tags as weak.
+bool is_known(std::string_view tags, std::string_view tag) {
+    while (!tags.empty()) {
+        std::string_view each = take_part(tags, ',');
+        if (each.starts_with("W/")) each.remove_prefix(2);
+        if (each == tag || each == "*") return true;
+    }
+    return false;
+}
+
+net::Response serve(const PageFile& file, const net::Request& request) {
+    const bool packed = !file.gzip.empty() && takes_gzip(request.header("accept-encoding"));
+    // The same file in another encoding is other bytes, and has another tag.
+    const std::string tag = "\"" + std::string(file.hash) + (packed ? "-gzip\"" : "\"");
     net::Response response;
-    const std::string_view bytes(file.begin, static_cast<std::size_t>(file.end - file.begin));
-    const std::string tag = "\"" + hash_of(bytes).substr(0, 32) + "\"";
-    response.headers = {{"etag", tag},
-                        {"cache-control", "no-cache"},
-                        {"content-security-policy",
-                         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-                         "img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
-                        {"x-content-type-options", "nosniff"},
-                        {"referrer-policy", "no-referrer"}};
     response.content_type = file.type;
-    if (request.header("if-none-match") == tag) {
+    response.headers = {
+        {"etag", tag},
+        {"cache-control", file.path.starts_with(hashed_names) ? "public, max-age=31536000, immutable" : "no-cache"},
+        {"vary", "accept-encoding"},
+        {"content-security-policy", std::string(policy)},
+        {"x-content-type-options", "nosniff"},
+        {"referrer-policy", "no-referrer"},
+        {"cross-origin-opener-policy", "same-origin"},
+        {"cross-origin-resource-policy", "same-origin"}};
+    if (is_known(request.header("if-none-match"), tag)) {
         response.status = 304;
         return response;
     }
-    response.body = bytes;
+    if (packed) response.headers.push_back({"content-encoding", "gzip"});
+    response.body = packed ? file.gzip : file.bytes;
+    return response;
+}
+
+// A page from before an update asks for files that are gone; what it gets must not be kept under their names.
+net::Response not_there() {
+    net::Response response;
+    response.status = 404;
+    response.content_type = "text/plain; charset=utf-8";
+    response.headers = {{"cache-control", "no-store"}, {"x-content-type-options", "nosniff"}};
+    response.body = "There is no such file any more. Load the page again.\n";
     return response;
 }
 
 }  // namespace
 
-std::string Page::make_code(Instant now) {
-    const std::string code = api::make_secret();
-    const std::lock_guard lock(mutex_);
-    std::erase_if(codes_, [&](const auto& each) { return each.second < now; });
-    if (codes_.size() < logins_max) codes_[hash_of(code)] = now + code_life;
-    return code;
-}
-
-std::optional<net::Response> Page::answer(const net::Request& request, Instant now) {
+std::optional<net::Response> answer_page(const net::Request& request) {
     if (request.method != net::Method::get && request.method != net::Method::head) return std::nullopt;
-    if (request.path == "/login") return log_in(request.query, request.secure, now);
-    for (const File& file : files) {
+    for (const PageFile& file : page_files()) {
         if (request.path == file.path) return serve(file, request);
     }
+    if (request.path.starts_with(hashed_names)) return not_there();
     return std::nullopt;
-}
-
-std::optional<net::Response> Page::log_in(std::string_view query, bool secure, Instant now) {
-    constexpr std::string_view parameter = "code=";
-    const std::string hash = query.starts_with(parameter) ? hash_of(query.substr(parameter.size())) : "";
-    const std::lock_guard lock(mutex_);
-    const auto found = codes_.find(hash);
-    const bool good = found != codes_.end() && now <= found->second;
-    if (found != codes_.end()) codes_.erase(found);
-    if (!good) {
-        return plain(403, "This login link was used already or is too old. Get a new one with: interlock login\n");
-    }
-    const std::string cookie = api::make_secret();
-    if (cookies_.size() >= logins_max) cookies_.erase(cookies_.begin());
-    cookies_[hash_of(cookie)] = now;
-    net::Response response = plain(303, "");
-    response.headers = {{"location", "./"},
-                        {"cache-control", "no-store"},
-                        {"set-cookie", std::string(cookie_name) + cookie + "; HttpOnly; SameSite=Strict; Path=/" +
-                                           (secure ? "; Secure" : "")}};
-    return response;
-}
-
-std::optional<api::Caller> Page::caller(std::string_view cookies) const {
-    const std::size_t at = cookies.find(cookie_name);
-    if (at == std::string_view::npos || (at > 0 && cookies[at - 1] != ' ' && cookies[at - 1] != ';'))
-        return std::nullopt;
-    cookies.remove_prefix(at + cookie_name.size());
-    const std::lock_guard lock(mutex_);
-    if (!cookies_.contains(hash_of(cookies.substr(0, cookies.find(';'))))) return std::nullopt;
-    api::Caller browser;
-    browser.org = engine::Embedded::default_org;
-    browser.key_id = "page";
-    browser.most = api::Access::administer;
-    browser.by_cookie = true;
-    return browser;
 }
 
 }  // namespace interlock::server

@@ -1,36 +1,18 @@
-// The page: its static files, and how a browser logs in.
+// The page's files, over HTTP.
 //
-//   (1) A code from make_code() lets one browser in, once, within ten minutes.
-//   (2) A browser is known by a cookie that scripts cannot read and other sites cannot send.
+//   (1) They are for everybody: what is on the page comes from the API, which wants a key or a login.
+//   (2) Nothing runs, styles or is fetched on the page but what this server serves, and no text becomes HTML there.
+//   (3) What has its hash in its name never changes and may be kept for good; the rest is asked for each time, and sent
+//       only when it has changed.
 #pragma once
 
-#include <map>
-#include <mutex>
 #include <optional>
-#include <string>
-#include <string_view>
 
-#include "api/key_ring.h"
-#include "base/instant.h"
 #include "net/http.h"
 
 namespace interlock::server {
 
-class Page {
- public:
-    std::string make_code(Instant now);
-    // Nothing when the request is not for the page.
-    std::optional<net::Response> answer(const net::Request& request, Instant now);
-    // Whoever holds the cookie of a login.
-    std::optional<api::Caller> caller(std::string_view cookie) const;
-
- private:
-    std::optional<net::Response> log_in(std::string_view query, bool secure, Instant now);
-
-    static constexpr std::size_t logins_max = 1'000;
-    mutable std::mutex mutex_;
-    std::map<std::string, Instant> codes_;    // Hash of the code, and until when it is good.
-    std::map<std::string, Instant> cookies_;  // Hash of the cookie.
-};
+// Nothing when the request is not for the page.
+std::optional<net::Response> answer_page(const net::Request& request);
 
 }  // namespace interlock::server

@@ -24,6 +24,7 @@
 #include "server/data_dir.h"
 #include "server/gateway_host.h"
 #include "server/key_watch.h"
+#include "server/logins.h"
 #include "server/output_ask.h"
 #include "server/page.h"
 #include "server/run_keys.h"
@@ -139,7 +140,7 @@ struct Server::Parts {
     std::unique_ptr<net::WorkerPool> blocking;  // For git, and for killing what does not want to die.
     std::unique_ptr<supervisor::Supervisor> supervisor;
     api::Metrics metrics;
-    Page page;
+    Logins logins;
     std::unique_ptr<api::Api> api;
     std::unique_ptr<net::HttpServer> http;
     std::string url;
@@ -154,7 +155,7 @@ struct Server::Parts {
     Result<void, std::string> supervise();
     api::Parts api_parts();
     Result<std::vector<api::OrgFacts>, std::string> orgs();
-    std::string login_link() { return url + "/login?code=" + page.make_code(engine->now()); }
+    std::string login_link() { return url + "/login?code=" + logins.make_code(engine->now()); }
 };
 
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -327,7 +328,8 @@ Result<void, std::string> Server::Parts::listen() {
         [this](net::Request request) -> net::Task<net::Response> {
             if (auto answer = engine->answer(request)) return std::move(*answer);
             if (auto answer = gateway->gateway().answer(request)) return std::move(*answer);
-            if (auto answer = page.answer(request, engine->now())) return ready(std::move(*answer));
+            if (auto answer = logins.answer(request, engine->now())) return ready(std::move(*answer));
+            if (auto answer = answer_page(request)) return ready(std::move(*answer));
             return api->handle(std::move(request));
         },
         log);
@@ -402,7 +404,7 @@ api::Parts Server::Parts::api_parts() {
         .home = home,
         .orgs = [this] { return orgs(); },
         .keys = keys,
-        .page_caller = [this](std::string_view cookies) { return page.caller(cookies); },
+        .page_caller = [this](std::string_view cookies) { return logins.caller(cookies); },
         .login_link = [this] { return login_link(); },
         .metrics = metrics,
         .log = log,

@@ -1,0 +1,168 @@
+// The frame of the page: who is looking, where they are, and whether what they see is live.
+import type { ComponentType } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { get, Problem, send } from "./lib/api";
+import { of_incidents } from "./lib/changes";
+import { feed } from "./lib/feed";
+import { useKeys } from "./lib/keys";
+import { refresh, useConnection, useLive } from "./lib/live";
+import { Me, may } from "./lib/me";
+import { go, link, useRoute } from "./lib/route";
+import type { Incident, Key, Page } from "./lib/types";
+import { spoken } from "./lib/words";
+import { Login } from "./login";
+import { Now } from "./screens/now";
+import { Dialog, Trouble, Waiting } from "./ui/parts";
+
+interface Screen {
+  name: string;
+  path: string;
+  key: string; // Behind g.
+  load: () => Promise<ComponentType<{ path: string[]; query: URLSearchParams }>>;
+}
+
+const screens: Screen[] = [
+  { name: "Now", path: "now", key: "n", load: async () => Now },
+  { name: "Runs", path: "runs", key: "r", load: async () => (await import("./screens/runs")).Runs },
+  { name: "Budgets", path: "budgets", key: "b", load: async () => (await import("./screens/budgets")).Budgets },
+  { name: "Sessions", path: "sessions", key: "s", load: async () => (await import("./screens/sessions")).Sessions },
+  { name: "Agents", path: "agents", key: "a", load: async () => (await import("./screens/agents")).Agents },
+  { name: "Gateway", path: "gateway", key: "w", load: async () => (await import("./screens/gateway")).Gateway },
+  { name: "System", path: "system", key: "y", load: async () => (await import("./screens/system")).System },
+];
+
+export function App() {
+  const [me, set_me] = useState<Key | null>(); // Null: nobody is logged in.
+  const [problem, set_problem] = useState<Problem>();
+  const connection = useConnection();
+  const look = async () => {
+    try {
+      set_me(await get<Key>("v1/keys/self"));
+      set_problem(undefined);
+      feed.start();
+    } catch (error) {
+      if (error instanceof Problem && error.status === 401) set_me(null);
+      else if (error instanceof Problem) set_problem(error);
+    }
+  };
+  useEffect(() => void look(), []);
+  if (me === null || connection === "logged_out") return <Login />;
+  if (problem) {
+    return (
+      <main class="alone">
+        <Trouble of={problem} />
+        <button type="button" onClick={() => void look()}>Try again</button>
+      </main>
+    );
+  }
+  if (!me) return null;
+  return (
+    <Me.Provider value={me}>
+      <Frame me={me} />
+    </Me.Provider>
+  );
+}
+
+function Frame({ me }: { me: Key }) {
+  const route = useRoute();
+  const [help, show_help] = useState(false);
+  const screen = screens.find((each) => each.path === (route.path[0] ?? "now"));
+  useEffect(() => {
+    document.title = `${screen?.name ?? "?"} · Interlock`;
+    window.scrollTo(0, 0);
+  }, [screen]);
+  useKeys(useMemo(() => {
+    let g_until = 0; // Not a state: the next key may come before anything is drawn.
+    const jumps = screens.map((each): [string, () => boolean] => [each.key, () => {
+      const meant = performance.now() < g_until;
+      g_until = 0;
+      if (meant) go(each.path);
+      return meant;
+    }]);
+    return {
+      ...Object.fromEntries(jumps),
+      g: () => { g_until = performance.now() + 1_500; },
+      "?": () => show_help(true),
+    };
+  }, []));
+  return (
+    <div class="frame">
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>Skip to the content</a>
+      <aside>
+        <a class="brand" href={link("now")}>
+          <img src="./icon.svg" alt="" width="22" height="22" />
+          Interlock
+        </a>
+        <nav aria-label="Screens">
+          {screens.map((each) => (
+            <a key={each.path} href={link(each.path)} aria-current={each === screen ? "page" : undefined} title={`g ${each.key}`}>
+              {each.name}
+              {each.path === "now" && <Needs />}
+            </a>
+          ))}
+        </nav>
+        <footer>
+          <Liveness />
+          {!may(me, "operate") && <span class="badge wait" title="your key may only look">read only</span>}
+          <button type="button" class="plain" onClick={() => show_help(true)} aria-label="Keys of the keyboard">?</button>
+          <button type="button" class="plain" onClick={() => void send("POST", "logout").catch(() => undefined).then(() => location.reload())}>log out</button>
+        </footer>
+      </aside>
+      <main id="main" tabIndex={-1}>
+        {screen ? <Shown key={screen.path} screen={screen} path={route.path.slice(1)} query={route.query} /> : (
+          <p>There is no screen “{route.path.join("/")}”. <a href={link("now")}>Now</a> shows what is going on.</p>
+        )}
+      </main>
+      {help && <Help close={() => show_help(false)} />}
+    </div>
+  );
+}
+
+function Shown({ screen, path, query }: { screen: Screen; path: string[]; query: URLSearchParams }) {
+  const [Body, set] = useState<ComponentType<{ path: string[]; query: URLSearchParams }> | undefined>(
+    () => (screen.path === "now" ? Now : undefined));
+  const [failed, set_failed] = useState(false);
+  useEffect(() => {
+    screen.load().then((loaded) => set(() => loaded), () => set_failed(true));
+  }, [screen]);
+  // A server that was replaced by a newer one has other files than this page knows of.
+  if (failed) return <p class="trouble">This part of the page could not be loaded. <a href="./">Load the page again</a>.</p>;
+  return Body ? <Body path={path} query={query} /> : <Waiting />;
+}
+
+/** How many things need somebody. */
+function Needs() {
+  const { data } = useLive<Page<Incident>>("v1/incidents", of_incidents);
+  const many = data?.items.filter((each) => each.level !== "note").length ?? 0;
+  return many > 0 ? <span class="badge bad" aria-label={`${many} need you`}>{many}</span> : null;
+}
+
+function Liveness() {
+  const connection = useConnection();
+  return (
+    <span class={`state ${connection === "live" ? "good" : "wait"}`} role="status"
+      title={connection === "unfollowed" ? "your key may not follow the feed: what you see is as of when it was read" : undefined}>
+      {connection === "live" ? "live" : connection === "unfollowed" ? "not live" : `${spoken(connection)} …`}
+    </span>
+  );
+}
+
+function Help({ close }: { close: () => void }) {
+  const keys: [string, string][] = [
+    ...screens.map((each): [string, string] => [`g ${each.key}`, each.name]),
+    ["j, k", "down and up in a list"],
+    ["Enter", "look into it, then open it"],
+    ["Esc", "close what is open"],
+    ["x", "mark a row"],
+    ["/", "filter"],
+    ["?", "this help"],
+  ];
+  return (
+    <Dialog title="Keys of the keyboard" close={close}>
+      <dl class="keys">
+        {keys.map(([key, what]) => [<dt key={key}><kbd>{key}</kbd></dt>, <dd key={what}>{what}</dd>])}
+      </dl>
+      <button type="button" onClick={() => refresh("")}>Read everything again</button>
+    </Dialog>
+  );
+}

@@ -1,0 +1,36 @@
+// Nobody is logged in: how to get in.
+import { useState } from "preact/hooks";
+import { Problem, send } from "./lib/api";
+import { Trouble } from "./ui/parts";
+import { Command } from "./ui/words";
+
+export function Login() {
+  const [key, set_key] = useState("");
+  const [problem, set_problem] = useState<Problem>();
+  const log_in = async (event: Event) => {
+    event.preventDefault();
+    try {
+      await send("POST", "login", { key: key.trim() });
+      location.reload();
+    } catch (error) {
+      set_problem(error as Problem);
+    }
+  };
+  return (
+    <main class="alone">
+      <h1><img src="./icon.svg" alt="" width="28" height="28" /> Interlock</h1>
+      <p>On the machine where it runs, this prints a link that logs you in:</p>
+      <Command text="interlock login" />
+      <p>Or with a key:</p>
+      <form class="row" onSubmit={log_in}>
+        <label class="grow">
+          <span class="unseen">Key</span>
+          <input type="password" value={key} onInput={(event) => set_key(event.currentTarget.value)} placeholder="ilk_…" autocomplete="current-password" required />
+        </label>
+        <button class="primary">Log in</button>
+      </form>
+      <Trouble of={problem} />
+      <p class="dim">A key that may only read gives a page that only shows: <code>interlock keys create --scope read</code></p>
+    </main>
+  );
+}

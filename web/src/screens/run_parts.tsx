@@ -1,0 +1,112 @@
+// What the list of runs and the screen of one run both show.
+import { useNow } from "../lib/clock";
+import { send } from "../lib/api";
+import type { FeedEvent } from "../lib/feed";
+import { refresh } from "../lib/live";
+import { go, link } from "../lib/route";
+import type { Run } from "../lib/types";
+import { length } from "../lib/words";
+import { Action } from "../ui/parts";
+import { Ago, Badge, Id, Money } from "../ui/words";
+
+const ended = new Set(["succeeded", "failed", "cancelled", "timed_out", "lost"]);
+
+export function has_ended(run: Run): boolean {
+  return ended.has(run.status);
+}
+
+/** Which events change one run. */
+export function changes_run(id: string): (event: FeedEvent) => boolean {
+  return (event) => event.data.run === id;
+}
+
+/** How long a run takes or took; while it is in line, how long it waits. */
+export function Took({ run }: { run: Run }) {
+  return run.ended_at
+    ? <>{length(Date.parse(run.ended_at) - Date.parse(run.admitted_at ?? run.created_at))}</>
+    : <Since at={run.status === "queued" ? run.created_at : run.admitted_at ?? run.created_at} />;
+}
+
+export function Since({ at }: { at: string }) {
+  return <>{length(Math.max(0, useNow() - Date.parse(at)))}</>;
+}
+
+export function Spent({ run }: { run: Run }) {
+  return <Money value={run.spent} estimated={/[1-9]/.test(run.estimated)} />;
+}
+
+export function short_place(run: Run): string {
+  return run.workspace?.split("/").slice(-2).join("/") ?? run.places.map((place) => place.path).join(", ");
+}
+
+export function RunActions({ run }: { run: Run }) {
+  // What the server does not carry out itself is paused as its owner would: with the fence.
+  const fence = run.supervised ? {} : { fence: run.fence };
+  const post = async (what: string, body: object = {}) => {
+    const answer = await send<{ id: string }>("POST", `v1/runs/${run.id}/${what}`, body);
+    refresh(`v1/runs/${run.id}`);
+    return answer;
+  };
+  if (has_ended(run)) {
+    return (
+      <Action act={async () => go("runs", (await post("retry"))!.id)} disabled={!run.supervised}
+        title={run.supervised ? "Start again what it was, as a new run" : "only what the server started can it start again"}>
+        Retry
+      </Action>
+    );
+  }
+  return (
+    <>
+      {run.status === "paused"
+        ? <Action act={() => post("resume", fence)}>Resume</Action>
+        : <Action act={() => post("pause", fence)} disabled={run.status !== "running"} title="Stand still and keep the place">Pause</Action>}
+      <Action act={() => post("cancel")} danger disabled={run.stop_requested !== null}
+        confirm={<p>Ask {run.name || run.id} of {run.agent} to stop? What it has not saved is lost; what it spent stays spent.</p>}>
+        {run.stop_requested === null ? "Stop" : "Asked to stop"}
+      </Action>
+    </>
+  );
+}
+
+type Fact = [string, preact.ComponentChildren];
+
+/** What the screen of a run shows in its head. */
+function essentials_of(run: Run): Fact[] {
+  return [
+    ["agent", run.agent],
+    ["spent", <><Spent run={run} />{run.budget && <> of <Money value={run.budget} /></>} <span class="dim">{run.tokens.toLocaleString("en")} tokens</span></>],
+    [time_word(run), <Took run={run} />],
+    ["asked for", <Ago at={run.created_at} />],
+  ];
+}
+
+function more_of(run: Run): Fact[] {
+  const facts: Fact[] = [];
+  if (run.ended_at) facts.push(["ended", <Ago at={run.ended_at} />]);
+  if (run.reason) facts.push(["reason", run.reason]);
+  if (run.stop_requested) facts.push(["asked to stop", run.stop_requested]);
+  if (run.exit_code !== null) facts.push(["exit code", run.exit_code]);
+  if (run.attempt > 1 || run.retry_of) facts.push(["attempt", <>{run.attempt}{run.retry_of && <>, again for <Id of={run.retry_of} /></>}</>]);
+  for (const place of run.places) {
+    const copied = run.isolated && place.kind === "workspace";
+    facts.push([place.kind, <>{place.path} {place.mode === "read" && <Badge>read</Badge>} {copied && <Badge>its own copy</Badge>}</>]);
+  }
+  if (run.schedule) facts.push(["schedule", <a href={`${link("runs")}?schedule=${encodeURIComponent(run.schedule)}`}>{run.schedule}</a>]);
+  if (run.session) facts.push(["session", <Id of={run.session} />]);
+  return facts;
+}
+
+export function time_word(run: Run): string {
+  return run.status === "queued" ? "waiting" : has_ended(run) ? "took" : "for";
+}
+
+/** What there is to know of a run in a few lines; without its head where that is shown already. */
+export function RunFacts({ run, headless, children }: { run: Run; headless?: boolean; children?: preact.ComponentChildren }) {
+  const facts = [...(headless ? [] : essentials_of(run)), ...more_of(run)];
+  return (
+    <dl class="facts">
+      {facts.map(([name, value], i) => [<dt key={`${i} name`}>{name}</dt>, <dd key={i}>{value}</dd>])}
+      {children}
+    </dl>
+  );
+}
