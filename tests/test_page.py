@@ -1,0 +1,340 @@
+"""The page in a real browser: each screen's main path, live updates, the keyboard, light, dark and small, and bad guests."""
+
+import contextlib
+import threading
+import time
+
+import pytest
+
+from browser import Browser
+from interlock_server import Server, eventually, fresh
+
+SCREENS = {"now": "Now", "runs": "Runs", "budgets": "Budgets", "sessions": "Sessions", "agents": "Agents & schedules",
+           "gateway": "Gateway", "system": "System"}
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def shop(binary, tmp_path_factory):
+    """A server in which a little of everything has happened."""
+    with Server(binary, tmp_path_factory.mktemp("page"), "--simulate-models") as server:
+        yield Shop(server)
+        server.verify()
+
+
+class Shop:
+    def __init__(self, server):
+        self.server = server
+        self.workplace = server.directory / "workplace"
+        self.workplace.mkdir()
+        admin = self.admin = server.admin
+        admin.put("/v1/agents/reviewer", {"max_concurrent_runs": 2, "capture": "full"}).ok()
+        admin.put("/v1/agents/tester", {"workspace": str(self.workplace)}).ok()
+        admin.put("/v1/budgets/all-day", {"limit": "10.00", "window": "day"}).ok()
+        admin.put("/v1/budgets/crumbs", {"limit": "0.0001", "window": "day", "scope": {"agent": "tester"}}).ok()
+        admin.put("/v1/schedules/often", {"agent": "reviewer", "every_s": 3600}).ok()
+        self.session = admin.post("/v1/sessions", {"agent": "reviewer", "title": "A talk about tests"}).ok()["id"]
+        for text in ("What do we test?", "Everything that can break."):
+            self.say(text)
+        self.fork = admin.post(f"/v1/sessions/{self.session}/fork", {"at_seq": 0}).ok()["id"]
+        self.key = self.key_of("reviewer")
+        self.run = self.start("reviewer", session=self.session)
+        self.ask("Hello", run=self.run)
+        self.ask("Hello", model="sim/no-such-model")
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.server.port}"
+
+    def link(self):
+        return self.admin.post("/v1/login").ok()["link"]
+
+    def key_of(self, agent):
+        return self.admin.post("/v1/keys", {"scopes": ["agent"], "agent": agent}).ok()["key"]
+
+    def say(self, text, session=None, role="user"):
+        messages = [{"role": role, "content": text}]
+        self.admin.post(f"/v1/sessions/{session or self.session}/messages", {"messages": messages}).ok()
+
+    def start(self, agent, **more):
+        return self.admin.post("/v1/runs", {"agent": agent, **more}).ok()["id"]
+
+    def finish(self, run, outcome="succeeded"):
+        fence = self.admin.get(f"/v1/runs/{run}").ok()["fence"]
+        self.admin.post(f"/v1/runs/{run}/finish", {"fence": fence, "outcome": outcome}).ok()
+
+    def charge(self, cost, agent="reviewer", **more):
+        self.admin.post("/v1/charges", {"agent": agent, "cost": cost, **more}).ok()
+
+    def ask(self, text, run=None, model="sim/fast"):
+        """A call to a model, through the gateway."""
+        headers = {"x-interlock-run": run} if run else {}
+        body = {"model": model, "messages": [{"role": "user", "content": text}]}
+        return self.admin.with_key(self.key).post("/v1/chat/completions", body, headers=headers)
+
+
+@pytest.fixture
+def page(browser, shop):
+    with browser.open(shop.address, bypassCSP=False) as page:
+        page.log_in(shop.link())
+        yield page
+
+
+def test_a_link_logs_in_once(browser, shop):
+    link = shop.link()
+    with browser.open(shop.address) as page:
+        page.log_in(link)
+        page.sees("Needs you")
+    with browser.open(shop.address) as page:
+        page.do("await page.goto(args.link)", link=link)
+        page.sees("Get a new one with: interlock login")
+
+
+def test_a_key_logs_in_and_a_wrong_one_does_not(browser, shop):
+    with browser.open(shop.address) as page:
+        page.do("await page.goto(args.to)", to=shop.address)
+        page.sees("interlock login")
+        fill = "await page.getByLabel('Key').fill(args.key); await page.getByRole('button', {name: 'Log in'}).click()"
+        page.do(fill, key="ilk_000000000000_0000000000000000000000000000000000000000000000000000000000000000")
+        page.do("await page.getByRole('alert').waitFor()")
+        page.do(fill, key=shop.admin.key)
+        page.sees("live")
+        page.do("await page.getByRole('button', {name: 'log out'}).click()")
+        page.sees("interlock login")
+
+
+def test_a_key_that_may_only_read_gives_a_page_that_only_shows(browser, shop):
+    key = shop.admin.post("/v1/keys", {"scopes": ["read"]}).ok()["key"]
+    with browser.open(shop.address) as page:
+        page.do("await page.goto(args.to)", to=shop.address)
+        page.do("await page.getByLabel('Key').fill(args.key); await page.keyboard.press('Enter')", key=key)
+        page.sees("read only")
+        page.go(f"runs/{shop.run}")
+        page.sees("reviewer")
+        pressable = "return (await page.getByRole('button', {name: args.name, exact: true}).all()).length && " \
+                    "await page.getByRole('button', {name: args.name, exact: true}).first().isEnabled()"
+        assert page.do(pressable, name="Stop") is False
+        for screen in SCREENS:
+            page.go(screen)
+            page.do("await page.getByRole('heading', {level: 1}).waitFor()")
+            assert page.do("return page.locator('[role=alert]').count()") == 0, page.reads()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1360, 390])
+def test_every_screen_can_be_read_by_everybody(browser, shop, scheme, width):
+    """What axe finds, what does not fit, and pictures for people to look at."""
+    options = {"colorScheme": scheme, "viewport": {"width": width, "height": 900}, "bypassCSP": True}
+    where = [*SCREENS, f"runs/{shop.run}", f"sessions/{shop.session}", "budgets/all-day"]
+    with browser.open(shop.address, **options) as page:
+        page.log_in(shop.link())
+        for screen in where:
+            page.go(screen)
+            page.do("await page.getByRole('heading', {level: 1}).waitFor(); await wait(600)")
+            page.picture(f"{screen.split('/')[0]}{'-one' if '/' in screen else ''}-{scheme}-{width}")
+            assert page.faults() == [], screen
+            wide = page.do("return page.evaluate('document.documentElement.scrollWidth - innerWidth')")
+            assert wide <= 0, f"{screen} is {wide} px too wide"
+
+
+def test_axe_would_find_something(browser, shop):
+    """A negative control: text that is hardly there, and a button without a name."""
+    with browser.open(shop.address, bypassCSP=True) as page:
+        page.log_in(shop.link())
+        page.do("""await page.evaluate(() => {
+            const text = document.querySelector('main').appendChild(document.createElement('p'));
+            text.textContent = 'hardly there';
+            text.setAttribute('style', 'color: #eee; background: #fff');
+            document.querySelector('main').appendChild(document.createElement('button'));
+        })""")
+        assert {each[0] for each in page.faults()} >= {"color-contrast", "button-name"}
+
+
+def test_the_keyboard_goes_everywhere(page):
+    for key, title in zip("rbsawyn", ("Runs", "Budgets", "Sessions", "Agents & schedules", "Gateway", "System", "Now")):
+        page.press("g", key)
+        page.do("await page.getByRole('heading', {level: 1, name: args.title, exact: true}).waitFor()", title=title)
+    page.press("?")
+    page.sees("Keys of the keyboard")
+    page.press("Escape")
+    page.do("await page.getByRole('dialog').waitFor({state: 'detached'})")
+    page.press("Tab")
+    assert page.do("return page.evaluate('document.activeElement.textContent')") == "Skip to the content"
+
+
+def live_within(page, act, holds, seconds=1.0):
+    """Does something, and says how long it took until the page showed it."""
+    page.do("await page.waitForFunction(args.holds.replace(/^/, '!(') + ')')", holds=holds)
+    watch = threading.Thread(target=act)
+    start = time.monotonic()
+    watch.start()
+    page.do("await page.waitForFunction(args.holds, undefined, {polling: 20})", holds=holds)
+    took = time.monotonic() - start
+    watch.join()
+    assert took < seconds + 0.5, took  # The half is for the way from here to the browser and back, on a busy machine.
+    return took
+
+
+def test_what_happens_is_seen_within_a_second(page, shop):
+    agent = fresh("quick")
+    shop.admin.put(f"/v1/agents/{agent}", {}).ok()
+    page.go("now")
+    page.sees("Runs under way")
+    live_within(page, lambda: shop.start(agent), f"document.querySelector('main').innerText.includes('{agent}')")
+
+
+def test_it_comes_back_by_itself_after_the_server_was_away(browser, shop):
+    agent = fresh("patient")
+    with browser.open(shop.address) as page:
+        page.log_in(shop.link())
+        page.go("now")
+        page.sees("Runs under way")
+        shop.server.kill9()
+        page.sees("reconnecting", seconds=10)
+        shop.server.start()
+        shop.admin = shop.server.admin
+        shop.admin.put(f"/v1/agents/{agent}", {}).ok()
+        shop.start(agent)
+        page.sees(agent, seconds=20)
+        page.do("await page.getByRole('status').filter({hasText: /^live$/}).waitFor()")
+
+
+def test_nothing_is_missed_while_asleep(browser, shop):
+    """The network is gone for a while, as on a machine that sleeps; the page has everything soon after."""
+    agent = fresh("sleeper")
+    shop.admin.put(f"/v1/agents/{agent}", {"max_concurrent_runs": 5}).ok()
+    with browser.open(shop.address) as page:
+        page.log_in(shop.link())
+        page.go("now")
+        page.sees("Runs under way")
+        page.do("await page.context().setOffline(true)")
+        page.sees("reconnecting", seconds=60)
+        runs = [shop.start(agent) for _ in range(3)]
+        page.do("await page.context().setOffline(false)")
+        for run in runs:
+            page.do("await page.locator(`a[href*='${args.run}']`).first().waitFor({timeout: 15_000})", run=run)
+
+
+def test_hostile_text_is_only_text(page, shop):
+    """Markup, colours of a terminal and a line of a megabyte, wherever an agent can put something."""
+    agent = fresh("guest")
+    shop.admin.put(f"/v1/agents/{agent}", {"tags": {"note": HOSTILE}}).ok()
+    session = shop.admin.post("/v1/sessions", {"agent": agent, "title": HOSTILE}).ok()["id"]
+    shop.say(f"\x1b[31m{HOSTILE}\x1b[0m\x1b]0;taken\x07", session, "assistant")
+    shop.say("x" * 1_000_000, session, "tool")
+    script = f"printf '%s\\n' \"$GUEST\"; printf '\\033[31mred\\033[0m\\n'; head -c 1000000 /dev/zero | tr '\\0' y; echo"
+    shop.admin.put(f"/v1/agents/{agent}-sh", {"command": ["sh", "-c", script], "env": {"GUEST": HOSTILE}}).ok()
+    run = shop.admin.post("/v1/runs", {"agent": f"{agent}-sh", "supervised": True}).ok()["id"]
+    eventually(lambda: shop.admin.get(f"/v1/runs/{run}").ok()["status"] == "succeeded")
+    for where in (f"sessions/{session}", f"runs/{run}", "sessions", "agents", "runs"):
+        page.go(where)
+        page.do("await page.getByRole('heading', {level: 1}).waitFor(); await wait(500)")
+        assert page.do("return page.evaluate(() => document.querySelectorAll('main script, main img').length)") == 0
+        assert "taken" not in page.do("return page.title()")
+        took = page.do("const start = Date.now(); await page.evaluate(() => new Promise(requestAnimationFrame)); "
+                       "return Date.now() - start")
+        assert took < 1_000, (where, took)
+    page.go(f"runs/{run}")
+    page.sees(HOSTILE)
+    page.sees("red")
+    assert "\x1b" not in page.reads()
+
+
+def test_a_page_of_a_proxy_with_a_prefix(browser, shop, binary):
+    """Everything the page asks for is beside it, whatever path a proxy puts before."""
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+    import http.client
+
+    class Proxy(BaseHTTPRequestHandler):
+        asked = []
+
+        def forward(self):
+            Proxy.asked.append(self.path)
+            if not self.path.startswith("/tools/interlock/"):
+                self.send_error(404)
+                return
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            upstream = http.client.HTTPConnection(*shop.server.address, timeout=60)
+            upstream.request(self.command, self.path.removeprefix("/tools/interlock"), body or None,
+                             {name: value for name, value in self.headers.items() if name.lower() != "connection"})
+            answer = upstream.getresponse()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("transfer-encoding", "connection", "content-length"):
+                    self.send_header(name, value)
+            self.send_header("connection", "close")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while piece := answer.read1(65536):
+                    self.wfile.write(piece)
+                    self.wfile.flush()
+
+        do_GET = do_POST = do_PUT = do_DELETE = forward
+
+        def log_message(self, *_):
+            pass
+
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    proxy.daemon_threads = True
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    try:
+        address = f"http://127.0.0.1:{proxy.server_port}/tools/interlock"
+        code = shop.link().split("/login")[1]
+        with browser.open(address) as page:
+            page.log_in(f"{address}/login{code}")
+            for screen in SCREENS:
+                page.go(screen)
+                page.do("await page.getByRole('heading', {level: 1}).waitFor()")
+        assert [path for path in Proxy.asked if not path.startswith("/tools/interlock/")] in ([], ["/favicon.ico"])
+    finally:
+        proxy.shutdown()
+        proxy.server_close()
+
+
+# Numbers. They are bounds that a page must keep on any machine; bench/page.py measures what they are.
+
+
+def test_half_an_hour_of_events_leaves_no_more_in_memory(page, shop):
+    """1,800 events, as many as half an hour brings at one a second, once to get warm and then again."""
+    page.go("now")
+    page.sees("Runs under way")
+    held = "return page.evaluate(() => { gc(); gc(); return performance.memory.usedJSHeapSize })"
+
+    def half_an_hour():
+        charges = [{"agent": "reviewer", "cost": "0.000001"} for _ in range(100)]
+        for _ in range(18):
+            shop.admin.post("/v1/charges", {"charges": charges}).ok()
+            time.sleep(0.15)
+        page.do("await wait(1500)")
+        return page.do(held)
+
+    half_an_hour()
+    first = half_an_hour()
+    second = half_an_hour()
+    assert second - first < 500_000, (first, second)
+
+
+def test_the_first_look_takes_little(browser, shop):
+    with browser.open(shop.address) as page:
+        page.log_in(shop.link())
+        seen = page.do("""
+            await page.context().clearCookies({name: 'none'});
+            const session = await page.context().newCDPSession(page);
+            await session.send('Network.enable');
+            await session.send('Network.setCacheDisabled', {cacheDisabled: true});
+            let bytes = 0;
+            session.on('Network.loadingFinished', (event) => { bytes += event.encodedDataLength; });
+            await page.reload();
+            await page.getByText('Runs under way').waitFor();
+            const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime);
+            await wait(1000);
+            return {bytes, paint};
+        """)
+    assert seen["bytes"] <= 100_000, seen
+    assert seen["paint"] <= 3_000, seen  # Ten times the goal: this may be a busy machine. bench/page.py has the number.
