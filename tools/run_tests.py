@@ -36,6 +36,7 @@ RUNS = [f"tests/test_runs_{name}.py" for name in ("real", "faults", "crowd", "wo
 GATEWAY = ["tests/test_gateway.py", "tests/test_gateway_rules.py", "tests/test_gateway_upstreams.py"]
 STORM = ["tests/test_gateway_storm.py"]
 CLIENTS = ["tests/test_gateway_clients.py"]  # Programs from npm, which have to be waited for the first time.
+PAGE = ["tests/test_page.py"]  # In a browser.
 ON_POSTGRES = [f"tests/test_{name}.py" for name in ("api_money", "api_sessions", "api_runs", "api_auth", "races_http",
                                                     "orgs")]
 ON_POSTGRES_LONG = [*ON_POSTGRES, *GATEWAY, *STORM, "tests/test_api_system.py", "tests/test_api_nonsense.py"]
@@ -104,13 +105,14 @@ def own_suites():
         Suite("format", ["clang-format-19", "--dry-run", "-Werror", *sources] if sources else []),
         Suite("tools", [*PYTEST, "tools"], must_report=True),
         # These mostly wait, and not for each other.
-        black_box("tests", ["tests", *(f"--ignore={path}" for path in (*NODES, *SHIM, *RUNS, *GATEWAY, *STORM, *CLIENTS))],
+        black_box("tests", ["tests", *(f"--ignore={path}" for path in (*NODES, *SHIM, *RUNS, *GATEWAY, *STORM, *CLIENTS, *PAGE))],
                   alone=False),
         black_box("runs", RUNS, alone=False),
         black_box("gateway", GATEWAY, alone=False),
         black_box("gateway_storm", STORM, alone=False),
         black_box("several_nodes", NODES),
         black_box("shim_program", SHIM),
+        black_box("page", PAGE),
         black_box("gateway_clients", CLIENTS),
         black_box("tests_on_postgres", ON_POSTGRES_LONG if LONG else ON_POSTGRES, INTERLOCK_TEST_STORE="postgres"),
     ]
