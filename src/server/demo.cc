@@ -18,6 +18,7 @@
 #include <boost/asio/signal_set.hpp>
 
 #include "server/demo_agents.h"
+#include "server/demo_fleet.h"
 #include "server/demo_gateway.h"
 #include "server/demo_link.h"
 #include "server/demo_report.h"
@@ -136,9 +137,27 @@ DemoExit report(const GatewayPlay& play, const std::string& directory, const Ter
     return wrong.empty() ? DemoExit::holds : DemoExit::broken;
 }
 
+DemoExit report(const FleetPlay& play, const std::string& directory, const Terminal& terminal) {
+    write(terminal.out, fmt::format("\n{} runs, {} model calls, {} of them refused\n", with_separators(play.runs),
+                                    with_separators(play.calls), with_separators(play.refused)));
+    std::string wrong = violations_in(directory);
+    if (play.oddities > 0) {
+        wrong = fmt::format("{} answers that nobody expected, the first: {}", play.oddities, play.first_oddity);
+    }
+    if (!play.all_ended) wrong = "not every process of the fleet has ended";
+    write(terminal.out,
+          fmt::format("{}\n", wrong.empty() ? terminal.green("every promise holds") : terminal.red(wrong)));
+    return wrong.empty() ? DemoExit::holds : DemoExit::broken;
+}
+
 DemoExit give_up(const Terminal& terminal, const std::string& why) {
     write(terminal.err, fmt::format("{} {}\n", terminal.red("error:"), why));
     return DemoExit::could_not_run;
+}
+
+void say_where(const DataDirectory& directory, const Terminal& terminal) {
+    write(terminal.err,
+          fmt::format("\nThe data is in {0}. To look again: interlock verify --data-dir {0}\n", directory.path()));
 }
 
 }  // namespace
@@ -155,6 +174,12 @@ DemoExit demo_command(const DemoOptions& options, const Terminal& terminal) {
             const auto play = play_gateway(options, directory->path(), terminal);
             return play ? report(*play, directory->path(), terminal) : give_up(terminal, play.error());
         }
+        if (options.serve) {
+            const auto play = play_fleet(options, directory->path(), terminal);
+            exit = play ? report(*play, directory->path(), terminal) : give_up(terminal, play.error());
+            if (directory->stays()) say_where(*directory, terminal);
+            return exit;
+        }
         const Played played = Stage(options, directory->path(), terminal).play();
         if (played.interrupted) {
             exit = DemoExit::interrupted;
@@ -168,10 +193,7 @@ DemoExit demo_command(const DemoOptions& options, const Terminal& terminal) {
     } catch (const std::exception& error) {
         exit = give_up(terminal, error.what());
     }
-    if (directory->stays()) {
-        write(terminal.err,
-              fmt::format("\nThe data is in {0}. To look again: interlock verify --data-dir {0}\n", directory->path()));
-    }
+    if (directory->stays()) say_where(*directory, terminal);
     return exit;
 }
 

@@ -21,6 +21,9 @@ struct DemoOptions {
     bool no_kill = false;
     bool keep = false;     // The temporary directory. A stated one always stays.
     bool gateway = false;  // Agents call models through the gateway instead (demo_gateway.h).
+    bool serve = false;  // A server and a fleet to look at instead (demo_fleet.h); seconds 0: until it is told to end.
+    std::string listen = "127.0.0.1:0";  // With serve: where the page is,
+    double pace = 1;                     // and how much quicker than people the fleet is.
 };
 
 // How the process ends.

@@ -10,19 +10,18 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <boost/json/parse.hpp>
 
 #include "base/money.h"
 #include "engine/clock.h"
-#include "net/http_client.h"
 #include "server/data_dir.h"
+#include "server/demo_client.h"
 #include "server/server.h"
 
 namespace interlock::server {
 namespace {
 
+using namespace demo;
 using namespace std::chrono_literals;
-namespace json = boost::json;
 
 constexpr int threads_max = 64;
 constexpr const char* limit_text = "1.00";
@@ -44,9 +43,8 @@ constexpr std::array<Line, 4> lines{
 
 class Agents {
  public:
-    Agents(const std::string& url, std::string key) : url_(*net::parse_url(url)), key_(std::move(key)) {}
+    Agents(std::string url, std::string key) : url_(std::move(url)), key_(std::move(key)) {}
 
-    Result<json::value, std::string> api(net::Method method, std::string target, std::string body) const;
     void work(int number);
 
     std::atomic<bool> stopping = false;
@@ -57,44 +55,29 @@ class Agents {
     }
 
  private:
-    std::vector<net::Header> headers(int number) const {
-        return {{"authorization", "Bearer " + key_},
-                {"content-type", "application/json"},
-                {"x-interlock-agent", fmt::format("agent-{}", number % 4)}};
-    }
-
-    const net::Url url_;
+    const std::string url_;
     const std::string key_;
     mutable std::mutex mutex_;
     std::string sentence_;
 };
 
-Result<json::value, std::string> Agents::api(net::Method method, std::string target, std::string body) const {
-    net::HttpClient client(url_, {});
-    const auto answer = client.request({method, std::move(target), headers(0), std::move(body)});
-    if (!answer) return fail(answer.error().detail);
-    boost::system::error_code error;
-    json::value parsed = json::parse(answer->body, error);
-    if (answer->status >= 300 || error) return fail(fmt::format("answered {}: {}", answer->status, answer->body));
-    return parsed;
-}
-
 // Asks until the budget says no.
 void Agents::work(int number) {
-    net::HttpClient client(url_, {});
+    Client client(url_, key_);
     const Line& line = lines[static_cast<std::size_t>(number) % lines.size()];
+    const json::value body = parsed(line.body);
     while (!stopping) {
-        const auto answer = client.request({net::Method::post, line.target, headers(number), line.body});
+        const auto answer = client.send(net::Method::post, line.target, body,
+                                        {{"x-interlock-agent", fmt::format("agent-{}", number % 4)}});
         if (!answer || (answer->status != 200 && answer->status != 402)) {
             ++failed;
             std::this_thread::sleep_for(50ms);
         } else if (answer->status == 402) {
             ++refused;
-            boost::system::error_code ignored;
-            const json::value body = json::parse(answer->body, ignored);
+            const json::value said = parsed(answer->body);
             const std::lock_guard lock(mutex_);
-            if (const auto* text = ignored ? nullptr : body.find_pointer("/error/message", ignored)) {
-                sentence_ = text->as_string();
+            if (const auto* error = said.is_object() ? said.get_object().if_contains("error") : nullptr) {
+                sentence_ = text_in(*error, "message");
             }
             return;
         } else {
@@ -104,9 +87,7 @@ void Agents::work(int number) {
 }
 
 std::int64_t nanos_in(const json::value& budget, const char* member) {
-    const auto* text = budget.as_object().if_contains(member);
-    const auto money = text != nullptr && text->is_string() ? money_from_text(text->as_string()) : std::nullopt;
-    return money.value_or(Money()).nanos();
+    return money_from_text(text_in(budget, member)).value_or(Money()).nanos();
 }
 
 }  // namespace
@@ -127,13 +108,13 @@ Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const 
     if (!key || !*key) return fail(std::string("the server has made no key"));
 
     Agents agents((*server)->url(), **key);
+    Client client((*server)->url(), **key);
     for (int i = 0; i < 4; ++i) {
-        if (auto made = agents.api(net::Method::put, fmt::format("/v1/agents/agent-{}", i), "{}"); !made) {
+        if (auto made = client.put(fmt::format("/v1/agents/agent-{}", i)); !made) {
             return fail(made.error());
         }
     }
-    auto budget = agents.api(net::Method::put, "/v1/budgets/demo",
-                             fmt::format(R"({{"limit":"{}","window":"total"}})", limit_text));
+    auto budget = client.put("/v1/budgets/demo", {{"limit", limit_text}, {"window", "total"}});
     if (!budget) return fail(budget.error());
 
     GatewayPlay play;
@@ -146,7 +127,7 @@ Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const 
     std::string failure;
     while (failure.empty() && std::chrono::steady_clock::now() < end && agents.refused < count) {
         std::this_thread::sleep_for(100ms);
-        const auto now = agents.api(net::Method::get, "/v1/budgets/demo", "");
+        const auto now = client.get("/v1/budgets/demo");
         if (!now) failure = now.error();
         if (!now) break;
         const std::int64_t settled = nanos_in(*now, "settled");
@@ -165,7 +146,7 @@ Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const 
 
     // The last settlements may be on their way to the disk.
     for (int tries = 0; tries < 50; ++tries) {
-        const auto last = agents.api(net::Method::get, "/v1/budgets/demo", "");
+        const auto last = client.get("/v1/budgets/demo");
         if (!last) return fail(last.error());
         play.settled_nanos = nanos_in(*last, "settled");
         play.held_nanos = nanos_in(*last, "held");

@@ -53,6 +53,8 @@ constexpr const char* demo_footer =
       more of them, for longer
   interlock demo --gateway
       model calls in every dialect, metered and stopped by a budget, with no provider
+  interlock demo --serve
+      the page, with a simulated fleet at work: prints a link to open, and ends with Ctrl-C
   interlock demo --keep
       leaves the store for you to look at, and says where it is
   interlock demo > report.txt
@@ -204,12 +206,24 @@ int main(int argc, char** argv) {
     demo_command->add_option("--agents", demo.agents, "How many agents")
         ->capture_default_str()
         ->check(CLI::Range(1, 5000));
-    demo_command->add_option("--seconds", demo.seconds, "How long they work")
-        ->capture_default_str()
-        ->check(CLI::Range(1.0, 600.0));
+    CLI::Option* demo_seconds =
+        demo_command
+            ->add_option("--seconds", demo.seconds, "How long they work; with --serve, until Ctrl-C if not stated")
+            ->capture_default_str()
+            ->check(CLI::Range(1.0, 600.0));
     demo_command->add_flag("--no-kill", demo.no_kill, "Do not kill the process halfway");
     demo_command->add_flag("--gateway", demo.gateway,
                            "Let agents call simulated models through the gateway until a dollar is used up");
+    CLI::Option* demo_serve =
+        demo_command->add_flag("--serve", demo.serve, "Serve the page, with a simulated fleet to look at");
+    demo_serve->excludes("--gateway")->excludes("--agents")->excludes("--no-kill");
+    demo_command->add_option("--listen", demo.listen, "With --serve: address and port; port 0: one that is free")
+        ->capture_default_str()
+        ->needs(demo_serve);
+    demo_command->add_option("--pace", demo.pace, "With --serve: how much quicker than people, or slower")
+        ->capture_default_str()
+        ->check(CLI::Range(0.1, 20.0))
+        ->needs(demo_serve);
     demo_command->add_flag("--keep", demo.keep, "Do not remove the temporary directory");
     demo_command->footer(demo_footer);
 
@@ -275,6 +289,7 @@ int main(int argc, char** argv) {
     }
     if (demo_command->parsed()) {
         demo.data_dir = settings.data_dir;
+        if (demo.serve && demo_seconds->empty()) demo.seconds = 0;
         return static_cast<int>(interlock::server::demo_command(demo, terminal));
     }
     if (demo_worker->parsed()) return interlock::server::demo::worker(settings.data_dir);
