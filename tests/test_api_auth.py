@@ -27,7 +27,7 @@ SCOPES = {
                  "PUT /v1/rate-limits/{name}", "DELETE /v1/rate-limits/{name}", "PUT /v1/gateway", "PUT /v1/prices", "DELETE /v1/prices",
                  "PUT /v1/prices/catalog"},
     "admin": {"POST /v1/keys", "GET /v1/keys", "GET /v1/keys/{id}", "DELETE /v1/keys/{id}", "POST /v1/backup",
-              "POST /v1/login", "GET /v1/orgs", "POST /v1/orgs", "POST /v1/orgs/{name}/keys",
+              "GET /v1/orgs", "POST /v1/orgs", "POST /v1/orgs/{name}/keys",
               "GET /v1/secrets", "PUT /v1/secrets/{name}", "DELETE /v1/secrets/{name}",
               "PUT /v1/upstreams/{name}", "DELETE /v1/upstreams/{name}"},
     "none": {"GET /healthz", "GET /readyz"},
@@ -40,7 +40,8 @@ SCOPES = {
              "GET /v1/schedules/{name}/history", "GET /v1/caps", "GET /v1/keys/self", "GET /v1/events", "GET /v1/spend",
              "GET /v1/upstreams", "GET /v1/upstreams/{name}", "GET /v1/rate-limits", "GET /v1/rate-limits/{name}",
              "GET /v1/gateway", "GET /v1/prices", "GET /v1/prices/show", "GET /v1/prices/unpriced", "GET /v1/calls",
-             "GET /v1/calls/{id}", "GET /v1/verify", "GET /v1/status", "GET /v1/nodes", "GET /openapi.json", "GET /metrics"},
+             "GET /v1/calls/{id}", "GET /v1/verify", "GET /v1/status", "GET /v1/nodes", "GET /openapi.json", "GET /metrics",
+             "POST /v1/login"},
 }
 
 

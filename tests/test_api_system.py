@@ -527,34 +527,6 @@ def test_a_page_of_another_site_cannot_act(server, admin, origin):
     admin.request("POST", "/v1/sessions", {}, headers=own).ok(201)
 
 
-# ---- the page's login ---------------------------------------------------------------------------------------------
-
-def test_a_login_link_works_once_and_its_cookie_opens_the_api(server, admin):
-    link = admin.post("/v1/login").ok(201)["link"]
-    path = link.removeprefix(f"http://127.0.0.1:{server.port}")
-    browser = admin.with_key(None)
-
-    entered = browser.get(path)
-    assert entered.status == 303
-    cookie = entered.headers["set-cookie"]
-    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
-    assert browser.get(path).status == 403 and browser.get("/login?code=x").status == 403
-
-    with_cookie = {"Cookie": cookie.split(";")[0]}
-    assert browser.request("GET", "/v1/status", headers=with_cookie).status == 200
-    assert browser.request("GET", "/v1/status", headers={"Cookie": with_cookie["Cookie"] + "0"}).status == 401
-    assert browser.request("POST", "/v1/sessions", {}, headers={**with_cookie, "Origin": "http://evil.example"}).status == 403
-
-
-def test_the_page_is_there_without_a_key_and_runs_no_inline_script(admin):
-    page = admin.with_key(None).get("/")
-
-    assert page.status == 200 and page.headers["content-type"].startswith("text/html")
-    policy = page.headers["content-security-policy"]
-    assert "default-src 'none'" in policy and "unsafe-inline" not in policy
-    assert not re.search(rb"<script(?![^>]*\bsrc=)|\son\w+=", page.body)
-
-
 # ---- backup -------------------------------------------------------------------------------------------------------
 
 @pytest.mark.skipif(ON_POSTGRES, reason="PostgreSQL is backed up with its own means")

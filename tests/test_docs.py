@@ -1,7 +1,7 @@
 """The documentation, tried: what its pages tell a reader to type is typed, and what they say comes out must come out.
 
-Of quick-start.md, runs.md, gateway.md, api.md, agents.md, operations.md, observability.md, several-nodes.md and
-simulated-upstream.md, every ```bash block is run, page by page, in one shell and in order. It must end with 0, or with
+Of quick-start.md, runs.md, gateway.md, api.md, agents.md, page.md, operations.md, observability.md, several-nodes.md
+and simulated-upstream.md, every ```bash block is run, page by page, in one shell and in order. It must end with 0, or with
 what its fence says (```bash exit=1). A ```text block right behind it is what it prints. In there
 
     …                         is one or more letters and digits: run_… is any run
@@ -238,6 +238,15 @@ def test_agents(binary, tmp_path, work):
         assert len(blocks) == 5
         assert not (wrong := complaints_about(blocks, tmp_path, environment)), wrong
         server.verify()
+
+
+def test_page(binary, tmp_path, work):
+    blocks = blocks_of("page.md", read("page.md"))
+    with Server(binary, tmp_path) as server:
+        environment = environment_for(work, binary, INTERLOCK_DATA=str(server.data))
+
+        assert len(blocks) == 2
+        assert not (wrong := complaints_about(blocks, tmp_path, environment)), wrong
 
 
 def test_operations(binary, tmp_path, work):

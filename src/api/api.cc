@@ -6,6 +6,7 @@
 
 #include "api/key_ring.h"
 #include "api/metrics.h"
+#include "net/origin.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
@@ -42,6 +43,22 @@ Problem beyond_bound(const Caller& caller) {
             .code = "forbidden",
             .detail = fmt::format("the key is bound to {}, and this goes beyond it",
                                   names[static_cast<std::size_t>(caller.bound())])};
+}
+
+// A browser sends its cookie along with whatever any page makes it send. Pages of the same machine on another port
+// count as the same site for that, so SameSite alone does not keep them out.
+bool may_come_by_cookie(const net::Request& request) {
+    const bool only_reads = request.method == net::Method::get || request.method == net::Method::head;
+    const net::SentBy sender = net::sent_by(request);
+    return sender == net::SentBy::this_site || (only_reads && sender == net::SentBy::nobody);
+}
+
+Problem not_from_this_page() {
+    return {.status = 403,
+            .code = "origin_not_allowed",
+            .detail =
+                "with a login, a request comes from the page itself; other programs send a key: Authorization: "
+                "Bearer ilk_…"};
 }
 
 std::optional<Problem> take_query(Call& call, const Route& route) {
@@ -116,6 +133,7 @@ net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
             caller = parts_.keys.find(key);
         }
         if (!caller) co_return respond(call, unauthorized(!key.empty()));
+        if (caller->by_cookie && !may_come_by_cookie(call.request)) co_return respond(call, not_from_this_page());
         call.caller = std::move(*caller);
     }
     if (route == nullptr) {

@@ -34,7 +34,7 @@ net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> fo
 
 net::Task<bool> wait_for_news(net::StreamWriter& writer, Parts& parts, const Caller& caller, std::uint64_t seen) {
     constexpr std::chrono::seconds quiet_max{15};
-    const auto may_stay = [&] { return !writer.closed() && (caller.by_cookie || parts.keys.in_force(caller.key_id)); };
+    const auto may_stay = [&] { return !writer.closed() && parts.keys.in_force(caller.key_id); };
     net::Bell& bell = parts.feeds.of(caller.org).bell();
     while (may_stay()) {
         const bool news = co_await writer.wait(bell, seen, std::chrono::steady_clock::now() + quiet_max);

@@ -84,4 +84,10 @@ std::optional<Caller> KeyRing::find(std::string_view text) const {
     return found->second.caller;
 }
 
+std::optional<Caller> KeyRing::holder_of(std::string_view id) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = keys_.find(std::string(id));
+    return found == keys_.end() ? std::nullopt : std::optional(found->second.caller);
+}
+
 }  // namespace interlock::api

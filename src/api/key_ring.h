@@ -32,7 +32,7 @@ struct Caller {
     std::string agent;           // Bound to this agent, run or budget; empty: to none.
     core::RunId run;
     std::string budget;
-    bool by_cookie = false;  // A browser that has logged in; there is no key.
+    bool by_cookie = false;  // Sent by a browser that logged in with the key; other sites may have made it do so.
 
     bool may(Access access) const { return access <= most; }
     Bound bound() const {
@@ -63,6 +63,8 @@ class KeyRing {
     bool in_force(std::string_view id) const;
     // Empty unless the text is a key in force.
     std::optional<Caller> find(std::string_view text) const;
+    // The same, for those who have shown otherwise that they hold the key of this id.
+    std::optional<Caller> holder_of(std::string_view id) const;
 
  private:
     struct Entry {

@@ -39,6 +39,23 @@ TEST(KeyRingTest, a_key_lets_in_with_its_whole_text_and_nothing_less) {
     }
 }
 
+TEST(KeyRingTest, the_holder_of_a_key_is_known_by_its_id_while_it_is_in_force) {
+    KeyRing ring;
+    const NewKey key = make_key();
+    ring.put(core::OrgId(7), row_of(key, {"read"}));
+
+    const auto holder = ring.holder_of(key.id);
+
+    ASSERT_TRUE(holder.has_value());
+    EXPECT_EQ(holder->org, core::OrgId(7));
+    EXPECT_EQ(holder->agent, "ada");
+    EXPECT_EQ(holder->most, Access::read);
+    EXPECT_FALSE(ring.holder_of("").has_value());
+    EXPECT_FALSE(ring.holder_of(key.text).has_value());
+    ring.revoke(key.id);
+    EXPECT_FALSE(ring.holder_of(key.id).has_value());
+}
+
 TEST(KeyRingTest, a_revoked_key_lets_nobody_in) {
     KeyRing ring;
     const NewKey key = make_key();

@@ -100,8 +100,8 @@ struct Parts {
     KeyRing& keys;
     // Whom a browser's cookies log in, if anybody.
     std::function<std::optional<Caller>(std::string_view cookies)> page_caller;
-    // A link that logs a browser in, once.
-    std::function<std::string()> login_link;
+    // A link that logs a browser in with the key of this id, once.
+    std::function<std::string(const std::string& key_id)> login_link;
     Metrics& metrics;
     Log& log;
     ServerFacts facts;

@@ -37,4 +37,11 @@ std::optional<Refusal> check_host_and_origin(const Request& request, const HttpS
     return Refusal{403, "origin_not_allowed", "requests from that Origin are not allowed"};
 }
 
+SentBy sent_by(const Request& request) {
+    // Browsers say the first of connections that nobody can listen to, and the second of whatever may change something.
+    const std::string_view site = request.header("sec-fetch-site");
+    if (site.empty()) return request.header("origin").empty() ? SentBy::nobody : SentBy::this_site;
+    return site == "same-origin" ? SentBy::this_site : site == "none" ? SentBy::nobody : SentBy::another_site;
+}
+
 }  // namespace interlock::net

@@ -24,7 +24,7 @@ Result<void, std::string> write_admin_key(const std::string& data_dir, const std
 // The id of the node that runs on this directory: the one that was written there, or else `fresh`, which is.
 Result<Id, std::string> node_id(const std::string& data_dir, Id fresh);
 
-// From which the keys of runs are made: what was written there, or else `fresh`, which is.
+// From which the keys of runs and the logins of browsers are made: what was written there, or else `fresh`, which is.
 Result<std::string, std::string> run_secret(const std::string& data_dir, const std::string& fresh);
 // What secrets are encrypted with, in the same way.
 Result<std::string, std::string> secrets_key(const std::string& data_dir, const std::string& fresh);

@@ -1,76 +1,240 @@
 #include "server/logins.h"
 
-#include <chrono>
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <charconv>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "base/sha256.h"
-#include "engine/embedded.h"
+#include "net/origin.h"
+#include "net/worker_pool.h"
+#include "server/keyed_hash.h"
 
 namespace interlock::server {
 namespace {
 
-constexpr std::string_view cookie_name = "interlock_login=";
-constexpr std::chrono::minutes code_life{10};
+constexpr std::size_t codes_max = 1'000;
+constexpr std::size_t ended_max = 10'000;
 
 std::string hash_of(std::string_view secret) { return to_hex(sha256(secret)); }
 
-net::Response plain(int status, std::string text) {
+bool same_in_constant_time(std::string_view a, std::string_view b) {
+    return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+template <class Map, class TimeOf>
+void erase_oldest(Map& map, TimeOf time_of) {
+    const auto oldest = std::ranges::min_element(map, {}, [&](const auto& each) { return time_of(each.second); });
+    if (oldest != map.end()) map.erase(oldest);
+}
+
+bool is_json(const net::Request& request) { return request.header("content-type").starts_with("application/json"); }
+
+// The key in {"key":"ilk_…"} or key=ilk_…, without the blanks that come with copying. Nothing where there is none.
+std::optional<std::string> key_in(const net::Request& request) {
+    std::optional<std::string> key;
+    if (is_json(request)) {
+        boost::json::error_code error;
+        const boost::json::value body = boost::json::parse(request.body, error);
+        if (error || !body.is_object()) return std::nullopt;
+        const auto* member = body.get_object().if_contains("key");
+        if (member != nullptr && member->is_string()) key = member->get_string();
+    } else if (const auto pairs = net::query_pairs(request.body)) {
+        const auto found = std::ranges::find(*pairs, "key", &std::pair<std::string, std::string>::first);
+        if (found != pairs->end()) key = found->second;
+    }
+    if (!key) return std::nullopt;
+    const std::size_t begin = std::min(key->find_first_not_of(" \t\r\n"), key->size());
+    const std::size_t end = key->find_last_not_of(" \t\r\n") + 1;
+    return key->substr(begin, end - std::min(begin, end));
+}
+
+net::Response to_the_page(int status) {
     net::Response response;
     response.status = status;
-    response.content_type = "text/plain; charset=utf-8";
-    response.body = std::move(text);
+    response.headers = {{"cache-control", "no-store"}, {"referrer-policy", "no-referrer"}};
+    // Beside /login, whatever a proxy has put before it.
+    if (status == 303) response.headers.push_back({"location", "./"});
     return response;
 }
 
+net::Response of_another_site() {
+    return net::problem(403, "origin_not_allowed", "requests from pages of another site are not allowed");
+}
+
+net::Task<net::Response> ready(net::Response response) { co_return response; }
+
 }  // namespace
 
-std::string Logins::make_code(Instant now) {
+// A name of its own for each secret: cookies do not tell ports apart, and two servers on one machine must not end each
+// other's logins.
+Logins::Logins(Options options)
+    : options_(std::move(options)),
+      mac_key_(keyed_hash(options_.secret, "logins of browsers")),
+      cookie_name_("interlock_" + to_hex(keyed_hash(options_.secret, "name of the cookie")).substr(0, 8)) {}
+
+std::string Logins::make_code(const std::string& key_id) {
     const std::string code = api::make_secret();
+    const Instant now = options_.now();
+    const auto until = [](const Code& each) { return each.until; };
     const std::lock_guard lock(mutex_);
-    std::erase_if(codes_, [&](const auto& each) { return each.second < now; });
-    if (codes_.size() < logins_max) codes_[hash_of(code)] = now + code_life;
+    std::erase_if(codes_, [&](const auto& each) { return each.second.until < now; });
+    std::vector<std::map<std::string, Code>::iterator> own;
+    for (auto each = codes_.begin(); each != codes_.end(); ++each) {
+        if (each->second.key_id == key_id) own.push_back(each);
+    }
+    if (own.size() >= codes_of_a_key_max) {
+        codes_.erase(*std::ranges::min_element(own, {}, [&](auto each) { return until(each->second); }));
+    } else if (codes_.size() >= codes_max) {
+        erase_oldest(codes_, until);
+    }
+    codes_[hash_of(code)] = {key_id, now + code_life};
     return code;
 }
 
-std::optional<net::Response> Logins::answer(const net::Request& request, Instant now) {
-    if (request.method != net::Method::get && request.method != net::Method::head) return std::nullopt;
-    if (request.path == "/login") return log_in(request.query, request.secure, now);
+std::optional<net::Task<net::Response>> Logins::answer(net::Request& request) {
+    if (request.path == "/login") {
+        if (request.method == net::Method::get) return ready(log_in_by_code(request));
+        if (request.method == net::Method::post) return log_in_by_key(std::move(request));
+    }
+    if (request.path == "/logout" && request.method == net::Method::post) return ready(log_out(request));
     return std::nullopt;
 }
 
-std::optional<net::Response> Logins::log_in(std::string_view query, bool secure, Instant now) {
+net::Response Logins::log_in_by_code(const net::Request& request) {
     constexpr std::string_view parameter = "code=";
+    const std::string_view query = request.query;
     const std::string hash = query.starts_with(parameter) ? hash_of(query.substr(parameter.size())) : "";
-    const std::lock_guard lock(mutex_);
-    const auto found = codes_.find(hash);
-    const bool good = found != codes_.end() && now <= found->second;
-    if (found != codes_.end()) codes_.erase(found);
-    if (!good) {
-        return plain(403, "This login link was used already or is too old. Get a new one with: interlock login\n");
+    std::string key_id;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = codes_.find(hash);
+        if (found != codes_.end()) {
+            if (options_.now() <= found->second.until) key_id = found->second.key_id;
+            codes_.erase(found);
+        }
     }
-    const std::string cookie = api::make_secret();
-    if (cookies_.size() >= logins_max) cookies_.erase(cookies_.begin());
-    cookies_[hash_of(cookie)] = now;
-    net::Response response = plain(303, "");
-    response.headers = {{"location", "./"},
-                        {"cache-control", "no-store"},
-                        {"set-cookie", std::string(cookie_name) + cookie + "; HttpOnly; SameSite=Strict; Path=/" +
-                                           (secure ? "; Secure" : "")}};
+    if (!key_id.empty() && options_.keys.in_force(key_id)) return welcome(request, key_id, 303);
+    // Who opens a link again from the terminal is in already.
+    if (caller(request.header("cookie"))) return to_the_page(303);
+    net::Response response = to_the_page(403);
+    response.content_type = "text/plain; charset=utf-8";
+    response.body = "This login link was used already or is too old. Get a new one with: interlock login\n";
+    return response;
+}
+
+net::Task<net::Response> Logins::log_in_by_key(net::Request request) {
+    if (net::sent_by(request) == net::SentBy::another_site) co_return of_another_site();
+    const auto key = key_in(request);
+    if (!key)
+        co_return net::problem(400, "invalid_request", "a key is needed: {\"key\": \"ilk_…\"}, or key=ilk_… as a form");
+    if (!may_try_a_key()) {
+        net::Response response =
+            net::problem(429, "too_many_wrong_keys", "too many wrong keys at present; try again in a second");
+        response.headers.push_back({"retry-after", "1"});
+        co_return response;
+    }
+    auto caller = options_.keys.find(*key);
+    if (!caller && options_.refresh_keys) {
+        co_await net::run_on(options_.workers, options_.refresh_keys);
+        caller = options_.keys.find(*key);
+    }
+    if (!caller) {
+        options_.log.warn("login_refused", {{"peer", request.peer}});
+        co_return net::problem(403, "key_not_known",
+                               "the key is not known, or was revoked; make one with: interlock keys create");
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        --tried_this_second_;
+    }
+    co_return welcome(request, caller->key_id, is_json(request) ? 204 : 303);
+}
+
+net::Response Logins::log_out(const net::Request& request) {
+    if (net::sent_by(request) == net::SentBy::another_site) return of_another_site();
+    if (const auto login = login_of(request.header("cookie"))) {
+        const Instant now = options_.now();
+        const std::lock_guard lock(mutex_);
+        std::erase_if(ended_, [&](const auto& each) { return each.second < now; });
+        if (ended_.size() >= ended_max) erase_oldest(ended_, [](Instant until) { return until; });
+        ended_[std::string(login->mac)] = login->until;
+    }
+    net::Response response = to_the_page(204);
+    response.headers.push_back({"set-cookie", cookie_line(request, "", std::chrono::seconds(0))});
     return response;
 }
 
 std::optional<api::Caller> Logins::caller(std::string_view cookies) const {
-    const std::size_t at = cookies.find(cookie_name);
-    if (at == std::string_view::npos || (at > 0 && cookies[at - 1] != ' ' && cookies[at - 1] != ';'))
-        return std::nullopt;
-    cookies.remove_prefix(at + cookie_name.size());
+    const auto login = login_of(cookies);
+    if (!login) return std::nullopt;
+    auto caller = options_.keys.holder_of(login->key_id);
+    if (caller) caller->by_cookie = true;
+    return caller;
+}
+
+// "a=1; interlock_0a1b2c3d=…; b=2". Another site of the same machine may have set one of that name too.
+std::optional<Logins::Login> Logins::login_of(std::string_view cookies) const {
+    while (!cookies.empty()) {
+        std::string_view each = cookies.substr(0, cookies.find(';'));
+        cookies.remove_prefix(std::min(cookies.size(), each.size() + 1));
+        each.remove_prefix(std::min(each.find_first_not_of(' '), each.size()));
+        if (!each.starts_with(cookie_name_) || !each.substr(cookie_name_.size()).starts_with('=')) continue;
+        const auto login = parse(each.substr(cookie_name_.size() + 1));
+        if (!login || login->until <= options_.now()) continue;
+        const std::lock_guard lock(mutex_);
+        if (!ended_.contains(std::string(login->mac))) return login;
+    }
+    return std::nullopt;
+}
+
+// <key id>.<seconds since 1970>.<random>.<MAC of what comes before>
+std::optional<Logins::Login> Logins::parse(std::string_view cookie) const {
+    const std::size_t dot = cookie.rfind('.');
+    if (dot == std::string_view::npos) return std::nullopt;
+    const std::string_view said = cookie.substr(0, dot);
+    const std::string_view mac = cookie.substr(dot + 1);
+    if (!same_in_constant_time(mac, to_hex(keyed_hash(mac_key_, said)))) return std::nullopt;
+    const std::string_view key_id = said.substr(0, said.find('.'));
+    const std::string_view until = said.substr(std::min(said.size(), key_id.size() + 1));
+    std::int64_t seconds = 0;
+    std::from_chars(until.data(), until.data() + until.size(), seconds);
+    return Login{key_id, Instant(std::chrono::seconds(seconds)), mac};
+}
+
+net::Response Logins::welcome(const net::Request& request, const std::string& key_id, int status) {
+    const auto until = std::chrono::floor<std::chrono::seconds>(options_.now() + life);
+    const std::string said =
+        fmt::format("{}.{}.{}", key_id, until.time_since_epoch().count(), api::make_secret().substr(0, 16));
+    const std::string cookie = said + "." + to_hex(keyed_hash(mac_key_, said));
+    net::Response response = to_the_page(status);
+    response.headers.push_back({"set-cookie", cookie_line(request, cookie, life)});
+    options_.log.info("logged_in", {{"key", key_id}, {"peer", request.peer}});
+    return response;
+}
+
+std::string Logins::cookie_line(const net::Request& request, std::string_view value, std::chrono::seconds age) const {
+    // What a proxy says is taken from anybody: who lies gets a cookie that is of no use to them.
+    const bool secure = request.secure || request.header("x-forwarded-proto") == "https";
+    return fmt::format("{}={}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict{}", cookie_name_, value, age.count(),
+                       secure ? "; Secure" : "");
+}
+
+// Counted before the key is looked at, and taken back when it was one: so many at once find no gap.
+bool Logins::may_try_a_key() {
+    const auto now = std::chrono::steady_clock::now();
     const std::lock_guard lock(mutex_);
-    if (!cookies_.contains(hash_of(cookies.substr(0, cookies.find(';'))))) return std::nullopt;
-    api::Caller browser;
-    browser.org = engine::Embedded::default_org;
-    browser.key_id = "page";
-    browser.most = api::Access::administer;
-    browser.by_cookie = true;
-    return browser;
+    if (now - second_begun_ >= std::chrono::seconds(1)) {
+        second_begun_ = now;
+        tried_this_second_ = 0;
+    }
+    if (tried_this_second_ >= wrong_keys_per_second_max) return false;
+    ++tried_this_second_;
+    return true;
 }
 
 }  // namespace interlock::server

@@ -1,9 +1,20 @@
-// How a browser logs in to the page.
+// How a browser logs in to the page, and how it is known from then on.
 //
-//   (1) A code from make_code() lets one browser in, once, within ten minutes.
-//   (2) A browser is known by a cookie that scripts cannot read and other sites cannot send.
+//   (1) A login is somebody's key: it may do what the key may, sees what the key sees, and ends when the key is
+//   revoked. (2) It is a cookie that scripts cannot read and other sites cannot send. In it are the key's id, the end
+//   of its 30
+//       days and a MAC by this server's secret. Nothing is stored, so that a restart ends none.
+//   (3) A code lets one browser in, once, within ten minutes, as the key it was made for.
+//   (4) Whoever tries keys that are none is made to wait.
+//
+// A login that was ended by its browser is remembered as long as the process lives: a copy of its cookie is good again
+// after a restart. What ends for good is revoking the key.
+//
+// May be used by several threads at once.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -12,25 +23,68 @@
 
 #include "api/key_ring.h"
 #include "base/instant.h"
+#include "base/log.h"
 #include "net/http.h"
+
+namespace interlock::net {
+class WorkerPool;
+}
 
 namespace interlock::server {
 
 class Logins {
  public:
-    std::string make_code(Instant now);
-    // Nothing when the request is not about that.
-    std::optional<net::Response> answer(const net::Request& request, Instant now);
-    // Whoever holds the cookie of a login.
-    std::optional<api::Caller> caller(std::string_view cookie) const;
+    struct Options {
+        std::string secret;  // The same one: the same logins.
+        const api::KeyRing& keys;
+        // Reads keys that another node may have made; empty where there is no other. Blocks.
+        std::function<void()> refresh_keys = {};
+        net::WorkerPool& workers;
+        std::function<Instant()> now;
+        Log& log;
+    };
+    static constexpr std::chrono::days life{30};
+    static constexpr std::chrono::minutes code_life{10};
+    static constexpr std::size_t codes_of_a_key_max = 10;  // Beyond these the oldest is good no more.
+    static constexpr int wrong_keys_per_second_max = 10;
+
+    explicit Logins(Options options);
+
+    std::string make_code(const std::string& key_id);
+    // GET and POST of /login, POST of /logout. Nothing when the request is for something else.
+    std::optional<net::Task<net::Response>> answer(net::Request& request);
+    // Whom a browser's cookies log in, if anybody.
+    std::optional<api::Caller> caller(std::string_view cookies) const;
+
+    // What answer() gives, for each of these.
+    net::Response log_in_by_code(const net::Request& request);
+    net::Task<net::Response> log_in_by_key(net::Request request);
+    net::Response log_out(const net::Request& request);
 
  private:
-    std::optional<net::Response> log_in(std::string_view query, bool secure, Instant now);
+    struct Code {
+        std::string key_id;
+        Instant until;
+    };
+    struct Login {
+        std::string_view key_id;
+        Instant until;
+        std::string_view mac;
+    };
+    std::optional<Login> login_of(std::string_view cookies) const;
+    std::optional<Login> parse(std::string_view cookie) const;
+    net::Response welcome(const net::Request& request, const std::string& key_id, int status);
+    std::string cookie_line(const net::Request& request, std::string_view value, std::chrono::seconds age) const;
+    bool may_try_a_key();
 
-    static constexpr std::size_t logins_max = 1'000;
+    Options options_;
+    std::string mac_key_;
+    std::string cookie_name_;
     mutable std::mutex mutex_;
-    std::map<std::string, Instant> codes_;    // Hash of the code, and until when it is good.
-    std::map<std::string, Instant> cookies_;  // Hash of the cookie.
+    std::map<std::string, Code> codes_;     // By the code's hash.
+    std::map<std::string, Instant> ended_;  // By the login's MAC; until when it would have been good.
+    std::chrono::steady_clock::time_point second_begun_;
+    int tried_this_second_ = 0;
 };
 
 }  // namespace interlock::server

@@ -1,13 +1,11 @@
 #include "server/run_keys.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-
 #include <fmt/format.h>
 
 #include "base/ensure.h"
 #include "base/sha256.h"
 #include "server/data_dir.h"
+#include "server/keyed_hash.h"
 
 namespace interlock::server {
 namespace {
@@ -27,13 +25,7 @@ Result<void, std::string> RunKeys::load(const std::string& data_dir) {
 std::string RunKeys::open(const core::Run& run) {
     const std::string id = key_id(run.id);
     const std::string what = fmt::format("{} {}", id, run.fence.value);
-    unsigned char mac[EVP_MAX_MD_SIZE];
-    unsigned int size = 0;
-    const auto* bytes = HMAC(EVP_sha256(), secret_.data(), static_cast<int>(secret_.size()),
-                             reinterpret_cast<const unsigned char*>(what.data()), what.size(), mac, &size);
-    ensure(bytes != nullptr, "a MAC can be computed");
-    const std::string text =
-        fmt::format("ilk_{}_{}", id, to_hex(std::string_view(reinterpret_cast<const char*>(mac), size)));
+    const std::string text = fmt::format("ilk_{}_{}", id, to_hex(keyed_hash(secret_, what)));
     const auto key = api::parse_key(text);
     ensure(key.has_value(), "what we make is a key");
     core::ApiKey row;

@@ -1,7 +1,6 @@
 #include "server/secrets.h"
 
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include <filesystem>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "base/ensure.h"
 #include "base/sha256.h"
 #include "server/data_dir.h"
+#include "server/keyed_hash.h"
 
 namespace interlock::server {
 namespace {
@@ -32,11 +32,7 @@ std::string place_of(core::OrgId org, std::string_view name) { return fmt::forma
 
 std::string nonce_of(std::string_view key, std::string_view place, std::string_view secret) {
     const std::string all = fmt::format("{}:{}:{}", place.size(), place, secret);
-    unsigned char mac[EVP_MAX_MD_SIZE];
-    unsigned int size = 0;
-    const auto* made = HMAC(EVP_sha256(), key.data(), size_of(key), bytes_of(all), all.size(), mac, &size);
-    ensure(made != nullptr && size >= nonce_bytes, "a MAC can be computed");
-    return {reinterpret_cast<const char*>(mac), nonce_bytes};
+    return keyed_hash(key, all).substr(0, nonce_bytes);
 }
 
 std::string to_base64(std::string_view bytes) {

@@ -115,7 +115,7 @@ class EngineWatch {
 
 }  // namespace
 
-// The org of those who run the server. Only in it are processes started, and only for it is the page.
+// The org of those who run the server. Only in it are processes started.
 constexpr core::OrgId home = engine::Embedded::default_org;
 
 // In the order they are built; destroyed in the other.
@@ -140,7 +140,8 @@ struct Server::Parts {
     std::unique_ptr<net::WorkerPool> blocking;  // For git, and for killing what does not want to die.
     std::unique_ptr<supervisor::Supervisor> supervisor;
     api::Metrics metrics;
-    Logins logins;
+    std::unique_ptr<Logins> logins;
+    std::string admin_key_id;
     std::unique_ptr<api::Api> api;
     std::unique_ptr<net::HttpServer> http;
     std::string url;
@@ -151,11 +152,16 @@ struct Server::Parts {
     Result<void, std::string> open_engine();
     Result<void, std::string> find_worktrees();
     Result<void, std::string> load_keys();
+    Result<void, std::string> let_browsers_in();
     Result<void, std::string> listen();
     Result<void, std::string> supervise();
     api::Parts api_parts();
     Result<std::vector<api::OrgFacts>, std::string> orgs();
-    std::string login_link() { return url + "/login?code=" + logins.make_code(engine->now()); }
+    // Empty where nobody else makes keys.
+    std::function<void()> refresh_keys() {
+        return engine->shared() ? [this] { (void)key_watch->read_on(); } : std::function<void()>();
+    }
+    std::string login_link(const std::string& key_id) { return url + "/login?code=" + logins->make_code(key_id); }
 };
 
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -176,6 +182,7 @@ Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options
     if (auto opened = parts->open_engine(); !opened) return fail(opened.error());
     if (auto found = parts->find_worktrees(); !found) return fail(found.error());
     if (auto loaded = parts->load_keys(); !loaded) return fail(loaded.error());
+    if (auto ready = parts->let_browsers_in(); !ready) return fail(ready.error());
     if (auto listening = parts->listen(); !listening) return fail(listening.error());
     if (auto supervising = parts->supervise(); !supervising) return fail(supervising.error());
     return std::unique_ptr<Server>(new Server(std::move(parts)));
@@ -193,7 +200,7 @@ Server::~Server() {
 }
 
 const std::string& Server::url() const { return parts_->url; }
-std::string Server::login_link() { return parts_->login_link(); }
+std::string Server::login_link() { return parts_->login_link(parts_->admin_key_id); }
 bool Server::first_start() const { return parts_->first_start; }
 
 void Server::drain(std::chrono::milliseconds timeout) {
@@ -266,7 +273,10 @@ Result<void, std::string> Server::Parts::load_keys() {
     const auto there = read_admin_key(options.data_dir);
     if (!there) return fail(there.error());
     std::string text = there->value_or("");
-    if (!text.empty() && keys.find(text)) return {};
+    if (const auto known = keys.find(text)) {
+        admin_key_id = known->key_id;
+        return {};
+    }
     if (text.empty()) {
         first_start = true;
         text = api::make_key().text;
@@ -285,6 +295,7 @@ Result<void, std::string> Server::Parts::load_keys() {
             "{}/admin.key holds a key that was revoked or does not fit; move it away and start again to have one made",
             options.data_dir));
     }
+    admin_key_id = row->id;
     keys.put(home, core::ApiKey{.id = row->id,
                                 .hash = row->hash,
                                 .scopes = {"admin"},
@@ -294,6 +305,18 @@ Result<void, std::string> Server::Parts::load_keys() {
                                 .note = {},
                                 .created_at = {},
                                 .revoked_at = far_past});
+    return {};
+}
+
+Result<void, std::string> Server::Parts::let_browsers_in() {
+    auto secret = run_secret(options.data_dir, api::make_secret());
+    if (!secret) return fail(secret.error());
+    logins = std::make_unique<Logins>(Logins::Options{.secret = std::move(*secret),
+                                                      .keys = keys,
+                                                      .refresh_keys = refresh_keys(),
+                                                      .workers = *workers,
+                                                      .now = [this] { return engine->now(); },
+                                                      .log = log});
     return {};
 }
 
@@ -328,7 +351,7 @@ Result<void, std::string> Server::Parts::listen() {
         [this](net::Request request) -> net::Task<net::Response> {
             if (auto answer = engine->answer(request)) return std::move(*answer);
             if (auto answer = gateway->gateway().answer(request)) return std::move(*answer);
-            if (auto answer = logins.answer(request, engine->now())) return ready(std::move(*answer));
+            if (auto answer = logins->answer(request)) return std::move(*answer);
             if (auto answer = answer_page(request)) return ready(std::move(*answer));
             return api->handle(std::move(request));
         },
@@ -404,8 +427,8 @@ api::Parts Server::Parts::api_parts() {
         .home = home,
         .orgs = [this] { return orgs(); },
         .keys = keys,
-        .page_caller = [this](std::string_view cookies) { return logins.caller(cookies); },
-        .login_link = [this] { return login_link(); },
+        .page_caller = [this](std::string_view cookies) { return logins->caller(cookies); },
+        .login_link = [this](const std::string& key_id) { return login_link(key_id); },
         .metrics = metrics,
         .log = log,
         .facts = {.version = version,
@@ -498,7 +521,7 @@ api::Parts Server::Parts::api_parts() {
         .engine_histograms = [this](std::string& out) { watch.write(out); },
         .gateway_metrics = [this](std::string& out, core::OrgId org) { gateway->write_metrics(out, org); },
         .objection = [&backend] { return backend.objection(); },
-        .refresh_keys = backend.shared() ? [this] { (void)key_watch->read_on(); } : std::function<void()>(),
+        .refresh_keys = refresh_keys(),
         .nodes = [&backend] { return backend.nodes(); },
         .ready = [this]() -> std::optional<std::string> {
             if (auto why = engine->objection()) return why;

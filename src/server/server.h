@@ -37,7 +37,7 @@ class Server {
     ~Server();  // drain() first to be polite.
 
     const std::string& url() const;
-    // Good for one login within ten minutes.
+    // Good for one login within ten minutes, as the admin key.
     std::string login_link();
     bool first_start() const;  // The admin key was made just now.
 
