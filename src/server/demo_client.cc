@@ -1,8 +1,12 @@
 #include "server/demo_client.h"
 
+#include <charconv>
+
 #include <fmt/format.h>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+
+#include "base/money.h"
 
 namespace interlock::server::demo {
 
@@ -39,6 +43,17 @@ std::string text_in(const json::value& object, const char* member) {
 std::int64_t number_in(const json::value& object, const char* member) {
     const json::value* found = object.is_object() ? object.get_object().if_contains(member) : nullptr;
     return found != nullptr && found->is_int64() ? found->get_int64() : 0;
+}
+
+std::int64_t count_in(const json::value& object, const char* member) {
+    const std::string text = text_in(object, member);
+    std::int64_t count = 0;
+    std::from_chars(text.data(), text.data() + text.size(), count);
+    return count;
+}
+
+std::int64_t nanos_in(const json::value& object, const char* member) {
+    return money_from_text(text_in(object, member)).value_or(Money()).nanos();
 }
 
 const json::array& items_in(const json::value& list) {

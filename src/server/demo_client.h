@@ -45,6 +45,8 @@ json::value parsed(const std::string& text);
 // What a member of an object says; empty, or 0, where there is none of that kind.
 std::string text_in(const json::value& object, const char* member);
 std::int64_t number_in(const json::value& object, const char* member);
+std::int64_t count_in(const json::value& object, const char* member);  // An amount of a budget that is a count,
+std::int64_t nanos_in(const json::value& object, const char* member);  // and one in dollars.
 // The items of a list; none where it is no list.
 const json::array& items_in(const json::value& list);
 

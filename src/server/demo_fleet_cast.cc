@@ -134,6 +134,7 @@ Result<void, std::string> put_all(Client& admin, std::initializer_list<std::pair
 const Script build_script{"build the shop", R"(printf '\033[1mBuilding the shop\033[0m (simulated)\n'
 for part in cart checkout search mail; do sleep 1; printf '\033[32m  ok\033[0m    %s compiled\n' "$part"; done
 printf '\033[33m  warn\033[0m  mail: 2 deprecated calls\n'
+"$DEMO_PROGRAM" charges add builder 0.0042 --provider sim --model sim/small --output-tokens 3360
 sleep 1; printf '\033[32mdone\033[0m, 128 files\n')"};
 
 const Script hostile_script{"print what strangers wrote", R"(printf '<script>alert("from a log")</script>\n'

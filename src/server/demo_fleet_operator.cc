@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include <fmt/format.h>
@@ -20,7 +21,10 @@ constexpr const char* live_runs = "/v1/runs?status=queued,starting,running,pause
 }  // namespace
 
 Operator::Operator(Fleet& fleet, std::atomic<bool>& house_rests)
-    : fleet_(fleet), house_rests_(house_rests), client_(fleet.url, fleet.admin_key) {}
+    : fleet_(fleet), house_rests_(house_rests), client_(fleet.url, fleet.admin_key) {
+    std::error_code unknown;
+    program_ = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
+}
 
 void Operator::live() {
     open();
@@ -79,6 +83,7 @@ void Operator::start(const Script& script, json::object more) {
     json::object document{{"agent", "builder"},
                           {"name", script.name},
                           {"command", json::array{"sh", "-c", script.text}},
+                          {"env", {{"DEMO_PROGRAM", program_}}},
                           {"tags", {{"fleet", "simulated"}}},
                           {"on_conflict", "queue"},
                           {"timeout_s", 60},
@@ -156,7 +161,7 @@ void Operator::wake(const char* schedule) { may(net::Method::post, fmt::format("
 void Operator::build() {
     constexpr std::array scripts{&build_script, &failing_script, &hostile_script, &build_script, &endless_script};
     const Script& script = *scripts[static_cast<std::size_t>(round_) % scripts.size()];
-    start(script, {{"timeout_s", &script == &endless_script ? 10 : 60}});
+    start(script, {{"timeout_s", &script == &endless_script ? 10 : 60}, {"budget", "0.05"}});
     if (round_ % 3 == 0) wake("every-minute");
 }
 
@@ -221,17 +226,14 @@ void Operator::raise_limits() {
     for (const auto& [name, step] : {std::pair{"org-month", 2'000'000'000}, {"large-models", 1'000'000'000}}) {
         const auto budget = client_.get(fmt::format("/v1/budgets/{}", name));
         if (!budget) continue;
-        const auto limit = money_from_text(text_in(*budget, "limit")).value_or(Money()).nanos();
-        const auto free = money_from_text(text_in(*budget, "free")).value_or(Money()).nanos();
-        if (free > step / 4) continue;
+        if (nanos_in(*budget, "free") > step / 4) continue;
         may(net::Method::put, fmt::format("/v1/budgets/{}/limit", name),
-            {{"limit", to_text(Money::nanos(limit + step))}});
+            {{"limit", to_text(Money::nanos(nanos_in(*budget, "limit") + step))}});
     }
     const auto tokens = client_.get("/v1/budgets/translator-tokens");
-    const std::string limit = tokens ? text_in(*tokens, "limit") : "";
-    if (limit.empty() || std::stoll(text_in(*tokens, "free")) > 2'000) return;
+    if (!tokens || count_in(*tokens, "free") > 2'000) return;
     may(net::Method::put, "/v1/budgets/translator-tokens/limit",
-        {{"limit", std::to_string(std::stoll(limit) + 5'000)}});
+        {{"limit", std::to_string(count_in(*tokens, "limit") + 5'000)}});
 }
 
 void Operator::may(net::Method method, std::string target, const json::value& body) {

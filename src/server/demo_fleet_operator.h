@@ -50,6 +50,7 @@ class Operator {
     Fleet& fleet_;
     std::atomic<bool>& house_rests_;
     Client client_;
+    std::string program_;  // This one, for processes that use the command line as agents do.
     int round_ = 0;
 };
 

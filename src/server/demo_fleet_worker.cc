@@ -50,7 +50,21 @@ void Worker::work() {
     if (!stand_in_line(*run)) return;
     const auto started = client_.post(fmt::format("/v1/runs/{}/start", run->id), {{"fence", run->fence}});
     if (!started) return fleet_.odd(started.error());
+    // Once: keys are kept for good, also those that died with their run, and a fleet may work for days.
+    if (!had_run_key_) take_key_of(*run);
     carry_out(*run);
+    run_client_.reset();
+}
+
+void Worker::take_key_of(const Run& run) {
+    had_run_key_ = true;
+    Client admin(fleet_.url, fleet_.admin_key);
+    const auto made = admin.post("/v1/keys", {{"scopes", json::array{"agent"}},
+                                              {"agent", role_.agent},
+                                              {"run", run.id},
+                                              {"note", "simulated: for one run"}});
+    if (!made) return fleet_.odd(made.error());
+    run_client_.emplace(fleet_.url, text_in(*made, "key"));
 }
 
 Result<Worker::Run, int> Worker::admit() {
@@ -210,8 +224,9 @@ bool Worker::call_model(const std::string& run, const Exchange& exchange, bool w
             {"x-sim", fmt::format(R"(delay_ms={};chunks=8;chunk_delay_ms={};output={};text="{}")", 120 + 3 * jitter,
                                   role_.streams ? 120 : 0, role_.output_tokens + jitter, exchange.answer)});
     }
-    const auto answer = client_.send(net::Method::post, target_of_call(), body_of_call(with_tool || role_.uses_tools),
-                                     std::move(headers));
+    const auto answer =
+        (run_client_ ? *run_client_ : client_)
+            .send(net::Method::post, target_of_call(), body_of_call(with_tool || role_.uses_tools), std::move(headers));
     if (!answer) {
         fleet_.odd(answer.error());
         return false;

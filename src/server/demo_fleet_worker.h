@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -65,6 +66,7 @@ class Worker {
     };
 
     void work();
+    void take_key_of(const Run& run);
     Result<Run, int> admit();  // The error is the status of a refusal; 0: the fleet stops.
     bool stand_in_line(Run& run);
     void carry_out(const Run& run);
@@ -85,6 +87,8 @@ class Worker {
     Fleet& fleet_;
     const Role& role_;
     Client client_;
+    std::optional<Client> run_client_;  // With a key that is bound to the run, as long as it is there.
+    bool had_run_key_ = false;
     std::mt19937_64 random_;
     int number_ = 0;  // Of its runs.
     std::string session_;

@@ -86,10 +86,6 @@ void Agents::work(int number) {
     }
 }
 
-std::int64_t nanos_in(const json::value& budget, const char* member) {
-    return money_from_text(text_in(budget, member)).value_or(Money()).nanos();
-}
-
 }  // namespace
 
 Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const std::string& directory,
