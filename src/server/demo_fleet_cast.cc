@@ -147,8 +147,8 @@ sleep 4; printf 'over\n')"};
 const Script failing_script{"deploy to nowhere", R"(printf 'deploying (simulated)\n'; sleep 2
 printf '\033[31merror:\033[0m the host shop.invalid is not known\n' >&2; exit 3)"};
 
-const Script endless_script{"wait for an answer that does not come", R"(printf 'waiting (simulated)\n'
-while true; do sleep 2; printf '.'; done)"};
+const Script slow_script{"wait for an answer that does not come", R"(printf 'waiting (simulated)\n'
+for second in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 2; printf '.'; done)"};
 
 const Script dirty_script{"a change that is not committed",
                           R"(printf '\nA line that nobody has committed.\n' >> README.md

@@ -44,7 +44,7 @@ struct Script {
 extern const Script build_script;
 extern const Script hostile_script;  // Its log is full of what a page must not take for its own.
 extern const Script failing_script;
-extern const Script endless_script;
+extern const Script slow_script;
 extern const Script dirty_script;  // Changes a file of the worktree it is in, and does not commit.
 extern const Script commit_script;
 extern const Script clean_script;

@@ -64,7 +64,7 @@ void Operator::open() {
     start(build_script, {{"budget", "0.05"}});
     start(hostile_script);
     start(failing_script, {{"retry", {{"tries", 2}, {"backoff_s", 3}}}});
-    start(endless_script, {{"timeout_s", 5}});
+    start(slow_script, {{"timeout_s", 5}});
     tell_stories();
     pay("release-notes", "launch", "0.46");
     pay("release-notes", "launch", "0.38");
@@ -159,9 +159,9 @@ void Operator::wake(const char* schedule) { may(net::Method::post, fmt::format("
 // ---- the round ----------------------------------------------------------------------------------------------------
 
 void Operator::build() {
-    constexpr std::array scripts{&build_script, &failing_script, &hostile_script, &build_script, &endless_script};
+    constexpr std::array scripts{&build_script, &failing_script, &hostile_script, &build_script, &slow_script};
     const Script& script = *scripts[static_cast<std::size_t>(round_) % scripts.size()];
-    start(script, {{"timeout_s", &script == &endless_script ? 10 : 60}, {"budget", "0.05"}});
+    start(script, {{"timeout_s", &script == &slow_script ? 10 : 60}, {"budget", "0.05"}});
     if (round_ % 3 == 0) wake("every-minute");
 }
 
