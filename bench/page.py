@@ -103,7 +103,7 @@ def feed(browser, server, seconds):
         next_at = time.monotonic()
         while not stop.is_set():
             charges = [{"agent": "reviewer", "cost": "0.00001"}] * (PER_SECOND // 10)
-            server.admin.post("/v1/charges", {"charges": charges}).ok()
+            server.admin.post("/v1/charges", charges).ok()
             next_at += 0.1
             time.sleep(max(0, next_at - time.monotonic()))
 
@@ -136,7 +136,7 @@ def reads(server, events, runs):
     session = admin.post("/v1/sessions", {"agent": "reviewer", "title": "long"}).ok()["id"]
     for i in range(events // 1000):
         agent = ("reviewer", "writer", "tester")[i % 3]
-        admin.post("/v1/charges", {"charges": [{"agent": agent, "cost": "0.00001", "model": f"m{i % 7}"}] * 1000}).ok()
+        admin.post("/v1/charges", [{"agent": agent, "cost": "0.00001", "model": f"m{i % 7}"}] * 1000).ok()
 
     def make_runs(_):
         for _ in range(runs // 8):

@@ -1,6 +1,7 @@
 """The page in a real browser: each screen's main path, live updates, the keyboard, light, dark and small, and bad guests."""
 
 import contextlib
+import signal
 import threading
 import time
 
@@ -168,25 +169,15 @@ def test_the_keyboard_goes_everywhere(page):
     assert page.do("return page.evaluate('document.activeElement.textContent')") == "Skip to the content"
 
 
-def live_within(page, act, holds, seconds=1.0):
-    """Does something, and says how long it took until the page showed it."""
-    page.do("await page.waitForFunction(args.holds.replace(/^/, '!(') + ')')", holds=holds)
-    watch = threading.Thread(target=act)
-    start = time.monotonic()
-    watch.start()
-    page.do("await page.waitForFunction(args.holds, undefined, {polling: 20})", holds=holds)
-    took = time.monotonic() - start
-    watch.join()
-    assert took < seconds + 0.5, took  # The half is for the way from here to the browser and back, on a busy machine.
-    return took
-
-
 def test_what_happens_is_seen_within_a_second(page, shop):
     agent = fresh("quick")
     shop.admin.put(f"/v1/agents/{agent}", {}).ok()
     page.go("now")
     page.sees("Runs under way")
-    live_within(page, lambda: shop.start(agent), f"document.querySelector('main').innerText.includes('{agent}')")
+    start = time.monotonic()
+    run = shop.start(agent)
+    page.do("await page.locator(`main a[href*='${args.run}']`).first().waitFor()", run=run)
+    assert time.monotonic() - start < 1.0
 
 
 def test_it_comes_back_by_itself_after_the_server_was_away(browser, shop):
@@ -205,20 +196,20 @@ def test_it_comes_back_by_itself_after_the_server_was_away(browser, shop):
         page.do("await page.getByRole('status').filter({hasText: /^live$/}).waitFor()")
 
 
-def test_nothing_is_missed_while_asleep(browser, shop):
-    """The network is gone for a while, as on a machine that sleeps; the page has everything soon after."""
+def test_a_connection_that_went_silent_is_noticed(browser, shop):
+    """As after a machine's sleep: nobody says that the connection is dead. What happened meanwhile is there soon after."""
     agent = fresh("sleeper")
     shop.admin.put(f"/v1/agents/{agent}", {"max_concurrent_runs": 5}).ok()
     with browser.open(shop.address) as page:
         page.log_in(shop.link())
         page.go("now")
         page.sees("Runs under way")
-        page.do("await page.context().setOffline(true)")
+        shop.server.signal(signal.SIGSTOP)
         page.sees("reconnecting", seconds=60)
+        shop.server.signal(signal.SIGCONT)
         runs = [shop.start(agent) for _ in range(3)]
-        page.do("await page.context().setOffline(false)")
         for run in runs:
-            page.do("await page.locator(`a[href*='${args.run}']`).first().waitFor({timeout: 15_000})", run=run)
+            page.do("await page.locator(`main a[href*='${args.run}']`).first().waitFor({timeout: 20_000})", run=run)
 
 
 def test_hostile_text_is_only_text(page, shop):
@@ -230,7 +221,7 @@ def test_hostile_text_is_only_text(page, shop):
     shop.say("x" * 1_000_000, session, "tool")
     script = f"printf '%s\\n' \"$GUEST\"; printf '\\033[31mred\\033[0m\\n'; head -c 1000000 /dev/zero | tr '\\0' y; echo"
     shop.admin.put(f"/v1/agents/{agent}-sh", {"command": ["sh", "-c", script], "env": {"GUEST": HOSTILE}}).ok()
-    run = shop.admin.post("/v1/runs", {"agent": f"{agent}-sh", "supervised": True}).ok()["id"]
+    run = shop.admin.post("/v1/runs", {"agent": f"{agent}-sh", "launch": True}).ok()["id"]
     eventually(lambda: shop.admin.get(f"/v1/runs/{run}").ok()["status"] == "succeeded")
     for where in (f"sessions/{session}", f"runs/{run}", "sessions", "agents", "runs"):
         page.go(where)
@@ -309,7 +300,7 @@ def test_half_an_hour_of_events_leaves_no_more_in_memory(page, shop):
     def half_an_hour():
         charges = [{"agent": "reviewer", "cost": "0.000001"} for _ in range(100)]
         for _ in range(18):
-            shop.admin.post("/v1/charges", {"charges": charges}).ok()
+            shop.admin.post("/v1/charges", charges).ok()
             time.sleep(0.15)
         page.do("await wait(1500)")
         return page.do(held)
