@@ -24,16 +24,16 @@ struct LoginsTest : testing::Test {
     }
 
     // The cookie that a browser sends after it has opened the link; empty when it was not let in.
-    static std::string open(Logins& logins, const std::string& code) {
+    static std::string open(Logins& at, const std::string& code) {
         net::Request request;
         request.query = "code=" + code;
-        const net::Response response = logins.log_in_by_code(request);
+        const net::Response response = at.log_in_by_code(request);
         const std::string_view line = net::find_header(response.headers, "set-cookie");
         EXPECT_EQ(response.status, line.empty() ? 403 : 303);
         return std::string(line.substr(0, line.find(';')));
     }
 
-    std::string log_in(Logins& logins) { return open(logins, logins.make_code("0123456789ab")); }
+    std::string log_in(Logins& at) { return open(at, at.make_code("0123456789ab")); }
 
     Instant now = from_micros(1'800'000'000'000'000);
     api::KeyRing keys;
