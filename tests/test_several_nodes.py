@@ -10,6 +10,7 @@ import concurrent.futures
 import contextlib
 import datetime
 import os
+import shutil
 import threading
 import time
 from decimal import Decimal
@@ -470,6 +471,28 @@ def test_a_key_works_at_once_everywhere_and_ends_everywhere_within_a_second(clus
             with contextlib.suppress(TimeoutError), stream:
                 while event := stream.next():
                     assert event[2]["data"].get("agent", event[2]["data"].get("name")) != later
+
+def test_a_login_is_good_at_the_nodes_that_have_its_secret_and_ends_with_its_key(cluster, admin):
+    one, other, third = cluster.nodes
+    reader = admin.make_key("read")
+    # A node takes a key that another has just made.
+    entered = Client(other.address).post("/login", {"key": reader.key})
+    assert entered.status == 204
+    cookie = {"Cookie": entered.headers["set-cookie"].split(";")[0]}
+
+    def status_at(node):
+        return Client(node.address).request("GET", "/v1/keys/self", headers=cookie).status
+
+    assert [status_at(node) for node in (one, other, third)] == [401, 200, 401]
+    one.terminate()
+    shutil.copy(other.data / "run.secret", one.data)
+    one.start()
+    cluster.heal()
+    assert [status_at(node) for node in (one, other, third)] == [200, 200, 401]
+
+    cluster.client(third, timeout=20).delete(f"/v1/keys/{reader.key_id}").ok(204)
+    eventually(lambda: [status_at(node) for node in (one, other)] == [401, 401], 1)
+
 
 
 def test_followers_at_all_nodes_see_every_event_once_while_a_node_is_killed(cluster, admin):
