@@ -24,6 +24,21 @@ void Histogram::add(const Histogram& other) {
     sum_ += other.sum_;
 }
 
+std::optional<double> Histogram::quantile(double share) const {
+    if (count_ == 0) return std::nullopt;
+    const double rank = share * static_cast<double>(count_);
+    double below = 0;
+    for (std::size_t i = 0; i < bounds_.size(); ++i) {
+        const auto here = static_cast<double>(counts_[i]);
+        if (here > 0 && below + here >= rank) {
+            const double begin = i == 0 ? 0 : bounds_[i - 1];
+            return begin + (bounds_[i] - begin) * std::max(0.0, rank - below) / here;
+        }
+        below += here;
+    }
+    return bounds_.empty() ? 0 : bounds_.back();
+}
+
 void Histogram::write(std::string& out, std::string_view name, std::string_view labels) const {
     const std::string_view comma = labels.empty() ? "" : ",";
     std::uint64_t total = 0;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,9 @@ class Histogram {
     std::span<const std::uint64_t> counts() const { return counts_; }  // One more than there are bounds.
     std::uint64_t count() const { return count_; }
     double sum() const { return sum_; }
+    // The value that this share of what was added (0.95) does not exceed, as far as buckets tell: within one, all is
+    // taken to be spread evenly, and what is in the last counts as its lower bound. Nothing where nothing was added.
+    std::optional<double> quantile(double share) const;
 
     // Lines of Prometheus' text format, with these labels inside the braces.
     void write(std::string& out, std::string_view name, std::string_view labels) const;

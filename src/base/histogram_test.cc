@@ -33,6 +33,20 @@ TEST(HistogramTest, two_of_the_same_bounds_can_be_added) {
     EXPECT_DOUBLE_EQ(one.sum(), 55.5);
 }
 
+TEST(HistogramTest, a_quantile_is_found_within_its_bucket) {
+    Histogram histogram(bounds);
+    EXPECT_FALSE(histogram.quantile(0.5)) << "nothing was measured";
+
+    for (int i = 0; i < 10; ++i) histogram.add(0.5);
+    for (int i = 0; i < 10; ++i) histogram.add(5);
+    EXPECT_DOUBLE_EQ(*histogram.quantile(0.5), 1.0);
+    EXPECT_DOUBLE_EQ(*histogram.quantile(0.75), 5.5);
+    EXPECT_DOUBLE_EQ(*histogram.quantile(1), 10.0);
+
+    for (int i = 0; i < 1000; ++i) histogram.add(50);
+    EXPECT_DOUBLE_EQ(*histogram.quantile(0.95), 10.0) << "beyond the last bound nothing is known but that";
+}
+
 TEST(HistogramTest, prometheus_reads_buckets_that_contain_those_before_them) {
     Histogram histogram(bounds);
     for (const double value : {0.5, 1.5, 11.0}) histogram.add(value);

@@ -42,24 +42,27 @@ std::vector<const Upstream*> Fleet::order(core::OrgId org, const Config& config,
     return order;
 }
 
-void Fleet::succeeded(core::OrgId org, const Upstream& upstream) {
+void Fleet::succeeded(core::OrgId org, const Upstream& upstream, Instant at, Took took) {
     const std::lock_guard lock(mutex_);
     Health& health = health_[{org, upstream.name}];
     ++health.requests;
     health.failures_in_a_row = 0;
     health.cooling_until = {};
+    health.failing_since = far_past;
+    hour_of({org, upstream.name}).succeeded(at, took);
 }
 
-void Fleet::failed(core::OrgId org, const Upstream& upstream, std::string why, net::SteadyTime now) {
+void Fleet::failed(core::OrgId org, const Upstream& upstream, std::string why, net::SteadyTime now, Instant at) {
     const std::lock_guard lock(mutex_);
     Health& health = health_[{org, upstream.name}];
     ++health.requests;
     ++health.failures;
-    ++health.failures_in_a_row;
+    if (++health.failures_in_a_row == 1) health.failing_since = at;
     health.last_failure = std::move(why);
     if (upstream.cooldown_after > 0 && health.failures_in_a_row >= upstream.cooldown_after) {
         health.cooling_until = now + std::chrono::seconds(upstream.cooldown_s);
     }
+    hour_of({org, upstream.name}).failed(at);
 }
 
 std::map<std::string, Fleet::Health> Fleet::health(core::OrgId org) const {
@@ -69,6 +72,23 @@ std::map<std::string, Fleet::Health> Fleet::health(core::OrgId org) const {
         found[it->first.second] = it->second;
     }
     return found;
+}
+
+std::map<std::string, LastHour::Sums> Fleet::last_hour(core::OrgId org, Instant now) const {
+    const std::lock_guard lock(mutex_);
+    std::map<std::string, LastHour::Sums> found;
+    for (auto it = hours_.lower_bound({org, ""}); it != hours_.end() && it->first.first == org; ++it) {
+        found.emplace(it->first.second, it->second->sums(now));
+    }
+    return found;
+}
+
+LastHour& Fleet::hour_of(const Name& name) {
+    if (const auto known = hours_.find(name); known != hours_.end()) return *known->second;
+    if (hours_.size() >= watched_max) {
+        hours_.erase(std::ranges::min_element(hours_, {}, [](const auto& each) { return each.second->last_at(); }));
+    }
+    return *hours_.emplace(name, std::make_unique<LastHour>()).first->second;
 }
 
 // Only has to be even: no secret hangs on it.

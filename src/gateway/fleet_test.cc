@@ -27,13 +27,14 @@ class FleetTest : public testing::Test {
         return names;
     }
     void fail(std::size_t which, int times) {
-        for (int i = 0; i < times; ++i) fleet.failed(org, config.upstreams[which], "down", now);
+        for (int i = 0; i < times; ++i) fleet.failed(org, config.upstreams[which], "down", now, at);
     }
 
     const core::OrgId org{1};
     Fleet fleet;
     Config config{{}, {}, PriceBook({}), {}, {}};
     net::SteadyTime now = net::SteadyTime(1000h);
+    Instant at = from_micros(std::int64_t{1'763'208'000} * 1'000'000);
 };
 
 TEST_F(FleetTest, lower_priorities_come_first) {
@@ -80,13 +81,52 @@ TEST_F(FleetTest, a_success_ends_the_row_of_failures) {
     add("a", 10);
     add("b", 20);
     fail(0, 1);
-    fleet.succeeded(org, config.upstreams[0]);
+    fleet.succeeded(org, config.upstreams[0], at, {});
     fail(0, 1);
 
     EXPECT_EQ(order().front(), "a");
     EXPECT_EQ(fleet.health(org)["a"].failures, 2);
     EXPECT_EQ(fleet.health(org)["a"].requests, 3);
     EXPECT_TRUE(fleet.health(core::OrgId(2)).empty());
+}
+
+TEST_F(FleetTest, a_row_of_failures_is_dated_by_its_first) {
+    add("a");
+    const Instant first = at;
+    fail(0, 1);
+    at += 1min;
+    fail(0, 1);
+    EXPECT_EQ(fleet.health(org)["a"].failing_since, first);
+
+    fleet.succeeded(org, config.upstreams[0], at, {});
+    EXPECT_EQ(fleet.health(org)["a"].failing_since, far_past);
+}
+
+TEST_F(FleetTest, the_last_hour_is_an_orgs_own) {
+    add("a");
+    fail(0, 2);
+    fleet.succeeded(org, config.upstreams[0], at, {.first_byte = 1s, .all = 2s});
+
+    const auto hour = fleet.last_hour(org, at);
+    EXPECT_EQ(hour.at("a").calls, 3);
+    EXPECT_EQ(hour.at("a").errors, 2);
+    EXPECT_EQ(hour.at("a").first_byte.count(), 1u);
+    EXPECT_TRUE(fleet.last_hour(core::OrgId(2), at).empty());
+}
+
+TEST_F(FleetTest, of_too_many_upstreams_the_one_that_was_asked_longest_ago_is_forgotten) {
+    for (std::size_t i = 0; i <= Fleet::watched_max; ++i) add(std::to_string(i));
+    for (std::size_t i = 0; i <= Fleet::watched_max; ++i) {
+        if (i == Fleet::watched_max) fail(0, 1);
+        fail(i, 1);
+        at += 1s;
+    }
+
+    const auto hours = fleet.last_hour(org, at);
+    EXPECT_EQ(hours.size(), Fleet::watched_max);
+    EXPECT_TRUE(hours.contains("0")) << "it was asked again";
+    EXPECT_FALSE(hours.contains("1"));
+    EXPECT_EQ(fleet.health(org).size(), Fleet::watched_max + 1) << "how they do is known of all";
 }
 
 }  // namespace

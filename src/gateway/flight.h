@@ -85,10 +85,16 @@ struct Flight {
     std::int64_t output_max = 0;  // Per choice, as it goes on; 0: there is none.
     bool output_changed = false;  // The client said otherwise, or nothing.
     core::ReserveReply held = {};
+    net::SteadyTime sent_at = {};        // When its request went out,
+    net::SteadyTime first_byte_at = {};  // and when the answer began.
 
     bool is_held() const { return !hold_.value.empty(); }
     std::string call_id() const { return to_text("call", row.id.value); }
     net::SteadyTime now() const { return std::chrono::steady_clock::now(); }
+    Took took() const {
+        return {std::chrono::duration_cast<Duration>(first_byte_at - sent_at),
+                std::chrono::duration_cast<Duration>(now() - sent_at)};
+    }
     std::int64_t elapsed_us() const { return std::chrono::duration_cast<Duration>(now() - began).count(); }
     const GatewaySettings& settings() const { return config->settings; }
     RateLimits::Who rate_who() const;

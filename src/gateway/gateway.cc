@@ -345,7 +345,9 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<Flight> flight, co
     net::OutRequest request = request_for(upstream, key == flight->config->keys.end() ? "" : key->second,
                                           flight->request, std::move(target), std::move(body));
     net::HttpPool& pool = net::HttpPool::of(co_await boost::asio::this_coro::executor);
+    flight->sent_at = flight->now();
     auto sent = co_await pool.send(upstream.origin, std::move(request), upstream.patience());
+    flight->first_byte_at = flight->now();
     if (!sent) co_return failed(*flight, sent.error());
 
     // 3. Judge. What the provider refuses it does not bill; what it does not answer it may. Waits for its last byte,
@@ -378,12 +380,13 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<Flight> flight, co
     Relayed relayed = co_await read_whole(flight, std::move(*sent));
     if (!relayed.response) co_return failed(*flight, *relayed.failure);
     if (may_be_tried_again(status)) {
-        fleet_.failed(flight->caller.org, upstream, fmt::format("answered {}", status), flight->now());
+        fleet_.failed(flight->caller.org, upstream, fmt::format("answered {}", status), flight->now(), parts_.now());
         co_return Attempt{.next = Next::same,
                           .response = std::move(relayed.response),
                           .retry_after_ms = std::min(retry_after_s, retry_after_s_max) * 1000};
     }
-    fleet_.succeeded(flight->caller.org, upstream);
+    // A refusal, or a list of models: there at once, and no measure of what a model takes.
+    fleet_.succeeded(flight->caller.org, upstream, parts_.now(), {});
     flight->finish(status, status < 400 ? "" : "the provider refused");
     co_return Attempt{.next = Next::nobody, .response = std::move(relayed.response)};
 }
@@ -394,7 +397,7 @@ Gateway::Attempt Gateway::failed(Flight& flight, const net::ClientError& failure
     const bool not_sent = failure.kind == Kind::could_not_connect || failure.kind == Kind::tls_failed;
     if (not_sent) flight.release();
     if (flight.is_held()) flight.settle_unknown({});
-    fleet_.failed(flight.caller.org, *flight.upstream, failure.detail, flight.now());
+    fleet_.failed(flight.caller.org, *flight.upstream, failure.detail, flight.now(), parts_.now());
     // Where it is not known whether it was carried out, it is charged, and the same provider is not asked twice.
     return {.next = not_sent ? Attempt::Next::same : Attempt::Next::another,
             .no = {failure.timed_out ? Refused::upstream_timeout : Refused::upstream_failed, "upstream_failed",

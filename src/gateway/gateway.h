@@ -54,6 +54,9 @@ class Gateway {
     std::optional<net::Task<net::Response>> answer(net::Request& request);
 
     std::map<std::string, Fleet::Health> health(core::OrgId org) const { return fleet_.health(org); }
+    std::map<std::string, LastHour::Sums> last_hour(core::OrgId org) const {
+        return fleet_.last_hour(org, parts_.now());
+    }
     std::int64_t under_way() const { return shared_.under_way; }
 
     void close();  // Nobody asks any more; what is left to be said is said.

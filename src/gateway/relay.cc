@@ -51,9 +51,9 @@ void end_stream(Stream& stream, const std::string& failure) {
     // Some say what was used with every piece: of a stream that broke off that is not the last word.
     failure.empty() || stream.meter.ended() ? flight.settle(metered) : flight.settle_unknown(metered);
     if (failure.empty() || failure == client_left) {
-        flight.shared.fleet.succeeded(flight.caller.org, *flight.upstream);
+        flight.shared.fleet.succeeded(flight.caller.org, *flight.upstream, flight.shared.now(), flight.took());
     } else {
-        flight.shared.fleet.failed(flight.caller.org, *flight.upstream, failure, flight.now());
+        flight.shared.fleet.failed(flight.caller.org, *flight.upstream, failure, flight.now(), flight.shared.now());
     }
     const bool cut_short = flight.output_changed && flight.ask.output_max;  // By a budget that was nearly used up.
     if (whole && !cut_short && !flight.cache_name.empty() && !stream.too_large_to_keep) {
@@ -123,6 +123,7 @@ net::Task<Relayed> relay_stream(std::shared_ptr<Flight> flight, std::unique_ptr<
     const auto first = co_await stream->exchange->read();
     if (!first) co_return Relayed{.failure = first.error()};
 
+    flight->first_byte_at = flight->now();
     flight->row.first_byte_us = flight->elapsed_us();
     flight->row.streamed = true;
     // Nobody else will be asked; a slow stream need not keep what is in memory of its request.
@@ -168,7 +169,7 @@ net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Ex
     const Metered metered = read_usage(flight->route.operation, *body, keep);
     flight->row.first_byte_us = flight->elapsed_us();
     flight->settle(metered);
-    flight->shared.fleet.succeeded(flight->caller.org, *flight->upstream);
+    flight->shared.fleet.succeeded(flight->caller.org, *flight->upstream, flight->shared.now(), flight->took());
     flight->keep_turn(metered);
     net::Response response = response_of(*flight, *exchange);
     response.headers.push_back({"x-interlock-cost", to_text(Money::nanos(flight->row.cost))});
