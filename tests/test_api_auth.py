@@ -40,8 +40,9 @@ SCOPES = {
              "GET /v1/schedules/{name}/history", "GET /v1/caps", "GET /v1/keys/self", "GET /v1/events", "GET /v1/spend",
              "GET /v1/upstreams", "GET /v1/upstreams/{name}", "GET /v1/rate-limits", "GET /v1/rate-limits/{name}",
              "GET /v1/gateway", "GET /v1/prices", "GET /v1/prices/show", "GET /v1/prices/unpriced", "GET /v1/calls",
-             "GET /v1/calls/{id}", "GET /v1/verify", "GET /v1/status", "GET /v1/nodes", "GET /openapi.json", "GET /metrics",
-             "POST /v1/login"},
+             "GET /v1/calls/{id}", "GET /v1/verify", "GET /v1/verify/last", "GET /v1/doctor", "GET /v1/incidents",
+             "GET /v1/gateway/upstreams", "GET /v1/gateway/models", "GET /v1/sessions/{id}/tree", "GET /v1/status",
+             "GET /v1/nodes", "GET /openapi.json", "GET /metrics", "POST /v1/login"},
 }
 
 

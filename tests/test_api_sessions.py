@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from interlock_server import fresh
+from interlock_server import fresh, together
 
 pytestmark = pytest.mark.seconds_max(30)
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -351,3 +351,127 @@ def test_the_tail_of_a_fork_shows_the_shared_messages_too(admin):
         append(admin, session, "not here").ok(201)
         append(admin, fork, "c").ok(201)
         assert [data["content"] for _, _, data in tail.take(3)] == ["a", "b", "c"]
+
+
+# ---- search and family --------------------------------------------------------------------------------------------
+
+def found(client, text, **query):
+    return [session["id"] for session in client.items("/v1/sessions", q=text, **query)]
+
+
+def test_a_search_finds_what_is_in_titles_and_names_whatever_its_case(admin):
+    word, agent = fresh("Needle"), admin.agent()
+    first = admin.session(agent=agent, title=f"A {word} in the hay")
+    second = admin.session(agent=admin.agent(), title=f"the same {word.lower()}!")
+    admin.session(agent=agent, title="hay")
+
+    assert found(admin, word) == found(admin, word.upper()) == [second, first]
+    assert found(admin, word, agent=agent) == [first]
+    assert len(found(admin, agent.upper())) == 2
+    assert found(admin, f"{word}%") == [] and found(admin, word.replace("-", "_")) == []
+
+
+@pytest.mark.parametrize("title", ["100% of_it!", "a'b\"c\\d", "Größe", "%"])
+def test_a_search_takes_every_character_for_itself(admin, title):
+    word = fresh("exactly")
+    session = admin.session(title=f"{word} {title}")
+    admin.session(title=f"{word} something else")
+
+    assert found(admin, f"{word} {title}") == [session]
+
+
+def test_a_search_finds_an_id_by_its_beginning(admin):
+    session = admin.session(title="by its id")
+
+    assert found(admin, session) == [session] and session in found(admin, session[:20])
+    assert found(admin, session[:-1] + ("0" if session[-1] != "0" else "1")) == []
+    assert session in found(admin, "ses_") and found(admin, "ses_zzzz") == []
+
+
+def test_a_search_comes_in_pages(admin):
+    word = fresh("paged")
+    made = [admin.session(title=f"{word} {i}") for i in range(7)]
+
+    page = admin.get("/v1/sessions", q=word, limit=3).ok(200)
+
+    assert [session["id"] for session in page["items"]] == made[:3:-1] and page["next"]
+    assert found(admin, word, limit=3) == made[::-1]
+
+
+def test_a_bound_key_finds_only_what_is_its_own(admin):
+    word, agent = fresh("bound"), admin.agent()
+    mine = admin.session(agent=agent, title=word)
+    other = admin.session(agent=admin.agent(), title=word)
+    bound = admin.make_key("read", agent=agent)
+
+    assert found(bound, word) == [mine] and found(bound, other) == []
+
+
+def test_the_tree_is_the_whole_family_whoever_of_it_is_asked(admin):
+    root = admin.session(title="root")
+    for _ in range(3):
+        append(admin, root).ok(201)
+    fork = admin.post(f"/v1/sessions/{root}/fork", {"at_seq": 1, "title": "fork"}).ok(201)["id"]
+    append(admin, fork).ok(201)
+    deeper = admin.post(f"/v1/sessions/{fork}/fork", {"at_seq": 2, "title": "deeper"}).ok(201)["id"]
+    sibling = admin.post(f"/v1/sessions/{root}/fork", {"at_seq": 2}).ok(201)["id"]
+    admin.post(f"/v1/sessions/{fork}/close").ok(200)
+    admin.session(title="a stranger")
+
+    trees = [admin.get(f"/v1/sessions/{id}/tree").ok(200) for id in (root, fork, deeper, sibling)]
+
+    assert all(tree == trees[0] for tree in trees)
+    assert trees[0]["root"] == root and trees[0]["more"] is False
+    assert [(item["id"], item["parent"]) for item in trees[0]["items"]] == [(root, None), (fork, root),
+                                                                            *sorted([(deeper, fork), (sibling, root)])]
+    shown = {item["id"]: item for item in trees[0]["items"]}
+    assert (shown[fork]["title"], shown[fork]["first_seq"], shown[fork]["next_seq"]) == ("fork", 2, 3)
+    assert [shown[id]["closed"] for id in (root, fork, deeper)] == [False, True, False]
+    assert set(shown[root]) == {"id", "parent", "agent", "title", "first_seq", "next_seq", "closed", "created_at"}
+    admin.get("/v1/sessions/nothing/tree").refused(404, "not_found")
+
+
+def test_a_session_without_forks_is_a_tree_of_one(admin):
+    session = admin.session()
+
+    tree = admin.get(f"/v1/sessions/{session}/tree").ok(200)
+
+    assert tree["root"] == session and [item["id"] for item in tree["items"]] == [session]
+
+
+def test_a_family_of_another_agent_is_unknown_to_a_bound_key(admin):
+    agent = admin.agent()
+    mine, other = admin.session(agent=agent), admin.session(agent=admin.agent())
+    bound = admin.make_key("read", agent=agent)
+
+    assert bound.get(f"/v1/sessions/{mine}/tree").ok(200)["root"] == mine
+    bound.get(f"/v1/sessions/{other}/tree").refused(404, "not_found")
+
+
+def test_of_a_large_family_only_so_much_is_shown(admin):
+    root = admin.session(title="many children")
+    append(admin, root).ok(201)
+    together(8, lambda i: [admin.post(f"/v1/sessions/{root}/fork", {"at_seq": 0}).ok(201) for _ in range(63)])
+
+    tree = admin.get(f"/v1/sessions/{root}/tree").ok(200)
+
+    assert len(tree["items"]) == 500 and tree["more"] is True and tree["items"][0]["id"] == root
+
+
+def test_search_and_tree_at_the_command_line(admin, server, interlock):
+    word = fresh("listed")
+    root = admin.session(title=word)
+    append(admin, root).ok(201)
+    fork = admin.post(f"/v1/sessions/{root}/fork", {"at_seq": 0, "title": "the other way"}).ok(201)["id"]
+
+    def cli(*words):
+        done = interlock(*words, "--data-dir", server.data)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    assert root in cli("sessions", "ls", "--search", word) and fork not in cli("sessions", "ls", "--search", word)
+    lines = cli("sessions", "tree", fork).splitlines()
+    assert lines[0].startswith(root) and lines[1].startswith(f"  {fork}") and "<-" in lines[1]
+    assert "its own from 1" in lines[1] and "the other way" in lines[1]
+    assert json.loads(cli("sessions", "tree", root, "--json"))["root"] == root
+    assert cli("sessions", "tree", root, "--quiet").split() == [root, fork]

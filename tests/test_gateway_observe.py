@@ -352,3 +352,126 @@ def test_what_was_not_sent_yet_is_sent_when_the_server_ends(binary, tmp_path):
         assert server.terminate() == 0
 
         assert len(collector.spans()) == 1 and collector.points("gen_ai.client.token.usage")
+
+
+# ---- how upstreams and models do ----------------------------------------------------------------------------------
+
+def upstream(client, name):
+    found, = [item for item in client.get("/v1/gateway/upstreams").ok(200)["items"] if item["name"] == name]
+    return found
+
+
+def test_an_upstream_shows_its_last_hour(server, caller):
+    admin, before = server.admin, upstream(server.admin, "sim-openai")
+    assert (before["simulated"], before["dialect"], before["provider"]) == (True, "openai", "sim")
+    assert before["url"].startswith("http://127.0.0.1:") and before["state"] in ("idle", "healthy")
+
+    for _ in range(3):
+        assert chat(caller).status == 200
+    assert chat(caller, stream=True).status == 200
+
+    after = eventually(lambda: (now := upstream(admin, "sim-openai"))["calls"] == before["calls"] + 4 and now)
+    assert (after["state"], after["failures_in_a_row"], after["cooling_until"]) == ("healthy", 0, None)
+    assert after["errors"] == before["errors"] and after["calls_per_minute"] > 0
+    assert 0 <= after["first_byte_ms_p50"] <= after["first_byte_ms_p95"] <= after["duration_ms_p95"] < 10_000
+    assert sum(minute["calls"] for minute in after["minutes"]) == after["calls"]
+    assert after["minutes"] == sorted(after["minutes"], key=lambda minute: minute["at"])
+    assert all(minute["at"].endswith(":00Z") for minute in after["minutes"])
+    assert admin.get("/v1/gateway/upstreams").ok(200)["since"]
+
+
+def test_an_upstream_that_fails_cools_down_and_is_an_incident_until_it_does_well(server, caller, interlock):
+    admin, model, name = server.admin, fresh("model"), fresh("upstream")
+    with Collector() as provider:  # It takes anything; what it answers is its status.
+        provider.status = 500
+        admin.put("/v1/prices", {"provider": "openai", "model": model, "input_per_mtok": "1", "output_per_mtok": "1"}).ok(200)
+        admin.put(f"/v1/upstreams/{name}", {"dialect": "openai", "url": provider.url, "models": [model], "retries": 0,
+                                            "provider": "openai", "cooldown_after": 2, "cooldown_s": 600}).ok(200)
+        try:
+            idle = upstream(admin, name)
+            assert (idle["state"], idle["calls"], idle["last_error"], idle["minutes"]) == ("idle", 0, None, [])
+            assert idle["first_byte_ms_p50"] is None and idle["duration_ms_p95"] is None and idle["error_percent"] == 0
+
+            assert chat(caller, model=model).status == 500
+            failing = upstream(admin, name)
+            assert (failing["state"], failing["failures_in_a_row"], failing["error_percent"]) == ("failing", 1, 100)
+            assert failing["last_error"] == "answered 500" and failing["first_byte_ms_p50"] is None
+
+            assert chat(caller, model=model).status == 500
+            cooling = upstream(admin, name)
+            assert (cooling["state"], cooling["errors"], cooling["calls"]) == ("cooling", 2, 2)
+            assert cooling["cooling_until"] > cooling["failing_since"]
+            incident, = [item for item in admin.get("/v1/incidents").ok(200)["items"] if item["subject"] == name]
+            assert (incident["kind"], incident["level"], incident["count"]) == ("upstream_cooling", "warn", 2)
+            assert incident["since"] == cooling["failing_since"] and "answered 500" in incident["detail"]
+            listed = interlock("upstreams", "ls", "--data-dir", server.data).stdout
+            assert "cooling" in next(line for line in listed.splitlines() if name in line) and "sim-gemini" in listed
+
+            admin.put(f"/v1/upstreams/{name}", {"dialect": "openai", "url": provider.url, "models": [model],
+                                                "enabled": False}).ok(200)
+            assert name not in [item["subject"] for item in admin.get("/v1/incidents").ok(200)["items"]]
+        finally:
+            admin.delete(f"/v1/upstreams/{name}").ok(204)
+
+
+def test_upstreams_and_models_are_an_orgs_own_and_not_for_bound_keys(server, caller):
+    admin = server.admin
+    assert chat(caller).status == 200
+    org = admin.with_key(admin.post("/v1/orgs", {"name": fresh("org")}).ok(201)["key"])
+
+    assert [item["calls"] for item in org.get("/v1/gateway/upstreams").ok(200)["items"]] == [0, 0, 0]
+    assert org.get("/v1/gateway/models").ok(200) == {"items": []}
+    for path in ("/v1/gateway/upstreams", "/v1/gateway/models"):
+        caller.get(path).refused(403, "forbidden")
+
+
+def test_models_that_were_used_have_their_cost_and_their_price(server, caller, interlock):
+    admin = server.admin
+    for text in ("one", "two"):
+        assert message(caller, text).status == 200
+    rows = calls_of(caller, admin, 2)
+
+    found = admin.get("/v1/gateway/models").ok(200)["items"]
+
+    model, = [item for item in found if item["model"] == "sim/large"]
+    assert model["provider"] == "sim" and model["calls"] >= 2 and nanos(model) >= sum(nanos(row) for row in rows)
+    assert model["tokens"] >= sum(sum(row["usage"].values()) for row in rows) and len(model["last_day"]) == 10
+    assert (model["priced"], model["price_source"]) == (True, "catalog") and len(model["price_from"]) == 10
+    assert model["price"] == admin.get("/v1/prices/show", provider="sim", model="sim/large").ok(200)
+    assert model["price"]["version"] == model["price_version"]
+    assert [nanos(item) for item in found] == sorted((nanos(item) for item in found), reverse=True)
+    assert "sim/large" in interlock("gateway", "models", "--data-dir", server.data).stdout
+
+
+def test_a_price_that_was_set_says_since_when(server):
+    admin, name, agent = server.admin, fresh("model"), server.admin.agent()
+    admin.post("/v1/charges", {"agent": agent, "cost": "0.5", "provider": "p", "model": name}).ok(201)
+
+    def model():
+        found, = [item for item in admin.get("/v1/gateway/models").ok(200)["items"] if item["model"] == name]
+        return found
+
+    assert model() == {"provider": "p", "model": name, "calls": 1, "cost": "0.50", "tokens": 0, "priced": False,
+                       "last_day": model()["last_day"], "price": None, "price_source": "none", "price_version": None,
+                       "price_from": None}
+    admin.put("/v1/prices", {"provider": "p", "model": f"{name}*", "input_per_mtok": "1", "output_per_mtok": "2"}).ok(200)
+    assert (model()["priced"], model()["price_source"], model()["price_version"]) == (True, "set", "set-1")
+    assert model()["price_from"].endswith("Z") and model()["price"]["model"] == f"{name}*"
+
+
+def test_a_model_without_a_price_is_an_incident_until_it_has_one(server, caller):
+    admin, model, name = server.admin, fresh("model"), fresh("upstream")
+    url = upstream(admin, "sim-openai")["url"]
+    admin.put(f"/v1/upstreams/{name}", {"dialect": "openai", "url": url, "models": [model], "provider": "nobody"}).ok(200)
+    try:
+        assert chat(caller, model=model).status == 404
+        calls_of(caller, admin, 1)
+
+        incident, = [item for item in admin.get("/v1/incidents").ok(200)["items"] if item["kind"] == "models_unpriced"]
+        assert (incident["subject"], incident["level"], incident["count"]) == (f"nobody/{model}", "warn", 1)
+        assert incident["command"] == f"interlock prices set nobody/{model} --input DOLLARS --output DOLLARS"
+
+        admin.put("/v1/prices", {"provider": "nobody", "model": model, "input_per_mtok": "1", "output_per_mtok": "1"}).ok(200)
+        assert "models_unpriced" not in [item["kind"] for item in admin.get("/v1/incidents").ok(200)["items"]]
+    finally:
+        admin.delete(f"/v1/upstreams/{name}").ok(204)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
 
 #include "api/wire.h"
 #include "base/log.h"
@@ -75,6 +76,84 @@ struct PriceText {
     std::string document;
 };
 
+// How an upstream does, as this node sees it.
+enum class UpstreamState {
+    healthy,
+    failing,  // Its last request failed.
+    cooling,  // It has failed so often in a row that it is asked last for a while.
+    idle,     // It got no request within the hour.
+};
+BOOST_DESCRIBE_ENUM(UpstreamState, healthy, failing, cooling, idle)
+
+struct UpstreamMinute {
+    Instant at;
+    std::int64_t calls = 0;
+    std::int64_t errors = 0;
+};
+BOOST_DESCRIBE_STRUCT(UpstreamMinute, (), (at, calls, errors))
+
+// An upstream that calls can go to, and its last hour. Times are of answers, from the sending of their request.
+struct UpstreamFacts {
+    std::string name;
+    std::string dialect;
+    std::string url;
+    std::string provider;
+    JsonText key;  // Where its key is found, never the key.
+    std::vector<std::string> models;
+    std::int32_t priority = 0;
+    std::int32_t weight = 0;
+    bool enabled = true;
+    bool simulated = false;
+    bool key_found = true;
+    UpstreamState state = UpstreamState::idle;
+    std::int32_t failures_in_a_row = 0;
+    Instant failing_since;
+    Instant cooling_until;
+    std::optional<std::string> last_error;
+    std::int64_t calls = 0;
+    std::int64_t errors = 0;
+    std::optional<std::int64_t> first_byte_ms_p50;
+    std::optional<std::int64_t> first_byte_ms_p95;
+    std::optional<std::int64_t> duration_ms_p50;
+    std::optional<std::int64_t> duration_ms_p95;
+    std::vector<UpstreamMinute> minutes;  // Those in which there was something, the oldest first.
+};
+BOOST_DESCRIBE_STRUCT(UpstreamFacts, (),
+                      (name, dialect, url, provider, key, models, priority, weight, enabled, simulated, key_found,
+                       state, failures_in_a_row, failing_since, cooling_until, last_error, calls, errors,
+                       first_byte_ms_p50, first_byte_ms_p95, duration_ms_p50, duration_ms_p95, minutes))
+
+struct ModelName {
+    std::string provider;
+    std::string model;
+    friend auto operator<=>(const ModelName&, const ModelName&) = default;
+};
+
+// The price by which calls of a model are settled at present.
+struct UsedPrice {
+    std::string name;  // Of the price, which may be a pattern: "provider/model".
+    std::string document;
+    std::string version;
+    std::string list_date = {};  // Of the price list that it is from; empty: somebody has set it.
+};
+
+// The last check of all promises.
+struct LastVerify {
+    Instant at = far_past;    // far_past: there was none yet.
+    std::string report = {};  // As JSON.
+};
+
+// Something that the server has looked at in itself.
+enum class FindingLevel { ok, warn, fail };
+BOOST_DESCRIBE_ENUM(FindingLevel, ok, warn, fail)
+
+struct SelfFinding {
+    FindingLevel level = FindingLevel::ok;
+    std::string what;
+    std::string detail;
+    std::string advice = {};  // What to do; empty where all is well.
+};
+
 // An org, as those see it who run the server.
 struct OrgFacts {
     core::OrgId number;
@@ -135,10 +214,18 @@ struct Parts {
     std::function<Result<std::optional<PriceText>, std::string>(core::OrgId org, const std::string& provider,
                                                                 const std::string& model)>
         price;
+    // The upstreams that the org's calls can go to. Does not block.
+    std::function<std::vector<UpstreamFacts>(core::OrgId org)> upstreams;
+    // What calls of these models cost at present, in their order; nothing for those that have no price. Does not block.
+    std::function<std::vector<std::optional<UsedPrice>>(core::OrgId org, const std::vector<ModelName>& models)>
+        used_prices;
     // Takes a new price list in place of the one that the binary carries, and says as JSON what is in it.
     std::function<Result<std::string, std::string>(const std::string& text)> update_catalog;
     // The checker's report as JSON. Blocks, and may take long.
     std::function<Result<std::string, std::string>()> verify;
+    std::function<LastVerify()> last_verify;  // Of this server, since it was started.
+    // What the server sees when it looks at itself. Blocks.
+    std::function<std::vector<SelfFinding>()> look_at_itself;
     // A copy of the store in a new file, as JSON facts about it. Blocks, and may take long.
     std::function<Result<std::string, std::string>(const std::string& to)> backup;
     std::function<engine::EngineStats()> engine_stats;

@@ -71,6 +71,7 @@ std::vector<Route> budget_routes();
 std::vector<Route> charge_routes();
 std::vector<Route> hold_routes();
 std::vector<Route> session_routes();
+std::vector<Route> session_tree_routes();
 std::vector<Route> transcript_routes();
 std::vector<Route> admission_routes();
 std::vector<Route> run_routes();
@@ -83,9 +84,13 @@ std::vector<Route> key_routes();
 std::vector<Route> org_routes();
 std::vector<Route> setting_routes();
 std::vector<Route> price_routes();
+std::vector<Route> upstream_routes();
+std::vector<Route> model_routes();
 std::vector<Route> model_call_routes();
 std::vector<Route> event_routes();
 std::vector<Route> spend_routes();
+std::vector<Route> incident_routes();
+std::vector<Route> doctor_routes();
 std::vector<Route> system_routes();
 
 // The OpenAPI 3.1 document.

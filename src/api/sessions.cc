@@ -75,6 +75,76 @@ Answered get_session(Call& call) {
     co_return respond(200, view_of(*session), false);
 }
 
+// So many are looked at for one page of a search; the cursor says where the next goes on.
+constexpr std::int64_t searched_max = 20'000;
+
+// The ids that begin like this, if it is the beginning of one.
+struct IdRange {
+    Id first;
+    Id last;
+};
+std::optional<IdRange> ids_from(std::string_view text) {
+    constexpr std::size_t length = 4 + 26;
+    if (!text.starts_with("ses_") || text.size() > length) return std::nullopt;
+    std::string first(text);
+    std::string last(text);
+    // The first of its characters has three bits.
+    if (text.size() == 4) last += '7';
+    first.resize(length, '0');
+    last.resize(length, 'z');
+    const auto from = id_from_text("ses", first);
+    const auto to = id_from_text("ses", last);
+    if (!from || !to) return std::nullopt;
+    return IdRange{*from, *to};
+}
+
+// For "like": anything, the text, anything. In small letters as both stores make them, which is those of ASCII.
+std::string pattern_of(std::string_view text) {
+    std::string pattern = "%";
+    for (const char c : text) {
+        if (c == '%' || c == '_' || c == '!') pattern += '!';
+        pattern += c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+    }
+    return pattern + '%';
+}
+
+struct Search {
+    std::string text;
+    std::string agent;  // Only its sessions; empty: everybody's.
+    Id before;
+    std::int64_t limit = 0;
+};
+
+Result<Page<SessionView>, store::ReadError> search_sessions(store::Snapshot& snapshot, core::OrgId org,
+                                                            const Search& search) {
+    const std::string of_agent = search.agent.empty() ? "" : "and agent = $3 ";
+    Result<std::vector<core::Session>, store::ReadError> found = std::vector<core::Session>();
+    core::SessionId last;  // Of those that are looked at now; none: all that are left are.
+    if (const auto range = ids_from(search.text)) {
+        found = store::read_rows<core::Session>(
+            snapshot, org, "and id < $2 " + of_agent + "and id >= $4 and id <= $5 order by id desc limit $6",
+            {search.before, search.agent, range->first, range->last, search.limit + 1});
+    } else {
+        const auto end = snapshot.query(
+            "select id from sessions where org = $1 and id < $2 " + of_agent + "order by id desc limit 1 offset $4",
+            {std::int64_t{org.value}, search.before, search.agent, searched_max - 1},
+            [&](const std::vector<store::Value>& row) { store::read_value(row.front(), last); });
+        if (!end) return fail(end.error());
+        found = store::read_rows<core::Session>(
+            snapshot, org,
+            "and id < $2 " + of_agent +
+                "and id >= $4 and (lower(title) like $5 escape '!' or lower(agent) like $5 escape '!') "
+                "order by id desc limit $6",
+            {search.before, search.agent, last.value, pattern_of(search.text), search.limit + 1});
+    }
+    if (!found) return fail(found.error());
+    std::vector<SessionView> views;
+    for (const core::Session& session : *found) views.push_back(view_of(session));
+    auto page = page_of(std::move(views), search.limit, [](const SessionView& view) { return id_text(view.id); });
+    if (!page.next && !last.value.empty()) page.next = id_text(last);
+    return page;
+}
+
 Answered list_sessions(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
@@ -87,6 +157,12 @@ Answered list_sessions(Call& call) {
     const std::string agent(call.caller.agent.empty() ? call.parameter("agent") : std::string_view(call.caller.agent));
     const core::OrgId org = call.caller.org;
     const std::int64_t count = *limit;
+    if (const auto text = call.parameter("q"); !text.empty()) {
+        const Search search{std::string(text), agent, before, count};
+        const auto page =
+            co_await read(call, [=](store::Snapshot& snapshot) { return search_sessions(snapshot, org, search); });
+        co_return page ? respond(*page) : respond(call, page.error());
+    }
     const auto sessions = co_await read(call, [=](store::Snapshot& snapshot) {
         return store::read_rows<core::Session>(
             snapshot, org,
@@ -259,10 +335,10 @@ std::vector<Route> session_routes() {
         {.method = Method::get,
          .path = "/v1/sessions",
          .needs = read,
-         .summary = "List sessions, the newest first",
+         .summary = "List sessions, the newest first; q is part of a title or an agent, or an id's beginning",
          .handler = list_sessions,
          .narrowest = Bound::agent,
-         .query = {"agent", "after", "limit"},
+         .query = {"agent", "q", "after", "limit"},
          .answer = page_schema<SessionView>},
         {.method = Method::get,
          .path = "/v1/sessions/{id}",

@@ -114,6 +114,12 @@ Answered get_verify(Call& call) {
     co_return respond(200, *report);
 }
 
+Answered get_last_verify(Call& call) {
+    const LastVerify last = call.parts.last_verify();
+    co_return respond(200, "{\"at\":" + to_json(last.at) +
+                               ",\"report\":" + (last.report.empty() ? std::string("null") : last.report) + "}");
+}
+
 Answered post_backup(Call& call) {
     const auto body = read_body<BackupBody>(call);
     if (!body) co_return respond(call, body.error());
@@ -209,6 +215,10 @@ Answered get_ready(Call& call) {
 }
 
 json::value any_object() { return {{"type", "object"}}; }
+json::value last_verify_schema() {
+    return {{"type", "object"},
+            {"properties", {{"at", schema_of<Instant>()}, {"report", {{"type", {"object", "null"}}}}}}};
+}
 json::value text() { return {{"type", "string"}}; }
 
 }  // namespace
@@ -258,6 +268,13 @@ std::vector<Route> system_routes() {
          .handler = get_verify,
          .reach = Reach::server,
          .answer = any_object},
+        {.method = Method::get,
+         .path = "/v1/verify/last",
+         .needs = read,
+         .summary = "What the last such check found, and when, since this server was started",
+         .handler = get_last_verify,
+         .reach = Reach::server,
+         .answer = last_verify_schema},
         {.method = Method::get,
          .path = "/v1/nodes",
          .needs = read,

@@ -211,7 +211,9 @@ ExitCode complete_names(Context& context, const Invocation& invocation) {
     if (command == nullptr) return ExitCode::ok;
     auto client = context.connect();
     if (!client) return ExitCode::ok;
-    const auto answer = client->list({.target = command->path, .items_max = 1000});
+    const bool in_pages = command->answer == Command::Answer::list;
+    const auto answer =
+        in_pages ? client->list({.target = command->path, .items_max = 1000}) : client->get(command->path);
     if (!answer) return ExitCode::ok;
     if (const auto* items = member_of(answer->document, "items").if_array()) {
         for (const json::value& item : *items) {

@@ -29,14 +29,19 @@ constexpr const char* default_url = "http://127.0.0.1:4100";
 json::value to_json(const std::vector<Finding>& findings, bool ok);
 std::string to_text(const std::vector<Finding>& findings, const Terminal& terminal);
 Finding look_at_the_port(const Context& context, const Failure& failure);
+void add_own_findings(Client& client, std::vector<Finding>& findings);
 
 }  // namespace
 
 ExitCode doctor(Context& context, const Invocation&) {
     const std::string data_dir = find_data_dir(context.settings, context.environment);
-    std::vector<Finding> findings{check_data_dir(data_dir), check_key_file(data_dir), check_disk_space(data_dir),
-                                  check_open_files()};
-    std::ranges::move(check_server(context), std::back_inserter(findings));
+    std::vector<Finding> findings{check_data_dir(data_dir), check_key_file(data_dir)};
+    std::vector<Finding> of_server = check_server(context);
+    // A server looks at its own disk and limits, which are those that count.
+    for (Finding& finding : std::array{check_disk_space(data_dir), check_open_files()}) {
+        if (std::ranges::find(of_server, finding.what, &Finding::what) == of_server.end()) findings.push_back(finding);
+    }
+    std::ranges::move(of_server, std::back_inserter(findings));
 
     const bool ok = std::ranges::none_of(findings, [](const Finding& f) { return f.level == Level::fail; });
     if (context.settings.json) {
@@ -144,6 +149,7 @@ std::vector<Finding> check_server(const Context& context) {
                             "restart the server with this version, or use the command that came with it"});
     }
     findings.push_back(check_clock(status->response.header("Date"), context.world.now()));
+    add_own_findings(client, findings);
     return findings;
 }
 
@@ -165,6 +171,22 @@ Finding look_at_the_port(const Context& context, const Failure& failure) {
 }
 
 constexpr std::array names{"ok", "warn", "fail"};
+
+// What the server finds in itself. Not every key is told, and an older server does not know.
+void add_own_findings(Client& client, std::vector<Finding>& findings) {
+    const auto answer = client.get("/v1/doctor");
+    if (!answer) return;
+    const auto* items = member_of(answer->document, "items").if_array();
+    for (const json::value& item : items == nullptr ? json::array() : *items) {
+        const auto level = std::ranges::find(names, text_of(member_of(item, "level"))) - names.begin();
+        const std::string what = text_of(member_of(item, "what"));
+        const bool is_known = std::ranges::find(findings, what, &Finding::what) != findings.end();
+        if (is_known || level == std::ssize(names)) continue;
+        findings.push_back(
+            {static_cast<Level>(level), what, text_of(member_of(item, "detail")), text_of(member_of(item, "do"))});
+    }
+}
+
 constexpr std::array styles{Style::green, Style::yellow, Style::red};
 
 json::value to_json(const std::vector<Finding>& findings, bool ok) {

@@ -22,7 +22,7 @@ Finding check_disk_space(const std::string& data_dir);
 Finding check_open_files();
 // `date` is the server's Date header: "Sun, 15 Nov 2026 09:00:00 GMT".
 Finding check_clock(const std::string& date, Instant now);
-// The server itself, and what only it can tell: its version, our key, its clock.
+// The server itself, and what only it can tell: its version, our key, its clock, and what it finds in itself.
 std::vector<Finding> check_server(const Context& context);
 
 ExitCode doctor(Context& context, const Invocation& invocation);

@@ -89,6 +89,22 @@ TEST_F(DoctorTest, without_a_server_the_port_is_looked_at) {
     EXPECT_NE(out.text().find("something else listens"), std::string::npos) << out.text();
 }
 
+TEST_F(DoctorTest, what_the_server_finds_in_itself_is_told_and_nothing_twice) {
+    answers_status("0.1.0", "Sun, 15 Nov 2026 12:00:01 GMT");
+    server.answers(200, R"({"ok":false,"items":[{"level":"ok","what":"disk space","detail":"9 GB free","do":""},
+        {"level":"fail","what":"promises","detail":"3 violations","do":"interlock verify names them"},
+        {"level":"ok","what":"version","detail":"the same again","do":""}]})");
+
+    EXPECT_EQ(run({"doctor"}), ExitCode::refused);
+
+    EXPECT_NE(out.text().find("ok    disk space      9 GB free"), std::string::npos) << out.text();
+    EXPECT_EQ(out.text().find("free at"), std::string::npos) << "the server knows its own disk";
+    EXPECT_NE(out.text().find("fail  promises        3 violations"), std::string::npos) << out.text();
+    EXPECT_NE(out.text().find("interlock verify names them"), std::string::npos);
+    EXPECT_EQ(out.text().find("the same again"), std::string::npos);
+    EXPECT_NE(out.text().find("open files"), std::string::npos) << "the server did not say";
+}
+
 TEST_F(DoctorTest, for_programs_there_is_json) {
     context.settings.json = true;
     answers_status("0.1.0", "Sun, 15 Nov 2026 12:00:01 GMT");

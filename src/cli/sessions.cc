@@ -3,6 +3,8 @@
 #include <boost/json.hpp>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <set>
 
 #include "cli/context.h"
 #include "cli/files.h"
@@ -75,6 +77,57 @@ ExitCode tail(Context& context, const Invocation& invocation) {
         return !context.terminal.full();
     });
     return ended ? ExitCode::ok : context.report(ended.error());
+}
+
+// One line for each, its forks beneath it.
+void add_branch(std::string& text, const std::multimap<std::string, const json::value*>& forks,
+                const json::value& session, const std::string& marked, const Terminal& terminal, std::size_t depth) {
+    const std::string id = text_of(member_of(session, "id"));
+    const std::string first = text_of(member_of(session, "first_seq"));
+    const std::string line =
+        fmt::format("{}{}  {}  {} messages{}{}  {}", std::string(2 * depth, ' '), one_line(id),
+                    one_line(text_of(member_of(session, "agent"))), text_of(member_of(session, "next_seq")),
+                    first == "0" ? "" : fmt::format(", its own from {}", first),
+                    member_of(session, "closed") == json::value(true) ? ", closed" : "",
+                    one_line(text_of(member_of(session, "title"))));
+    text += (id == marked ? terminal.paint(Style::bold, line + "  <-") : line) + "\n";
+    const auto [begin, end] = forks.equal_range(id);
+    for (auto fork = begin; fork != end; ++fork) add_branch(text, forks, *fork->second, marked, terminal, depth + 1);
+}
+
+ExitCode tree(Context& context, const Invocation& invocation) {
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const std::string& id = invocation.arguments[0];
+    const auto answer = client->get(fmt::format("/v1/sessions/{}/tree", percent_encoded(id)));
+    if (!answer) return context.report(answer.error());
+    if (context.settings.json) {
+        context.terminal.data(answer->response.body + "\n");
+        return ExitCode::ok;
+    }
+    const auto* items = member_of(answer->document, "items").if_array();
+    std::multimap<std::string, const json::value*> forks;  // By the session that they were forked from.
+    std::set<std::string> known;
+    for (const json::value& session : items == nullptr ? json::array() : *items) {
+        known.insert(text_of(member_of(session, "id")));
+    }
+    std::string text;
+    for (std::size_t i = 0; items != nullptr && i < items->size(); ++i) {
+        const json::value& session = (*items)[i];
+        if (context.settings.quiet) text += one_line(text_of(member_of(session, "id"))) + "\n";
+        forks.emplace(text_of(member_of(session, "parent")), &session);
+    }
+    if (!context.settings.quiet) {
+        for (const auto& [parent, session] : forks) {
+            // The root, and whatever has its parent outside of what is shown.
+            if (!known.contains(parent)) add_branch(text, forks, *session, id, context.terminal, 0);
+        }
+    }
+    context.terminal.data(text);
+    if (member_of(answer->document, "more") == json::value(true)) {
+        context.remark("the family is larger than what is shown");
+    }
+    return ExitCode::ok;
 }
 
 ExitCode export_session(Context& context, const Invocation& invocation) {
@@ -163,8 +216,12 @@ std::vector<Command> session_commands() {
     return {
         {.words = {"sessions", "ls"},
          .summary = "List sessions, the newest first",
-         .flags = {agent_flag("Only this agent's")},
-         .examples = {{"interlock sessions ls --agent coder", ""}},
+         .flags = {agent_flag("Only this agent's"),
+                   {.name = "search",
+                    .value = "TEXT",
+                    .help = "Only those with this in their title or agent's name, or whose id begins so",
+                    .member = "q"}},
+         .examples = {{"interlock sessions ls --agent coder", ""}, {"interlock sessions ls --search build", ""}},
          .method = "GET",
          .path = "/v1/sessions",
          .answer = Command::Answer::list,
@@ -176,6 +233,12 @@ std::vector<Command> session_commands() {
          .method = "GET",
          .path = "/v1/sessions/{SESSION}",
          .view = view},
+        {.words = {"sessions", "tree"},
+         .summary = "Show what a session was forked from, and all forks of that",
+         .arguments = {session_argument()},
+         .examples = {{"interlock sessions tree $session", "its own line is marked"},
+                      {"interlock sessions tree $session --json | jq .root", ""}},
+         .run = tree},
         {.words = {"sessions", "create"},
          .summary = "Begin a session",
          .flags = {agent_flag("Whose it is"),

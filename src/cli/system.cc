@@ -40,6 +40,17 @@ const View& status_view() {
     return view;
 }
 
+const View& incidents_view() {
+    static const View view{.id = "subject",
+                           .columns = {{"LEVEL", "level", Format::status},
+                                       {"SINCE", "since", Format::time, Room::if_there_is},
+                                       {"WHAT", "title", Format::text},
+                                       {"DETAIL", "detail", Format::free_text},
+                                       {"WHAT HELPS", "command", Format::id}},
+                           .when_empty = "There is nothing to look at."};
+    return view;
+}
+
 const View& backup_view() {
     static const View view{.id = "to",
                            .fields = {{"file", "to", Format::id},
@@ -86,23 +97,28 @@ std::string promise_table(const json::value& report, const Terminal& terminal) {
     return render(table, terminal) + (findings.empty() ? "" : "\n" + findings);
 }
 
-ExitCode verify(Context& context, const Invocation&) {
+ExitCode verify(Context& context, const Invocation& invocation) {
+    const bool last = invocation.has("last");
     auto client = context.connect();
     if (!client) return context.report(client.error());
-    const auto answer = client->get("/v1/verify");
+    const auto answer = client->get(last ? "/v1/verify/last" : "/v1/verify");
     if (!answer) return context.report(answer.error());
-    const json::value& ok = member_of(answer->document, "ok");
+    const json::value& report = last ? member_of(answer->document, "report") : answer->document;
+    const json::value& ok = member_of(report, "ok");
     const bool holds = ok.is_bool() && ok.get_bool();
     if (context.settings.json) {
         context.terminal.data(answer->response.body + "\n");
+    } else if (report.is_null()) {
+        context.remark("nothing was checked since the server was started; 'interlock verify' checks now");
     } else if (!context.settings.quiet || !holds) {
-        context.terminal.data(promise_table(answer->document, context.terminal));
-        const std::string took = fmt::format("{} ms", text_of(member_of(answer->document, "milliseconds")));
-        context.remark(
-            holds ? fmt::format("every promise holds ({})", took)
-                  : fmt::format("{} violations ({})", text_of(member_of(answer->document, "violations")), took));
+        context.terminal.data(promise_table(report, context.terminal));
+        const std::string how = last ? "at " + one_line(text_of(member_of(answer->document, "at")))
+                                     : fmt::format("{} ms", text_of(member_of(report, "milliseconds")));
+        const std::string_view hold = last ? "held" : "holds";
+        context.remark(holds ? fmt::format("every promise {} ({})", hold, how)
+                             : fmt::format("{} violations ({})", text_of(member_of(report, "violations")), how));
     }
-    return holds ? ExitCode::ok : ExitCode::refused;
+    return holds || report.is_null() ? ExitCode::ok : ExitCode::refused;
 }
 
 ExitCode version(Context& context, const Invocation&) {
@@ -137,10 +153,27 @@ std::vector<Command> system_commands() {
          .method = "GET",
          .path = "/v1/status",
          .view = &status_view()},
+        {.words = {"incidents"},
+         .summary = "List what somebody should look at, the worst first",
+         .examples = {{"interlock incidents", ""},
+                      {"interlock incidents --watch 5", "drawn again every five seconds"},
+                      {"interlock incidents --json | jq -r '.items[] | select(.level == \"stop\").command'", ""}},
+         .method = "GET",
+         .path = "/v1/incidents",
+         .answer = Command::Answer::whole,
+         .view = &incidents_view(),
+         .notes =
+             "Broken promises (of the last check), budgets that are frozen, used up or near it, paused agents, runs\n"
+             "that failed within a day or wait for more than ten minutes, failing upstreams, models without a price."},
         {.words = {"verify"},
          .summary = "Check every promise against the stored rows",
+         .flags = {{.name = "last",
+                    .help = "Only show what the server's last check found",
+                    .takes = Takes::on,
+                    .local = true}},
          .examples = {{"interlock verify", "the running server checks itself"},
                       {"interlock verify --json | jq .ok", ""},
+                      {"interlock verify --last", "what it found the last time"},
                       {"interlock verify --data-dir /var/lib/interlock", "checks a store, with or without a server"}},
          .run = verify,
          .notes = "Ends with 0 when every promise holds and with 1 when one is broken."},

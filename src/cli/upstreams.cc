@@ -17,6 +17,11 @@ const View& upstreams_view() {
     static const View view{
         .id = "name",
         .columns = {{"NAME", "name", Format::id},
+                    {"STATE", "state", Format::status},
+                    {"CALLS/H", "calls", Format::count},
+                    {"ERRORS", "errors", Format::count, Room::if_there_is},
+                    {"P50", "first_byte_ms_p50", Format::milliseconds, Room::if_there_is},
+                    {"P95", "first_byte_ms_p95", Format::milliseconds, Room::if_there_is},
                     {"DIALECT", "dialect", Format::text},
                     {"URL", "url", Format::id},
                     {"PROVIDER", "provider", Format::id},
@@ -24,7 +29,9 @@ const View& upstreams_view() {
                     {"MODELS", "models", Format::words},
                     {"PRIORITY", "priority", Format::count},
                     {"WEIGHT", "weight", Format::count, Room::if_there_is},
-                    {"ON", "enabled", Format::yes}},
+                    {"ON", "enabled", Format::yes},
+                    {"SIMULATED", "simulated", Format::yes, Room::if_there_is},
+                    {"LAST ERROR", "last_error", Format::free_text, Room::if_there_is}},
         .fields = {{"upstream", "name", Format::id},
                    {"on", "enabled", Format::yes},
                    {"dialect", "dialect"},
@@ -105,6 +112,23 @@ const View& gateway_view() {
                                       {"otlp.interval_s", "otlp.interval_s", Format::count},
                                       {"version", "version", Format::count},
                                       {"changed", "changed_at", Format::time}}};
+    return view;
+}
+
+const View& models_view() {
+    static const View view{.id = "model",
+                           .columns = {{"PROVIDER", "provider", Format::id},
+                                       {"MODEL", "model", Format::id},
+                                       {"COST", "cost", Format::money},
+                                       {"CALLS", "calls", Format::count},
+                                       {"TOKENS", "tokens", Format::count},
+                                       {"LAST DAY", "last_day", Format::text, Room::if_there_is},
+                                       {"INPUT", "price.input_per_mtok", Format::money},
+                                       {"OUTPUT", "price.output_per_mtok", Format::money},
+                                       {"PRICE", "price_source", Format::text},
+                                       {"VERSION", "price_version", Format::text, Room::if_there_is},
+                                       {"FROM", "price_from", Format::text, Room::if_there_is}},
+                           .when_empty = "No model was used in the last 30 days."};
     return view;
 }
 
@@ -266,12 +290,17 @@ std::vector<Command> upstream_commands() {
     const View* view = &upstreams_view();
     return {
         {.words = {"upstreams", "ls"},
-         .summary = "List where calls to models go",
-         .examples = {{"interlock upstreams ls", ""}},
+         .summary = "List where calls to models go, and how they do",
+         .examples = {{"interlock upstreams ls", ""},
+                      {"interlock upstreams ls --watch 5", "drawn again every five seconds"},
+                      {"interlock upstreams ls --json | jq '.items[] | select(.state != \"healthy\").name'", ""}},
          .method = "GET",
-         .path = "/v1/upstreams",
-         .answer = Command::Answer::list,
-         .view = view},
+         .path = "/v1/gateway/upstreams",
+         .answer = Command::Answer::whole,
+         .view = view,
+         .notes =
+             "Calls, errors and the time to the first byte (P50, P95) are those of the last hour, as the server has\n"
+             "seen them that is asked. 'interlock upstreams show NAME' has all that was set."},
         {.words = {"upstreams", "show"},
          .summary = "Show one upstream",
          .arguments = {upstream_argument()},
@@ -424,6 +453,16 @@ std::vector<Command> gateway_commands() {
          .method = "GET",
          .path = "/v1/gateway",
          .view = &gateway_view()},
+        {.words = {"gateway", "models"},
+         .summary = "List the models of the last 30 days, what they cost, and by which price",
+         .examples = {{"interlock gateway models", "the dearest first"},
+                      {"interlock gateway models --json | jq '.items[] | select(.priced | not).model'", ""}},
+         .method = "GET",
+         .path = "/v1/gateway/models",
+         .answer = Command::Answer::whole,
+         .view = &models_view(),
+         .notes = "INPUT and OUTPUT are dollars for a million tokens. PRICE says where that is from: the price list\n"
+                  "(catalog), or somebody's word (set)."},
         {.words = {"gateway", "set"},
          .summary = "Change how the gateway decides",
          .arguments = {{.name = "KEY=VALUE",

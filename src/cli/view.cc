@@ -25,11 +25,13 @@ struct Look {
 
 Style style_of(std::string_view status) {
     static const std::map<std::string_view, Style> styles{
-        {"active", Style::green},  {"alive", Style::green},   {"gone", Style::dim},         {"running", Style::green},
-        {"starting", Style::cyan}, {"queued", Style::yellow}, {"paused", Style::yellow},    {"succeeded", Style::dim},
-        {"failed", Style::red},    {"lost", Style::red},      {"timed_out", Style::red},    {"cancelled", Style::dim},
-        {"archived", Style::dim},  {"held", Style::yellow},   {"settled", Style::green},    {"released", Style::dim},
-        {"charged", Style::green}, {"refused", Style::red},   {"coalesced", Style::yellow}, {"woken", Style::green}};
+        {"active", Style::green},  {"alive", Style::green},    {"gone", Style::dim},         {"running", Style::green},
+        {"starting", Style::cyan}, {"queued", Style::yellow},  {"paused", Style::yellow},    {"succeeded", Style::dim},
+        {"failed", Style::red},    {"lost", Style::red},       {"timed_out", Style::red},    {"cancelled", Style::dim},
+        {"archived", Style::dim},  {"held", Style::yellow},    {"settled", Style::green},    {"released", Style::dim},
+        {"charged", Style::green}, {"refused", Style::red},    {"coalesced", Style::yellow}, {"woken", Style::green},
+        {"healthy", Style::green}, {"failing", Style::yellow}, {"cooling", Style::red},      {"idle", Style::dim},
+        {"stop", Style::red},      {"warn", Style::yellow},    {"note", Style::dim}};
     const auto found = styles.find(status);
     return found == styles.end() ? Style::plain : found->second;
 }

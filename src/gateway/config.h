@@ -19,4 +19,10 @@ struct Config {
     GatewaySettings settings;
 };
 
+// What a call of this model costs at that upstream: by the name that was asked for, by the upstream's own name for it,
+// or what is assumed for models without a price. Null: not known. It lives as long as the configuration.
+const ModelPrice* price_at(const Config& config, const Upstream& upstream, std::string_view model, Instant at);
+// The same, where all that is known is whose model it is.
+const ModelPrice* price_of(const Config& config, std::string_view provider, std::string_view model, Instant at);
+
 }  // namespace interlock::gateway

@@ -88,14 +88,7 @@ net::Task<std::optional<No>> Flight::hold(const Upstream& its_upstream) {
 
 std::optional<No> Flight::bound() {
     const GatewaySettings& set = settings();
-    const ModelPrice* found = config->prices.find(upstream->provider, ask.model, row.at);
-    if (found == nullptr) {
-        found = config->prices.find(upstream->provider, upstream->model_there(ask.model), row.at);
-    }
-    if (found == nullptr && set.unknown_model == UnknownModel::assume) {
-        const std::size_t slash = set.assume_price.find('/');
-        found = config->prices.find(set.assume_price.substr(0, slash), set.assume_price.substr(slash + 1), row.at);
-    }
+    const ModelPrice* found = price_at(*config, *upstream, ask.model, row.at);
     price = found != nullptr ? std::optional(*found) : std::nullopt;
 
     if (ask.background) {

@@ -1,10 +1,13 @@
 #include "server/gateway_host.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
+#include <boost/describe/enum_to_string.hpp>
 
 #include "base/prometheus.h"
 #include "core/org_state.h"
@@ -32,6 +35,22 @@ std::string file_text(const std::string& path) {
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
     return trimmed(std::move(text));
+}
+
+std::optional<std::int64_t> milliseconds(const Histogram& seconds, double share) {
+    const auto found = seconds.quantile(share);
+    if (!found) return std::nullopt;
+    return std::llround(*found * 1000);
+}
+
+void put_hour(api::UpstreamFacts& facts, const gateway::LastHour::Sums& hour) {
+    facts.calls = hour.calls;
+    facts.errors = hour.errors;
+    facts.first_byte_ms_p50 = milliseconds(hour.first_byte, 0.5);
+    facts.first_byte_ms_p95 = milliseconds(hour.first_byte, 0.95);
+    facts.duration_ms_p50 = milliseconds(hour.duration, 0.5);
+    facts.duration_ms_p95 = milliseconds(hour.duration, 0.95);
+    for (const auto& minute : hour.minutes) facts.minutes.push_back({minute.at, minute.calls, minute.errors});
 }
 
 }  // namespace
@@ -249,6 +268,83 @@ void GatewayHost::write_metrics(std::string& out, core::OrgId org) const {
     gateway::write_health(out, gateway_->health(org), std::chrono::steady_clock::now());
     write_metric(out, "interlock_gateway_calls_under_way", "gauge", "Calls that have not ended yet.",
                  static_cast<std::uint64_t>(gateway_->under_way()));
+}
+
+std::vector<api::UpstreamFacts> GatewayHost::upstreams(core::OrgId org) const {
+    const auto config = gateway_->config_of(org);
+    if (!config) return {};
+    const auto health = gateway_->health(org);
+    const auto hours = gateway_->last_hour(org);
+    const auto steady = std::chrono::steady_clock::now();
+    const Instant now = options_.backend.now();
+    std::vector<api::UpstreamFacts> all;
+    for (const gateway::Upstream& upstream : config->upstreams) {
+        const bool keyed = upstream.key.from != gateway::KeyFrom::none;
+        const char* from = boost::describe::enum_to_string(upstream.key.from, "");
+        api::UpstreamFacts facts{
+            .name = upstream.name,
+            .dialect = boost::describe::enum_to_string(upstream.dialect, ""),
+            .url = upstream.url,
+            .provider = upstream.provider,
+            .key = {keyed ? fmt::format(R"({{"{}":{}}})", from, api::to_json(upstream.key.name)) : "{}"},
+            .models = upstream.models,
+            .priority = upstream.priority,
+            .weight = upstream.weight,
+            .enabled = upstream.enabled,
+            .simulated = std::ranges::find(simulated_, upstream) != simulated_.end(),
+            .key_found = !keyed || config->keys.contains(upstream.name),
+            .failing_since = far_past,
+            .cooling_until = far_past,
+            .last_error = {},
+            .first_byte_ms_p50 = {},
+            .first_byte_ms_p95 = {},
+            .duration_ms_p50 = {},
+            .duration_ms_p95 = {},
+            .minutes = {}};
+        if (const auto hour = hours.find(upstream.name); hour != hours.end()) put_hour(facts, hour->second);
+        if (const auto found = health.find(upstream.name); found != health.end()) {
+            const gateway::Fleet::Health& its = found->second;
+            facts.failures_in_a_row = its.failures_in_a_row;
+            facts.failing_since = its.failing_since;
+            if (!its.last_failure.empty()) facts.last_error = its.last_failure;
+            if (its.cooling_until > steady) {
+                facts.cooling_until = now + std::chrono::duration_cast<Duration>(its.cooling_until - steady);
+            }
+        }
+        facts.state = facts.cooling_until != far_past ? api::UpstreamState::cooling
+                      : facts.calls == 0              ? api::UpstreamState::idle
+                      : facts.failures_in_a_row > 0   ? api::UpstreamState::failing
+                                                      : api::UpstreamState::healthy;
+        all.push_back(std::move(facts));
+    }
+    return all;
+}
+
+std::vector<std::optional<api::UsedPrice>> GatewayHost::used_prices(core::OrgId org,
+                                                                    const std::vector<api::ModelName>& models) const {
+    const auto config = gateway_->config_of(org);
+    const Instant now = options_.backend.now();
+    std::vector<std::optional<api::UsedPrice>> prices;
+    for (const api::ModelName& name : models) {
+        const gateway::ModelPrice* found =
+            config ? gateway::price_of(*config, name.provider, name.model, now) : nullptr;
+        if (found == nullptr) {
+            prices.emplace_back();
+            continue;
+        }
+        const bool set = found->version.starts_with("set-");
+        prices.push_back(api::UsedPrice{.name = found->provider + "/" + found->model,
+                                        .document = gateway::to_json(*found),
+                                        .version = found->version,
+                                        .list_date = set ? "" : config->prices.date()});
+    }
+    return prices;
+}
+
+std::pair<std::string, std::string> GatewayHost::price_list(core::OrgId org) const {
+    const auto config = gateway_->config_of(org);
+    if (!config) return {};
+    return {config->prices.version(), config->prices.date()};
 }
 
 // What other nodes set, and what could not be read when it was set.

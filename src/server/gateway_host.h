@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "api/key_ring.h"
+#include "api/parts.h"
 #include "base/log.h"
 #include "gateway/call_watch.h"
 #include "gateway/gateway.h"
@@ -50,6 +51,13 @@ class GatewayHost {
     bool serves(core::OrgId org, gateway::Dialect dialect) const;
     // What became of the org's calls and how its upstreams do, in Prometheus' text.
     void write_metrics(std::string& out, core::OrgId org) const;
+    // Where the org's calls can go, and how each of these does.
+    std::vector<api::UpstreamFacts> upstreams(core::OrgId org) const;
+    // By which price calls of each of these models are settled now, if there is one.
+    std::vector<std::optional<api::UsedPrice>> used_prices(core::OrgId org,
+                                                           const std::vector<api::ModelName>& models) const;
+    // Of the price list below what was set: its version and its date.
+    std::pair<std::string, std::string> price_list(core::OrgId org) const;
     void close();
 
  private:

@@ -303,7 +303,8 @@ int main(int argc, char** argv) {
         return static_cast<int>(interlock::server::accept_history_command(accept, terminal));
     }
     if (simulate_command->parsed()) return interlock::server::simulate_command(simulate, terminal);
-    if (verify_command->parsed() && (!settings.data_dir.empty() || !verify.store.text.empty())) {
+    const bool asks_server = verify_command->count("--last") > 0;
+    if (verify_command->parsed() && !asks_server && (!settings.data_dir.empty() || !verify.store.text.empty())) {
         if (verify.store.text.empty()) verify.store.text = settings.data_dir;
         verify.json = settings.json;
         return static_cast<int>(interlock::server::verify_command(verify, terminal));

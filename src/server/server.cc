@@ -28,6 +28,7 @@
 #include "server/output_ask.h"
 #include "server/page.h"
 #include "server/run_keys.h"
+#include "server/self_look.h"
 #include "server/setting_desk.h"
 #include "server/verify_command.h"
 #include "server/version.h"
@@ -113,6 +114,24 @@ class EngineWatch {
     std::uint64_t commands_ = 0;
 };
 
+// The last check, for whoever asks what it found.
+class VerifyNote {
+ public:
+    void keep(Instant at, const std::string& report) {
+        const std::lock_guard lock(mutex_);
+        // Of two at once the one that ends last is kept.
+        last_ = {at, report};
+    }
+    api::LastVerify last() const {
+        const std::lock_guard lock(mutex_);
+        return last_;
+    }
+
+ private:
+    mutable std::mutex mutex_;
+    api::LastVerify last_;
+};
+
 }  // namespace
 
 // The org of those who run the server. Only in it are processes started.
@@ -125,6 +144,7 @@ struct Server::Parts {
     ServerOptions options;
     Log& log;
     EngineWatch watch;
+    VerifyNote verified;
     std::atomic<api::FeedTails*> tails_to_tell = nullptr;
     std::atomic<supervisor::Supervisor*> supervisor_to_tell = nullptr;
     std::unique_ptr<Backend> engine;
@@ -156,6 +176,9 @@ struct Server::Parts {
     Result<void, std::string> listen();
     Result<void, std::string> supervise();
     api::Parts api_parts();
+    Result<std::string, std::string> verify();
+    std::optional<std::string> why_not_ready();
+    SelfFacts self_facts(Instant started_at);
     Result<std::vector<api::OrgFacts>, std::string> orgs();
     // Empty where nobody else makes keys.
     std::function<void()> refresh_keys() {
@@ -415,8 +438,42 @@ Result<std::vector<api::OrgFacts>, std::string> Server::Parts::orgs() {
     return facts;
 }
 
+Result<std::string, std::string> Server::Parts::verify() {
+    auto snapshot = engine->store().snapshot();
+    if (!snapshot) return fail(snapshot.error().detail);
+    auto report = verify_as_json(**snapshot);
+    if (report) verified.keep(engine->now(), *report);
+    return report;
+}
+
+std::optional<std::string> Server::Parts::why_not_ready() {
+    if (auto why = engine->objection()) return why;
+    const auto read =
+        reads->with([](store::Snapshot& snapshot) { return snapshot.query("select 1", [](const auto&) {}); });
+    return read ? std::nullopt : std::optional("the store cannot be read: " + read.error().detail);
+}
+
+SelfFacts Server::Parts::self_facts(Instant started_at) {
+    const auto nodes = engine->nodes();
+    auto [price_list, price_list_date] = gateway->price_list(home);
+    return {.version = version,
+            .data_dir = options.data_dir,
+            .now = engine->now(),
+            .started_at = started_at,
+            .not_ready = why_not_ready(),
+            .engine = watch.stats(),
+            .price_list = std::move(price_list),
+            .price_list_date = std::move(price_list_date),
+            .upstreams = gateway->upstreams(home),
+            .last_verify = verified.last(),
+            .memory_pressure = supervisor::memory_pressure(),
+            .memory_pressure_max = options.memory_pressure_max,
+            .nodes = nodes ? *nodes : std::vector<store::Node>()};
+}
+
 api::Parts Server::Parts::api_parts() {
     Backend& backend = *engine;
+    const Instant started_at = backend.now();
     return {
         .submit = [&backend](std::vector<engine::Submission> commands) { backend.submit(std::move(commands)); },
         .now = [&backend] { return backend.now(); },
@@ -435,7 +492,7 @@ api::Parts Server::Parts::api_parts() {
                   .store = options.store.empty() ? "sqlite" : "postgres",
                   .data_dir = options.data_dir,
                   .address = url,
-                  .started_at = backend.now()},
+                  .started_at = started_at},
         .host = supervisor::this_host(),
         .node = options.node_name,
         .worktrees = worktrees,
@@ -491,17 +548,18 @@ api::Parts Server::Parts::api_parts() {
                          const std::string& filter) { return settings->prices(org, filter, engine->now()); },
         .price = [this](core::OrgId org, const std::string& provider,
                         const std::string& model) { return settings->price(org, provider, model, engine->now()); },
+        .upstreams = [this](core::OrgId org) { return gateway->upstreams(org); },
+        .used_prices = [this](core::OrgId org,
+                              const std::vector<api::ModelName>& models) { return gateway->used_prices(org, models); },
         .update_catalog =
             [this](const std::string& text) {
                 auto taken = settings->update_catalog(text);
                 if (taken) gateway->read_all_settings();
                 return taken;
             },
-        .verify = [this]() -> Result<std::string, std::string> {
-            auto snapshot = engine->store().snapshot();
-            if (!snapshot) return fail(snapshot.error().detail);
-            return verify_as_json(**snapshot);
-        },
+        .verify = [this] { return verify(); },
+        .last_verify = [this] { return verified.last(); },
+        .look_at_itself = [this, started_at] { return look_at_itself(self_facts(started_at)); },
         .backup = [this](const std::string& to) -> Result<std::string, std::string> {
             if (!options.store.empty()) {
                 return fail(
@@ -523,12 +581,7 @@ api::Parts Server::Parts::api_parts() {
         .objection = [&backend] { return backend.objection(); },
         .refresh_keys = refresh_keys(),
         .nodes = [&backend] { return backend.nodes(); },
-        .ready = [this]() -> std::optional<std::string> {
-            if (auto why = engine->objection()) return why;
-            const auto read =
-                reads->with([](store::Snapshot& snapshot) { return snapshot.query("select 1", [](const auto&) {}); });
-            return read ? std::nullopt : std::optional("the store cannot be read: " + read.error().detail);
-        },
+        .ready = [this] { return why_not_ready(); },
     };
 }
 

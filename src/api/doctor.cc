@@ -1,0 +1,44 @@
+// The server's look at itself.
+#include <algorithm>
+
+#include "api/route.h"
+
+namespace interlock::api {
+namespace {
+
+Answered get_doctor(Call& call) {
+    const auto& look = call.parts.look_at_itself;
+    const auto findings = co_await net::run_on(call.parts.workers, [&look] { return look(); });
+    const bool ok =
+        std::ranges::none_of(findings, [](const SelfFinding& finding) { return finding.level == FindingLevel::fail; });
+    std::string out = "{\"ok\":" + to_json(ok) + ",\"items\":[";
+    for (const SelfFinding& finding : findings) {
+        out += std::string(out.back() == '[' ? "" : ",") + "{\"level\":" + to_json(finding.level) +
+               ",\"what\":" + to_json(finding.what) + ",\"detail\":" + to_json(finding.detail) +
+               ",\"do\":" + to_json(finding.advice) + "}";
+    }
+    co_return respond(200, out + "]}");
+}
+
+json::value doctor_schema() {
+    const json::value text = schema_of<std::string>();
+    const json::value item = {
+        {"type", "object"},
+        {"properties", {{"level", schema_of<FindingLevel>()}, {"what", text}, {"detail", text}, {"do", text}}}};
+    return {{"type", "object"},
+            {"properties", {{"ok", schema_of<bool>()}, {"items", {{"type", "array"}, {"items", item}}}}}};
+}
+
+}  // namespace
+
+std::vector<Route> doctor_routes() {
+    return {{.method = net::Method::get,
+             .path = "/v1/doctor",
+             .needs = Access::read,
+             .summary = "What the server finds when it looks at itself, and what to do about it",
+             .handler = get_doctor,
+             .reach = Reach::server,
+             .answer = doctor_schema}};
+}
+
+}  // namespace interlock::api

@@ -1,0 +1,126 @@
+#include "server/self_look.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include <fmt/format.h>
+#include <boost/json.hpp>
+
+#include "base/calendar.h"
+#include "cli/doctor.h"
+
+namespace interlock::server {
+namespace {
+
+using api::SelfFinding;
+using enum api::FindingLevel;
+
+constexpr std::chrono::days price_list_age_max{90};
+constexpr std::chrono::days verify_age_max{7};
+
+// What the command looks at when there is no server to ask.
+SelfFinding as_here(const cli::Finding& finding) {
+    constexpr std::array levels{ok, warn, fail};
+    return {levels[static_cast<std::size_t>(finding.level)], finding.what, finding.detail, finding.advice};
+}
+
+SelfFinding look_at_store(const SelfFacts& facts) {
+    if (facts.not_ready) return {fail, "store", *facts.not_ready, "the log says more"};
+    if (facts.engine.failed_commits > 0) {
+        return {
+            warn, "store",
+            fmt::format("{} commits have failed, the last: {}", facts.engine.failed_commits, facts.engine.last_failure),
+            "is the disk full or failing? Whoever asked was told, and nothing is half done"};
+    }
+    return {ok, "store", "answers", {}};
+}
+
+SelfFinding look_at_memory(const SelfFacts& facts) {
+    if (!facts.memory_pressure) return {ok, "memory", "the kernel does not say how hard it is pressed", {}};
+    const std::string detail = fmt::format("{:.1f} % of the time somebody waits for it", *facts.memory_pressure);
+    if (facts.memory_pressure_max == 0 || *facts.memory_pressure <= facts.memory_pressure_max) {
+        return {ok, "memory", detail, {}};
+    }
+    return {
+        warn, "memory", detail,
+        fmt::format("no run is started above {:.0f} %: end some, or lower the node's cap", facts.memory_pressure_max)};
+}
+
+SelfFinding look_at_upstreams(const SelfFacts& facts) {
+    std::vector<std::string_view> keyless;
+    std::vector<std::string_view> failing;
+    std::size_t enabled = 0;
+    for (const api::UpstreamFacts& upstream : facts.upstreams) {
+        if (!upstream.enabled) continue;
+        ++enabled;
+        if (!upstream.key_found) keyless.push_back(upstream.name);
+        const bool fails =
+            upstream.state == api::UpstreamState::cooling || upstream.state == api::UpstreamState::failing;
+        if (fails) failing.push_back(upstream.name);
+    }
+    if (enabled == 0) {
+        return {ok, "upstreams", "none: the gateway has nowhere to send calls to models", {}};
+    }
+    if (!keyless.empty()) {
+        return {fail, "upstreams", fmt::format("the key is not found of {}", fmt::join(keyless, ", ")),
+                "interlock upstreams show NAME says where it is looked for"};
+    }
+    if (!failing.empty()) {
+        return {warn, "upstreams", fmt::format("failing: {}", fmt::join(failing, ", ")), "interlock upstreams ls"};
+    }
+    return {ok, "upstreams", fmt::format("{}, none failing", enabled), {}};
+}
+
+SelfFinding look_at_prices(const SelfFacts& facts) {
+    const std::string detail = fmt::format("{} of {}", facts.price_list, facts.price_list_date);
+    const auto made = from_iso8601(facts.price_list_date + "T00:00:00Z");
+    if (!made || facts.now - *made <= price_list_age_max) return {ok, "price list", detail, {}};
+    return {warn, "price list",
+            fmt::format("{}, {} days old", detail,
+                        std::chrono::duration_cast<std::chrono::days>(facts.now - *made).count()),
+            "interlock prices update --from FILE, or a newer version of the server"};
+}
+
+SelfFinding look_at_promises(const SelfFacts& facts) {
+    const api::LastVerify& last = facts.last_verify;
+    const bool checked = last.at != far_past;
+    boost::system::error_code unreadable;
+    const boost::json::value report = boost::json::parse(checked ? last.report : "{}", unreadable);
+    const boost::json::value* violations = report.is_object() ? report.get_object().if_contains("violations") : nullptr;
+    const std::int64_t found = violations != nullptr && violations->is_int64() ? violations->get_int64() : 0;
+    if (found > 0) {
+        return {fail, "promises", fmt::format("{} violations at {}", found, to_iso8601(last.at)),
+                "interlock verify names them"};
+    }
+    const std::string detail = checked ? fmt::format("all held at {}", to_iso8601(last.at))
+                                       : std::string("not checked since this server was started");
+    const bool long_ago = facts.now - std::max(last.at, facts.started_at) > verify_age_max;
+    return {long_ago ? warn : ok, "promises", detail, long_ago ? "interlock verify" : ""};
+}
+
+SelfFinding look_at_versions(const SelfFacts& facts) {
+    std::set<std::string> others;
+    for (const store::Node& node : facts.nodes) {
+        if (node.alive && node.version != facts.version)
+            others.insert(fmt::format("{} has {}", node.name, node.version));
+    }
+    if (others.empty()) return {ok, "version", facts.version, {}};
+    return {warn, "version", fmt::format("{}, but {}", facts.version, fmt::join(others, ", ")),
+            "bring all nodes to one version"};
+}
+
+}  // namespace
+
+std::vector<SelfFinding> look_at_itself(const SelfFacts& facts) {
+    return {look_at_store(facts),
+            as_here(cli::check_disk_space(facts.data_dir)),
+            as_here(cli::check_open_files()),
+            look_at_memory(facts),
+            look_at_upstreams(facts),
+            look_at_prices(facts),
+            look_at_promises(facts),
+            look_at_versions(facts)};
+}
+
+}  // namespace interlock::server
