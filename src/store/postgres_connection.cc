@@ -87,6 +87,9 @@ Result<void, PostgresError> PostgresConnection::send(const std::vector<PostgresR
             return fail(lost(0));
         }
         due_.push_back({Due::Kind::preparation});
+        // It ends here: a "begin" that follows wants to be the first of its transaction.
+        if (PQpipelineSync(connection_.get()) == 0) return fail(lost(0));
+        due_.push_back({Due::Kind::end});
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
         if (!send_request(requests[i], i)) return fail(lost(i));

@@ -650,6 +650,13 @@ TEST_F(PostgresSnapshotTest, any_number_of_questions_can_be_asked) {
     }
 }
 
+TEST_F(PostgresSnapshotTest, any_number_of_questions_can_each_be_the_first_of_a_moment) {
+    for (int i = 0; i < 200; ++i) {
+        EXPECT_EQ(ask(fmt::format("select {}::bigint", i)).at(0), Value(std::int64_t{i}));
+        ASSERT_TRUE(snapshot_->renew());
+    }
+}
+
 TEST_F(PostgresSnapshotTest, the_rows_of_a_long_answer_come_one_by_one) {
     std::int64_t sum = 0;
     const auto read = snapshot_->query("select generate_series(1, 100000)::bigint", [&](const std::vector<Value>& row) {
