@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+import sqlite3
 import threading
 
 import pytest
 
-from interlock_server import fresh, together
+from interlock_server import ON_POSTGRES, Server, fresh, together
 
 pytestmark = pytest.mark.seconds_max(30)
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -396,6 +397,30 @@ def test_a_search_comes_in_pages(admin):
 
     assert [session["id"] for session in page["items"]] == made[:3:-1] and page["next"]
     assert found(admin, word, limit=3) == made[::-1]
+
+
+@pytest.mark.skipif(ON_POSTGRES, reason="so many are put into the embedded store's file")
+@pytest.mark.parametrize("of_agent", [False, True])
+def test_a_search_among_very_many_goes_on_by_its_cursor(binary, tmp_path, of_agent):
+    with Server(binary, tmp_path) as server:
+        agent = server.admin.agent()
+        oldest = server.admin.session(agent=agent, title="the needle")
+        server.terminate()
+        with sqlite3.connect(server.data / "interlock.db") as store:
+            columns = [row[1] for row in store.execute("pragma table_info(sessions)")]
+            row = dict(zip(columns, store.execute("select * from sessions").fetchone()))
+            first = int.from_bytes(row["id"], "big")
+            copies = ({**row, "id": (first + i).to_bytes(16, "big"), "title": "hay"} for i in range(1, 45_001))
+            store.executemany(f"insert into sessions values ({','.join('?' * len(columns))})",
+                              (tuple(copy[column] for column in columns) for copy in copies))
+        store.close()
+        server.start()
+        query, pages = {"q": "NEEDLE", **({"agent": agent} if of_agent else {})}, []
+        while not pages or pages[-1]["next"]:
+            after = {"after": pages[-1]["next"]} if pages else {}
+            pages.append(server.admin.get("/v1/sessions", **query, **after).ok(200))
+
+        assert [[session["id"] for session in page["items"]] for page in pages] == [[], [], [oldest]]
 
 
 def test_a_bound_key_finds_only_what_is_its_own(admin):

@@ -168,15 +168,15 @@ Outcome<Answer> Client::list(const Pages& pages) {
         if (found == nullptr || !found->is_array()) return page;
 
         // 2. Add what is new.
-        const bool empty = found->get_array().empty();
         for (json::value& item : found->get_array()) items.push_back(std::move(item));
         const std::string next = text_of(member_of(page->document, "next"));
         const json::value& head = member_of(page->document, "head");
         const bool at_head = !head.is_null() && text_of(head) == next;
 
-        // 3. Stop at the end, at what was asked for, and at a cursor that does not move.
+        // 3. Stop at the end, at what was asked for, and at a cursor that does not move. A page may be empty and have
+        // others behind it: a search looks at so many rows for each.
         const bool enough = !pages.all && items.size() >= pages.items_max;
-        if (!enough && !empty && !next.empty() && next != after && !at_head) {
+        if (!enough && !next.empty() && next != after && !at_head) {
             after = next;
             continue;
         }

@@ -130,6 +130,17 @@ TEST_F(ClientTest, a_list_follows_cursors_to_the_end) {
     EXPECT_EQ(server.seen.at(2).target, "/v1/runs?agent=coder&limit=1000&after=c%202");
 }
 
+TEST_F(ClientTest, a_page_without_items_may_have_others_behind_it) {
+    server.answers(200, R"({"items":[],"next":"a"})");
+    server.answers(200, R"({"items":[{"id":1}],"next":null})");
+
+    const auto answer = client.list({.target = "/v1/sessions?q=x", .all = true});
+
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(server.seen.size(), 2u);
+    EXPECT_EQ(answer->response.body, R"({"items":[{"id":1}],"next":null})");
+}
+
 TEST_F(ClientTest, a_list_stops_at_what_was_asked_for) {
     server.answers(200, R"({"items":[1,2],"next":"c1"})");
 

@@ -96,12 +96,14 @@ void show(const Context& context, const Command& command, const Invocation& invo
         return terminal.data(
             render(details_of(answer.document.get_object(), view, terminal, context.world.now()), terminal));
     }
+    const bool more = !member_of(answer.document, "next").is_null() && member_of(answer.document, "head").is_null();
     if (items.get_array().empty()) {
+        if (more) return context.remark("Nothing among those that were looked at; --all looks at the others too.");
         const auto given = [&](const Flag& flag) { return invocation.has(flag.name); };
         return context.remark(std::ranges::any_of(command.flags, given) ? "Nothing matches." : view.when_empty);
     }
     terminal.data(render(table_of(items.get_array(), view, terminal, context.world.now()), terminal));
-    if (!member_of(answer.document, "next").is_null() && member_of(answer.document, "head").is_null()) {
+    if (more) {
         context.remark("there are more: --all shows them, --limit N so many");
     }
 }

@@ -33,6 +33,24 @@ TEST_F(RunTest, a_filter_that_matches_nothing_does_not_pretend_that_there_is_not
     EXPECT_EQ(err.text(), "Nothing matches.\n");
 }
 
+TEST_F(RunTest, an_empty_page_with_more_behind_it_says_so) {
+    server.answers(200, R"({"items":[],"next":"ses_1"})");
+
+    EXPECT_EQ(run({"sessions", "ls"}, {.flags = {{"search", {"x"}}}}), ExitCode::ok);
+
+    EXPECT_EQ(server.seen.at(0).target, "/v1/sessions?q=x");
+    EXPECT_NE(err.text().find("--all"), std::string::npos) << err.text();
+}
+
+TEST_F(RunTest, the_last_verification_is_shown_with_its_time) {
+    server.answers(200, R"({"at":"2026-11-15T11:00:00Z","report":{"ok":false,"violations":1,"promises":[]}})");
+
+    EXPECT_EQ(run({"verify"}, {.flags = {{"last", {}}}}), ExitCode::refused);
+
+    EXPECT_EQ(server.seen.at(0).target, "/v1/verify/last");
+    EXPECT_NE(err.text().find("1 violations (at 2026-11-15T11:00:00Z)"), std::string::npos) << err.text();
+}
+
 TEST_F(RunTest, a_page_with_more_behind_it_says_so) {
     server.answers(200, R"({"items":[{"kind":"org"}],"next":"c1"})");
 
