@@ -30,6 +30,7 @@ std::unique_ptr<Checker> make_ticks_checker();     // P8
 std::unique_ptr<Checker> make_endings_checker();   // P9
 std::unique_ptr<Checker> make_tries_checker();     // P9: runs that are tried again; P5: ports.
 std::unique_ptr<Checker> make_settings_checker();  // P3: versions of settings, and calls that are recorded once.
+std::unique_ptr<Checker> make_history_checker();   // P1, P8, P9: marks, ticks and steps.
 std::unique_ptr<Checker> make_feed_checker();      // The chain, and that it tells what the rows tell.
 
 }  // namespace interlock::sim

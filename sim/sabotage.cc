@@ -268,6 +268,14 @@ std::vector<Sabotage> all_sabotages() {
          change_row<Run>([](Run& row) { return row.tokens += 1, true; })},
         {"a_day_that_is_off_by_one_token", exact_ledger,
          change_row<Rollup>([](Rollup& row) { return row.usage.output_tokens += 1, true; })},
+        {"an_org_total_that_is_off_by_one", exact_ledger,
+         change_row<Org>([](Org& row) { return row.settled += 1, true; })},
+        {"a_minute_that_was_forgotten", exact_ledger,
+         drop_row<SpendMark>([](World&, OrgId, const SpendMark& row) { return row.budget.empty(); })},
+        {"a_mark_of_a_budget_that_says_too_much", exact_ledger, change_row<SpendMark>([](SpendMark& row) {
+             row.settled += 1'000'000'000'000'000;
+             return !row.budget.empty();
+         })},
         {"a_charge_that_is_in_the_ledger_twice", exact_ledger, double_a_charge},
         {"a_charge_under_a_key_nobody_used", nothing_twice, double_a_charge},
         {"a_charge_that_is_gone", nothing_twice, drop_row<CostEvent>(is_done_charge)},
@@ -290,6 +298,11 @@ std::vector<Sabotage> all_sabotages() {
         {"a_tick_that_fires_again", one_tick, fire_a_tick_again},
         {"a_schedule_that_miscounts", one_tick,
          change_row<Schedule>([](Schedule& row) { return row.fired += 1, true; })},
+        {"a_tick_that_nobody_wrote_down", one_tick, drop_row<ScheduleTick>([](World&, OrgId, const ScheduleTick& row) {
+             return row.outcome == TickOutcome::fired;
+         })},
+        {"a_step_that_nobody_wrote_down", nobody_forgotten,
+         drop_row<RunStep>([](World&, OrgId, const RunStep&) { return true; })},
         {"a_claim_that_outlives_its_run", nobody_forgotten, leave_a_claim_behind},
         {"a_live_run_without_its_claim", nobody_forgotten,
          drop_row<Claim>([](World&, OrgId, const Claim&) { return true; })},

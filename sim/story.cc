@@ -36,6 +36,7 @@ StoryResult tell_story(const StoryOptions& options) {
     world.add(make_endings_checker());
     world.add(make_tries_checker());
     world.add(make_settings_checker());
+    world.add(make_history_checker());
     world.add(make_feed_checker());
 
     world.setup();

@@ -53,7 +53,8 @@ void start_from_ledger(OrgState& state, Stamp stamp, LiveBudget& budget) {
         window.held += amount;
         state.put_hold(std::move(hold));
     }
-    if (state.windows.find(key_of(window)) != nullptr) {
+    if (const Window* before = state.windows.find(key_of(window))) {
+        window.marked_at = before->marked_at;  // Marks are never taken back.
         state.windows.edit(key_of(window)) = window;
     } else {
         state.windows.insert(window);
@@ -124,9 +125,9 @@ void exhaust(OrgState& state, Stamp stamp, const Touch& touch, const Attribution
             // The runs that a budget of runs has admitted are those it was made for.
             if (budget.metric == Metric::runs) return;
             const std::string reason = fmt::format("budget '{}' is exhausted", budget.name);
-            if (first_time) request_stop_where(state, budget.scope, reason);
+            if (first_time) request_stop_where(state, stamp, budget.scope, reason);
             // A run that started since is asked when it runs into it.
-            if (state.live_runs().contains(who.run)) request_stop(state, who.run, reason);
+            if (state.live_runs().contains(who.run)) request_stop(state, stamp, who.run, reason);
             return;
         }
     }
@@ -196,7 +197,7 @@ BudgetReply put_budget(OrgState& state, Stamp stamp, const PutBudget& command) {
     if (changes && used_up && command.on_exhausted == OnExhausted::stop_runs) {
         exhaust(state, stamp,
                 {.budget = &live, .span = span, .window = state.windows.look_up({command.name, span.start})}, {});
-        request_stop_where(state, budget.scope, fmt::format("budget '{}' is exhausted", command.name));
+        request_stop_where(state, stamp, budget.scope, fmt::format("budget '{}' is exhausted", command.name));
     }
     if (changes) state.line_may_move = true;
     return reply;
@@ -303,6 +304,46 @@ Window& window_of(OrgState& state, const Touch& touch) {
                                  .end_at = touch.span.end,
                                  .limit_units = touch.budget->row.limit_units,
                                  .hard = touch.budget->row.hard});
+}
+
+Duration bucket_of(WindowKind kind) {
+    switch (kind) {
+        case WindowKind::day:
+            return std::chrono::minutes(15);
+        case WindowKind::week:
+            return std::chrono::hours(2);
+        case WindowKind::month:
+            return std::chrono::hours(8);
+        case WindowKind::total:
+            break;
+    }
+    return std::chrono::days(1);
+}
+
+Window& spend_in_window(OrgState& state, Stamp stamp, const Touch& touch, std::int64_t amount) {
+    ensure(amount > 0, "a bucket with a mark is one in which something was spent");
+    Window& window = window_of(state, touch);
+    const Duration width = bucket_of(touch.budget->row.window);
+    const Instant last = std::min(stamp.at, window.end_at - Duration(1));
+    const Instant bucket = window.start_at + (last - window.start_at) / width * width;
+    if (bucket > window.marked_at) {
+        state.spend_marks.add() = {window.budget, window.start_at, bucket, window.settled};
+        window.marked_at = bucket;
+    }
+    window.settled += amount;
+    return window;
+}
+
+void spend_in_org(OrgState& state, Stamp stamp, std::int64_t nanos) {
+    if (nanos == 0) return;
+    Org& org = *state.org;
+    const Instant bucket = std::chrono::floor<std::chrono::minutes>(stamp.at);
+    if (bucket > org.marked_at) {
+        state.spend_marks.add() = {"", far_past, bucket, org.settled};
+        org.marked_at = bucket;
+    }
+    org.settled += nanos;
+    state.org_changed = true;
 }
 
 void after_spending(OrgState& state, Stamp stamp, const Touch& touch, const Attribution& who) {

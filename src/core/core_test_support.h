@@ -159,10 +159,61 @@ class MapSource final : public RowSource {
 
 // ---- the naive check ----------------------------------------------------------------------------------------------
 
+// What was written down of the past: marks of what was settled when, and the steps of runs.
+inline std::vector<std::string> contradictions_of_history(const OrgRows& rows) {
+    std::vector<std::string> found;
+    std::map<Instant, std::int64_t> minutes;
+    std::int64_t settled = 0;
+    for (const auto& [key, event] : rows.of<CostEvent>()) {
+        settled += event.cost;
+        if (event.cost > 0) minutes[std::chrono::floor<std::chrono::minutes>(event.at)] += event.cost;
+    }
+    for (const auto& [key, org] : rows.of<Org>()) {
+        if (org.settled != settled)
+            found.push_back(fmt::format("the org's settled is {}, not {}", org.settled, settled));
+    }
+
+    std::int64_t before = 0;
+    std::size_t of_org = 0;
+    std::map<KeyOf<Window>, std::int64_t> last;
+    for (const auto& [key, mark] : rows.of<SpendMark>()) {
+        if (!mark.budget.empty()) {
+            const auto window = rows.find<Window>({mark.budget, mark.start_at});
+            const auto [earlier, first] = last.try_emplace({mark.budget, mark.start_at}, -1);
+            if (mark.settled <= earlier->second) found.push_back("a mark says less than the one before it");
+            if (!window || mark.settled >= window->settled) found.push_back("a mark says more than its window");
+            if (window && mark.at >= window->end_at) found.push_back("a mark is of a time after its window");
+            earlier->second = mark.settled;
+        } else if (const auto minute = minutes.find(mark.at); minute != minutes.end()) {
+            if (mark.settled != before)
+                found.push_back(fmt::format("a minute began with {}, not {}", before, mark.settled));
+            before += minute->second;
+            ++of_org;
+        } else {
+            found.push_back("a minute is marked in which nothing was spent");
+        }
+    }
+    if (of_org != minutes.size()) found.push_back("a minute is not marked in which something was spent");
+
+    std::map<RunId, RunStep> steps;
+    for (const auto& [key, step] : rows.of<RunStep>()) {
+        RunStep& earlier = steps[step.run];
+        if (step.number != earlier.number + 1) found.push_back("a run's steps have a gap");
+        if (step.at < earlier.at) found.push_back("a run's steps go back in time");
+        earlier = step;
+    }
+    for (const auto& [id, run] : rows.of<Run>()) {
+        if (run.steps == 0) found.push_back("a run has no steps");
+        if (run.steps != steps[id].number) found.push_back("a run has not as many steps as it says");
+        if (run.state != steps[id].state) found.push_back("a run's last step is not its state");
+    }
+    return found;
+}
+
 // Every way in which these rows contradict each other, as sentences. It recomputes all counters from the cost events
 // and the open holds, and shares nothing with the rules but the shape of the rows and the calendar.
 inline std::vector<std::string> contradictions(const OrgRows& rows) {
-    std::vector<std::string> found;
+    std::vector<std::string> found = contradictions_of_history(rows);
     const auto expect_equal = [&](std::string_view what, const auto& stored, const auto& computed) {
         if (stored != computed) found.push_back(fmt::format("{} is {}, but comes to {}", what, stored, computed));
     };

@@ -116,14 +116,14 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
     for (Touch& touch : touches) {
         const Metric metric = touch.budget->row.metric;
         if (touch.amount == 0) continue;
-        Window& window = window_of(state, touch);
+        const Window& window = window_of(state, touch);
         const auto excess = [&](std::int64_t more) {
             return std::max<std::int64_t>(0, window.settled + window.held + more - touch.limit);
         };
         // What was held for this has left `held` by now. It was there, so it is no excess that this event makes: also
         // when the limit was lowered under it meanwhile.
         const std::int64_t excess_before = excess(touch.relief);
-        window.settled += touch.amount;
+        spend_in_window(state, stamp, touch, touch.amount);
         if (!touch.hard) continue;
         const std::int64_t new_excess = std::max<std::int64_t>(0, excess(0) - excess_before);
         const bool over_bound = bound.of(metric) > 0 && touch.amount > bound.of(metric);
@@ -153,6 +153,7 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
     const Attribution& who = event.who;  // Nothing below adds an event.
 
     state.count_spent(spending.amounts);
+    spend_in_org(state, stamp, spending.amounts.usd);
     AgentTotals& totals = state.agent_totals.edit(who.agent);
     totals.settled += spending.amounts.usd;
     totals.tokens += spending.amounts.tokens;

@@ -60,6 +60,9 @@ OrgState::OrgState(OrgId org_id, RowSource& row_source)
       answers(org_id, row_source),
       launches(org_id, row_source),
       model_calls(org_id, row_source),
+      spend_marks(org_id, row_source),
+      run_steps(org_id, row_source),
+      ticks(org_id, row_source),
       agents_(org_id, row_source),
       budgets_(org_id, row_source),
       schedules_(org_id, row_source),
@@ -334,7 +337,8 @@ bool OrgState::has_changes() const {
            runs_.has_changes() || claims_.has_changes() || holds_.has_changes() || rollups.has_changes() ||
            schedules_.has_changes() || !messages.rows().empty() || !cost_events.rows().empty() ||
            !answers.rows().empty() || !launches.rows().empty() || worktrees_.has_changes() || settings.has_changes() ||
-           !model_calls.rows().empty() || feed.has_page();
+           !model_calls.rows().empty() || !spend_marks.rows().empty() || !run_steps.rows().empty() ||
+           !ticks.rows().empty() || feed.has_page();
 }
 
 void OrgState::committed() {
@@ -361,6 +365,9 @@ void OrgState::committed() {
     worktrees_.committed(cached_rows_max, none);
     settings.committed(cached_rows_max, none);
     model_calls.committed();
+    spend_marks.committed();
+    run_steps.committed();
+    ticks.committed();
 }
 
 void OrgState::adopt(Agent row) {

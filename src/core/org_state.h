@@ -85,6 +85,9 @@ class OrgState {
     Journal<Answer> answers;
     Journal<Launch> launches;
     Journal<ModelCall> model_calls;
+    Journal<SpendMark> spend_marks;
+    Journal<RunStep> run_steps;
+    Journal<ScheduleTick> ticks;
     Feed feed;
 
     // Rows with an index.
@@ -252,6 +255,9 @@ void OrgState::collect(OnPut put, OnErased erased) {
     collect_table(worktrees_);
     collect_table(settings);
     for (const ModelCall& row : model_calls.rows()) put(row);
+    for (const SpendMark& row : spend_marks.rows()) put(row);
+    for (const RunStep& row : run_steps.rows()) put(row);
+    for (const ScheduleTick& row : ticks.rows()) put(row);
 }
 
 }  // namespace interlock::core

@@ -233,10 +233,6 @@ BOOST_DESCRIBE_ENUM(AdmitStatus, admitted, queued, invalid_request, run_exists, 
                     session_not_found, too_many, amount_too_large, budget_frozen, budget_exceeded, workspace_busy,
                     concurrency_limit)
 
-// What a queued run waits for.
-enum class WaitsFor { nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap, its_time };
-BOOST_DESCRIBE_ENUM(WaitsFor, nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap, its_time)
-
 struct AdmitReply {
     AdmitStatus status = AdmitStatus::admitted;
     RunId run;

@@ -159,8 +159,10 @@ struct Org {
     Instant created_at;
     Fence last_fence;              // Of the latest admission.
     std::int64_t last_ticket = 0;  // Of the latest run put in line: what FIFO goes by.
+    std::int64_t settled = 0;      // Nano-dollars: all that was ever charged.
+    Instant marked_at = {};        // Of the last SpendMark of the org as a whole.
 };
-BOOST_DESCRIBE_STRUCT(Org, (), (name, created_at, last_fence, last_ticket))
+BOOST_DESCRIBE_STRUCT(Org, (), (name, created_at, last_fence, last_ticket, settled, marked_at))
 
 // One reason why an agent stands still. An agent works while it has none.
 struct Pause {
@@ -293,9 +295,23 @@ struct Window {
     std::int64_t grace = 0;        // By how much a lowered or late limit found the window already past it.
     std::int32_t warned = 0;       // The highest threshold that has fired.
     bool exhausted = false;        // What exhaustion does has been done.
+    Instant marked_at = {};        // Of its last SpendMark.
 };
 BOOST_DESCRIBE_STRUCT(Window, (),
-                      (budget, start_at, end_at, limit_units, hard, settled, held, grace, warned, exhausted))
+                      (budget, start_at, end_at, limit_units, hard, settled, held, grace, warned, exhausted, marked_at))
+
+// What a counter said before the first spending of a bucket of time. What a bucket came to is the difference of two
+// marks, or of the counter and the last one: exact, for one row in a bucket instead of one in a charge.
+struct SpendMark {
+    static constexpr std::string_view table = "spend_marks";
+    static constexpr std::size_t key_columns = 3;
+    static constexpr Life life = Life::appended;
+    std::string budget;        // Empty: the org as a whole, by the UTC minute.
+    Instant start_at = {};     // Of the budget's window; far_past for the org.
+    Instant at = {};           // The bucket's first moment, counted from the window's start.
+    std::int64_t settled = 0;  // In the budget's metric; nano-dollars for the org.
+};
+BOOST_DESCRIBE_STRUCT(SpendMark, (), (budget, start_at, at, settled))
 
 // One budget's share of a hold.
 struct HoldPart {
@@ -486,12 +502,31 @@ struct Run {
     RunId retry_of = {};          // The try before it.
     Instant not_before = {};      // In line, but not yet.
     std::int32_t exit_code = -1;  // Of its process, 128 and the signal that killed it, or -1: not known.
+    std::int64_t steps = 0;       // How many RunSteps it has.
 };
 BOOST_DESCRIBE_STRUCT(Run, (),
                       (id, who, node, state, priority, ticket, fence, wanted, hold_bound, hold, metered, isolated,
                        stop_requested, lease_s, created_at, queued_until, admitted_at, lease_until, started_at,
                        ended_at, reason, schedule, settled, tokens, events, unknown, name, supervised, ceiling, attempt,
-                       retry_of, not_before, exit_code))
+                       retry_of, not_before, exit_code, steps))
+
+// What a run in line waits for.
+enum class WaitsFor { nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap, its_time };
+BOOST_DESCRIBE_ENUM(WaitsFor, nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap, its_time)
+
+// A moment at which something became of a run: its state changed, or it was asked to stop.
+struct RunStep {
+    static constexpr std::string_view table = "run_steps";
+    static constexpr std::size_t key_columns = 2;
+    static constexpr Life life = Life::appended;
+    RunId run;
+    std::int64_t number = 0;  // 1, 2, … within the run.
+    Instant at = {};
+    RunState state = RunState::queued;       // From then on.
+    WaitsFor waits_for = WaitsFor::nothing;  // When it was put in line.
+    std::string reason = {};                 // For people.
+};
+BOOST_DESCRIBE_STRUCT(RunStep, (), (run, number, at, state, waits_for, reason))
 
 // What a supervised run starts. Written with its admission.
 struct Launch {
@@ -565,6 +600,24 @@ BOOST_DESCRIBE_STRUCT(Schedule, (),
                       (name, agent, every_s, cron, zone, jitter_s, overlap, missed, missed_max, places, lease_s,
                        priority, hold_bound, enabled, deleted, created_at, next_at, last_fired_at, fired, skipped,
                        coalesced, node, worktrees))
+
+enum class TickOutcome { fired, skipped, coalesced };
+BOOST_DESCRIBE_ENUM(TickOutcome, fired, skipped, coalesced)
+
+// What became of a tick or a wake of a schedule.
+struct ScheduleTick {
+    static constexpr std::string_view table = "ticks";
+    static constexpr std::size_t key_columns = 2;
+    static constexpr Life life = Life::appended;
+    std::string schedule;
+    std::int64_t number = 0;  // The schedule's fired, skipped and coalesced in all, with this one. Rises, may skip.
+    Instant at = {};
+    Instant tick = {};  // When it was due; of a wake, the moment it came.
+    TickOutcome outcome = TickOutcome::fired;
+    RunId run = {};           // That it started or joined.
+    std::string reason = {};  // Why it was skipped.
+};
+BOOST_DESCRIBE_STRUCT(ScheduleTick, (), (schedule, number, at, tick, outcome, run, reason))
 
 // ---- the gateway ---------------------------------------------------------------------------------------------------
 
@@ -642,6 +695,7 @@ BOOST_DESCRIBE_STRUCT(FeedPage, (), (last_seq, first_seq, at, body, hash))
 
 // Every kind of row, in the order they are written: what others refer to comes first.
 using AllRows = std::tuple<Org, Agent, AgentTotals, ApiKey, Cap, Budget, Window, Session, Message, Run, Claim, Hold,
-                           CostEvent, Rollup, Schedule, Answer, FeedPage, Launch, Worktree, Setting, ModelCall>;
+                           CostEvent, Rollup, Schedule, Answer, FeedPage, Launch, Worktree, Setting, ModelCall,
+                           SpendMark, RunStep, ScheduleTick>;
 
 }  // namespace interlock::core

@@ -19,6 +19,19 @@ std::string ended_because(const Run& run) {
     return run.reason.empty() ? "the run has ended" : fmt::format("the run has ended: {}", run.reason);
 }
 
+// What became of the run, written down. Its row is put by whoever changes it.
+void add_step(OrgState& state, Stamp stamp, Run& run, std::string reason = {}, WaitsFor waits_for = WaitsFor::nothing) {
+    run.steps += 1;
+    state.run_steps.add() = {run.id, run.steps, stamp.at, run.state, waits_for, std::move(reason)};
+}
+
+// Here, and nowhere else, a run's state changes, a run in line included.
+void move_to(OrgState& state, Stamp stamp, Run& run, RunState to, std::string reason = {},
+             WaitsFor waits_for = WaitsFor::nothing) {
+    run.state = to;
+    add_step(state, stamp, run, std::move(reason), waits_for);
+}
+
 // What keeps a run from starting now.
 struct Obstacle {
     WaitsFor what = WaitsFor::nothing;
@@ -41,7 +54,7 @@ Amounts needed_amounts(const Run& run) {
     return {some(run.hold_bound.usd), some(run.hold_bound.tokens), some(run.hold_bound.calls), 1};
 }
 
-// Invariant (5): a run in line that waits for a place keeps its turn at all of its places. So does one that waits
+// Invariant (6): a run in line that waits for a place keeps its turn at all of its places. So does one that waits
 // behind it. One that waits for anything else holds nothing, and keeps nobody.
 void keep_turn(OrgState& state, Stamp stamp, const Run& run, PlaceIndex& kept) {
     if (run.not_before > stamp.at) return;
@@ -154,7 +167,7 @@ void grant(OrgState& state, Stamp stamp, Run& run) {
     state.org->last_fence.value += 1;
     state.org_changed = true;
     run.fence = state.org->last_fence;
-    run.state = RunState::starting;
+    move_to(state, stamp, run, RunState::starting);
     run.admitted_at = stamp.at;
     run.lease_until = stamp.at + std::chrono::seconds(run.lease_s);
     auto touches = touches_of(state, run.who, asked_amounts(run), stamp.at);
@@ -163,7 +176,7 @@ void grant(OrgState& state, Stamp stamp, Run& run) {
     state.add_claims(run);
     for (Touch& touch : touches) {
         if (touch.budget->row.metric != Metric::runs) continue;
-        window_of(state, touch).settled += 1;
+        spend_in_window(state, stamp, touch, 1);
         after_spending(state, stamp, touch, run.who);
     }
     state.feed.add(RunChanged{run.id, run.who.agent, run.state, run.fence});
@@ -184,7 +197,6 @@ void try_again(OrgState& state, Stamp stamp, const Run& ended) {
 
     Run next = ended;
     next.id = next.who.run = id;
-    next.state = RunState::queued;
     next.ticket = ++state.org->last_ticket;
     state.org_changed = true;
     next.fence = {};
@@ -206,6 +218,9 @@ void try_again(OrgState& state, Stamp stamp, const Run& ended) {
     next.not_before = stamp.at + std::chrono::milliseconds(wait_ms);
     launch->run = id;
     state.launches.add() = std::move(*launch);
+    next.steps = 0;
+    move_to(state, stamp, next, RunState::queued, fmt::format("try {} of {}", next.attempt, retry.tries),
+            WaitsFor::its_time);
     state.feed.add(RunChanged{id, next.who.agent, next.state, {}});
     state.put_run(std::move(next));
 }
@@ -216,7 +231,9 @@ void end_run(OrgState& state, Stamp stamp, Run run, RunState outcome, std::strin
         close_run_holds(state, stamp, run, rest);
         state.erase_claims(run);
     }
-    run.state = outcome;
+    // What was just charged may have exhausted a budget, which asks its runs to stop: also this one, in its stored row.
+    run.steps = state.run(run.id)->steps;
+    move_to(state, stamp, run, outcome, reason);
     run.reason = std::move(reason);
     run.ended_at = stamp.at;
     state.feed.add(RunEnded{run.id, run.who.agent, run.state, run.reason, run.settled, run.unknown});
@@ -420,7 +437,7 @@ AdmitReply refused_by(OrgState& state, Stamp stamp, const Run& run, Obstacle obs
     return reply;
 }
 
-AdmitReply put_in_line(OrgState& state, Run run, const Obstacle& obstacle) {
+AdmitReply put_in_line(OrgState& state, Stamp stamp, Run run, const Obstacle& obstacle) {
     AdmitReply reply;
     reply.status = AdmitStatus::queued;
     reply.run = run.id;
@@ -430,7 +447,8 @@ AdmitReply put_in_line(OrgState& state, Run run, const Obstacle& obstacle) {
     if (!obstacle.in_the_way.empty()) reply.holder = holder_of(state, run, obstacle.in_the_way.front());
     state.org_changed = true;
     const LineKey key = line_key(run);
-    state.feed.add(RunChanged{run.id, run.who.agent, RunState::queued, {}});
+    move_to(state, stamp, run, RunState::queued, obstacle.detail, obstacle.what);
+    state.feed.add(RunChanged{run.id, run.who.agent, run.state, {}});
     state.put_run(std::move(run));
     reply.place_in_line = 1 + std::distance(state.line().begin(), state.line().find(key));
     return reply;
@@ -491,10 +509,10 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     }
     if (replaces) {
         for (const RunId other : obstacle->in_the_way) {
-            if (is_live(state.run(other)->state)) request_stop(state, other, "replaced by another run");
+            if (is_live(state.run(other)->state)) request_stop(state, stamp, other, "replaced by another run");
         }
     }
-    return put_in_line(state, std::move(run), *obstacle);
+    return put_in_line(state, stamp, std::move(run), *obstacle);
 }
 
 RunReply start_run(OrgState& state, Stamp stamp, const StartRun& command) {
@@ -504,7 +522,7 @@ RunReply start_run(OrgState& state, Stamp stamp, const StartRun& command) {
     if (run->state == RunState::running) return done(*run);
 
     // From here on it must start.
-    run->state = RunState::running;
+    move_to(state, stamp, *run, RunState::running);
     run->started_at = stamp.at;
     run->lease_until = stamp.at + std::chrono::seconds(run->lease_s);
     state.feed.add(RunChanged{run->id, run->who.agent, run->state, run->fence});
@@ -526,7 +544,7 @@ RunReply heartbeat_run(OrgState& state, Stamp stamp, const HeartbeatRun& command
     return done(*run);
 }
 
-RunReply pause_run(OrgState& state, Stamp, const PauseRun& command) {
+RunReply pause_run(OrgState& state, Stamp stamp, const PauseRun& command) {
     auto run = supervised_run(state, command.run, command.fence);
     if (!run) return run.error();
     if (run->state == RunState::paused) return done(*run);
@@ -534,13 +552,13 @@ RunReply pause_run(OrgState& state, Stamp, const PauseRun& command) {
         return refused(RunStatus::wrong_state, "only a running run can pause", run->state);
 
     // From here on it must pause. It keeps its places, its money and its lease: somebody means to come back.
-    run->state = RunState::paused;
+    move_to(state, stamp, *run, RunState::paused);
     state.feed.add(RunChanged{run->id, run->who.agent, run->state, run->fence});
     state.put_run(*run);
     return done(*run);
 }
 
-RunReply resume_run(OrgState& state, Stamp, const ResumeRun& command) {
+RunReply resume_run(OrgState& state, Stamp stamp, const ResumeRun& command) {
     auto run = supervised_run(state, command.run, command.fence);
     if (!run) return run.error();
     if (run->state == RunState::running) return done(*run);
@@ -548,7 +566,7 @@ RunReply resume_run(OrgState& state, Stamp, const ResumeRun& command) {
         return refused(RunStatus::wrong_state, "only a paused run can resume", run->state);
 
     // From here on it must resume.
-    run->state = RunState::running;
+    move_to(state, stamp, *run, RunState::running, "resumed");
     state.feed.add(RunChanged{run->id, run->who.agent, run->state, run->fence});
     state.put_run(*run);
     return done(*run);
@@ -597,7 +615,7 @@ RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
         reply.state = RunState::cancelled;
         return reply;
     }
-    request_stop(state, command.run, command.reason.empty() ? "cancelled" : command.reason);
+    request_stop(state, stamp, command.run, command.reason.empty() ? "cancelled" : command.reason);
     reply.status = RunStatus::stop_requested;
     reply.stop_requested = state.run(command.run)->stop_requested;
     return reply;
@@ -649,17 +667,18 @@ void end_queueing(OrgState& state, Stamp stamp, RunId id) {
     end_run(state, stamp, run, RunState::timed_out, "it waited in line for too long", RestOfRun::known_unspent);
 }
 
-void request_stop_where(OrgState& state, const Scope& scope, const std::string& reason) {
+void request_stop_where(OrgState& state, Stamp stamp, const Scope& scope, const std::string& reason) {
     const std::vector<RunId> live(state.live_runs().begin(), state.live_runs().end());
     for (const RunId id : live) {
-        if (covers(scope, state.run(id)->who)) request_stop(state, id, reason);
+        if (covers(scope, state.run(id)->who)) request_stop(state, stamp, id, reason);
     }
 }
 
-void request_stop(OrgState& state, RunId id, const std::string& reason) {
+void request_stop(OrgState& state, Stamp stamp, RunId id, const std::string& reason) {
     Run run = *state.run(id);
     if (!run.stop_requested.empty()) return;  // The first reason stands.
     run.stop_requested = reason;
+    add_step(state, stamp, run, fmt::format("asked to stop: {}", reason));
     state.put_run(std::move(run));
     state.feed.add(RunStopRequested{id, reason});
 }

@@ -9,7 +9,9 @@
 //   (4) A run is changed only by whoever shows its fence. Losing a run gives it another fence, so that the one who lost
 //   it
 //       can change nothing any more.
-//   (5) The line is FIFO within a priority. Nobody overtakes a run that waits for a place by taking a place it wants.
+//   (5) Each change of a run's state is a step of its own, numbered without a gap, and the last one's state is the
+//   run's. (6) The line is FIFO within a priority. Nobody overtakes a run that waits for a place by taking a place it
+//   wants.
 #pragma once
 
 #include <string>
@@ -37,8 +39,8 @@ void end_lease(OrgState& state, Stamp stamp, RunId id);
 void end_queueing(OrgState& state, Stamp stamp, RunId id);
 
 // Asks the owners of all live runs in this scope to end them.
-void request_stop_where(OrgState& state, const Scope& scope, const std::string& reason);
-void request_stop(OrgState& state, RunId id, const std::string& reason);
+void request_stop_where(OrgState& state, Stamp stamp, const Scope& scope, const std::string& reason);
+void request_stop(OrgState& state, Stamp stamp, RunId id, const std::string& reason);
 
 // What a schedule starts: an admission that also says where it comes from. What it asks for was checked when the
 // schedule was put.

@@ -132,10 +132,17 @@ AdmitReply admit_next(OrgState& state, Stamp stamp, const Schedule& schedule, Ru
     if (reply.status == AdmitStatus::queued && schedule.overlap == Overlap::replace) {
         // What a schedule replaces is its own run before, never somebody else's in the same place.
         for (const RunId id : before) {
-            if (is_live(state.run(id)->state)) request_stop(state, id, "replaced by the schedule's next run");
+            if (is_live(state.run(id)->state)) request_stop(state, stamp, id, "replaced by the schedule's next run");
         }
     }
     return reply;
+}
+
+// Writes down what became of a tick or a wake, which the schedule has counted already.
+void add_tick(OrgState& state, Stamp stamp, const Schedule& schedule, Instant tick, TickOutcome outcome, RunId run,
+              std::string reason = {}) {
+    const std::int64_t number = schedule.fired + schedule.skipped + schedule.coalesced;
+    state.ticks.add() = {schedule.name, number, stamp.at, tick, outcome, run, std::move(reason)};
 }
 
 // Tries one tick. Returns why it was skipped, or nothing.
@@ -291,6 +298,7 @@ WakeReply wake(OrgState& state, Stamp stamp, const Wake& command) {
     if (has_queued(state, schedule.name, reply.run)) {
         reply.status = WakeStatus::coalesced;
         schedule.coalesced += 1;
+        add_tick(state, stamp, schedule, stamp.at, TickOutcome::coalesced, reply.run);
         state.feed.add(WakeCoalesced{schedule.name, reply.run});
         state.put_schedule(std::move(schedule));
         return reply;
@@ -306,6 +314,7 @@ WakeReply wake(OrgState& state, Stamp stamp, const Wake& command) {
     reply.run = command.run;
     schedule.fired += 1;
     schedule.last_fired_at = stamp.at;
+    add_tick(state, stamp, schedule, stamp.at, TickOutcome::fired, command.run);
     state.feed.add(ScheduleFired{schedule.name, stamp.at, command.run});
     state.put_schedule(std::move(schedule));
     return reply;
@@ -316,8 +325,14 @@ std::int64_t fire(OrgState& state, Stamp stamp, const std::string& name) {
     ensure(schedule.enabled && !schedule.deleted && schedule.next_at <= stamp.at, "only what is due fires");
     const std::size_t keep = schedule.missed == Missed::all ? static_cast<std::size_t>(schedule.missed_max) : 1;
     const DueTicks due = due_ticks(schedule, stamp.at, keep);
+    const Instant first = schedule.next_at;
     schedule.next_at = Ticks(schedule).next(stamp.at);
     schedule.skipped += due.dropped;
+    if (due.dropped > 0) {
+        // There may be millions of them.
+        add_tick(state, stamp, schedule, first, TickOutcome::skipped, {},
+                 due.dropped == 1 ? "it was missed" : fmt::format("it was missed, and {} after it", due.dropped - 1));
+    }
 
     std::int64_t fired = 0;
     for (const Instant tick : due.ticks) {
@@ -328,12 +343,14 @@ std::int64_t fire(OrgState& state, Stamp stamp, const std::string& name) {
         if (!skipped) skipped = fire_tick(state, stamp, schedule, tick, run);
         if (skipped) {
             schedule.skipped += 1;
+            add_tick(state, stamp, schedule, tick, TickOutcome::skipped, {}, *skipped);
             state.feed.add(ScheduleSkipped{schedule.name, tick, *skipped});
             continue;
         }
         ++fired;
         schedule.fired += 1;
         schedule.last_fired_at = stamp.at;
+        add_tick(state, stamp, schedule, tick, TickOutcome::fired, run);
     }
     state.put_schedule(std::move(schedule));
     return fired;

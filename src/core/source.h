@@ -14,7 +14,8 @@
 
 namespace interlock::core {
 
-using ColdRow = std::variant<Window, Session, Message, Run, Hold, CostEvent, Rollup, Answer, Launch, ModelCall>;
+using ColdRow = std::variant<Window, Session, Message, Run, Hold, CostEvent, Rollup, Answer, Launch, ModelCall,
+                             SpendMark, RunStep, ScheduleTick>;
 
 struct SourceFailed {};
 

@@ -259,6 +259,16 @@ inline void make_valid(core::Setting& row, std::uint64_t) {
     if (row.version == 0) row.version = 1;
 }
 inline void make_valid(core::ModelCall&, std::uint64_t) {}
+inline void make_valid(core::SpendMark& row, std::uint64_t) {
+    if (row.budget.empty()) row.start_at = far_past;
+    row.at = std::max(row.at, row.start_at);
+}
+inline void make_valid(core::RunStep& row, std::uint64_t) { row.number = std::max<std::int64_t>(1, row.number); }
+inline void make_valid(core::ScheduleTick& row, std::uint64_t) {
+    fill_empty(row.schedule);
+    row.number = std::max<std::int64_t>(1, row.number);
+    row.outcome = row.run.value.empty() ? core::TickOutcome::skipped : core::TickOutcome::fired;
+}
 
 // The rows of one variant refer to each other as the tables demand: all ids are the same, and so are all names.
 template <class Row>

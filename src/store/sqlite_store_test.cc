@@ -206,7 +206,8 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
     core::Window window;
     window.budget = "daily";
     window.end_at = from_micros(1);
-    put(window);
+    put(window, core::SpendMark{.budget = "daily"}, core::RunStep{.run = sample::run(1, "worker").id, .number = 1},
+        core::ScheduleTick{.schedule = "nightly", .number = 1, .run = sample::run(1, "worker").id});
     store_->close();
     const Opened opened = open_database(file(), SQLITE_OPEN_READWRITE, "");
     sqlite3* db = opened.db.get();
@@ -226,6 +227,11 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update runs set unknown = 1",
         "update budgets set limit_units = -1",
         "update orgs set last_fence = -1",
+        "update orgs set settled = -1",
+        "update spend_marks set settled = -1",
+        "update runs set steps = -1",
+        "update run_steps set number = 0",
+        "update ticks set number = 0",
         // Values outside their set.
         "update holds set state = 'opened'",
         "update runs set state = 'done'",
@@ -235,6 +241,9 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update ledger_details set estimated = 2",
         "update claims set mode = 'append'",
         "update schedules set overlap = 'none'",
+        "update run_steps set state = 'done'",
+        "update run_steps set waits_for = 'money'",
+        "update ticks set outcome = 'late'",
         "insert into caps values (1, 'org', 'named', 1)",
         "insert into caps values (1, 'provider', '', 1)",
         // Keys and hashes of the wrong size or type.
@@ -254,6 +263,10 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update runs set fence = 0",
         "update runs set state = 'queued'",
         "update claims set fence = 0",
+        "update spend_marks set start_at = 1",
+        "update spend_marks set budget = '', start_at = 1, at = 1",
+        "update ticks set run = null",
+        "update ticks set outcome = 'skipped'",
         "update schedules set every_s = 0",
         "update schedules set cron = '* * * * *'",
         // A second one where there can be one.
@@ -272,6 +285,8 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update messages set session = " + id,
         "update ledger_details set key = " + id,
         "update claims set run = " + id,
+        "update run_steps set run = " + id,
+        "update ticks set schedule = 'none'",
         "update sessions set parent = " + id + ", first_seq = 1, next_seq = 1",
         "delete from agents",
         "delete from runs",
@@ -293,6 +308,8 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update runs set state = 'queued', fence = 0",
         "update schedules set every_s = 0, cron = '* * * * *'",
         "update feed_pages set first_seq = 5",
+        "update spend_marks set start_at = 1, at = 1",
+        "update ticks set outcome = 'skipped', run = null",
     };
     for (const std::string& sql : taken) EXPECT_EQ(execute(db, sql), SQLITE_OK) << sql << ": " << error_text(db);
 }

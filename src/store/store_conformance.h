@@ -296,6 +296,7 @@ TEST_P(StoreConformance, every_appended_kind_refuses_a_second_row_under_a_key) {
     put(org_a, sample::extreme<core::Session>(2));
     put(org_a, sample::agent("worker"));
     put(org_a, sample::extreme<core::Run>(2));
+    put(org_a, sample::extreme<core::Schedule>(2));
 
     for_each_kind([&]<class Row>(Row) {
         if constexpr (Row::life == core::Life::appended) {

@@ -75,7 +75,9 @@ class TransferTest : public testing::Test {
                        sample::extreme<core::CostEvent>(variant), sample::extreme<core::Rollup>(variant),
                        sample::extreme<core::Schedule>(variant), sample::extreme<core::Answer>(variant),
                        sample::extreme<core::Launch>(variant), sample::extreme<core::Worktree>(variant),
-                       sample::extreme<core::Setting>(variant), sample::extreme<core::ModelCall>(variant));
+                       sample::extreme<core::Setting>(variant), sample::extreme<core::ModelCall>(variant),
+                       sample::extreme<core::SpendMark>(variant), sample::extreme<core::RunStep>(variant),
+                       sample::extreme<core::ScheduleTick>(variant));
             }
             for (std::uint64_t i = 1; i <= 20; ++i) {
                 const auto seq = static_cast<std::int64_t>(i);

@@ -22,6 +22,10 @@ std::optional<std::size_t> position(const std::array<std::string_view, N>& names
 constexpr std::array<std::string_view, 4> metric_names{"usd", "tokens", "calls", "runs"};
 constexpr std::array<std::string_view, 4> kind_names{"day", "week", "month", "total"};
 
+constexpr std::int64_t minute = 60'000'000;
+// How long a bucket of time is, in the order of kind_names.
+constexpr std::array<std::int64_t, 4> bucket_minutes{15, 2 * 60, 8 * 60, 24 * 60};
+
 std::string_view raw(const Id& id) { return {reinterpret_cast<const char*>(&id), sizeof id}; }
 
 std::string tag_text(std::string_view name, std::string_view value) { return fmt::format("{}\n{}", name, value); }
@@ -89,7 +93,8 @@ void LedgerCheck::read_budgets() {
 
 void LedgerCheck::read_windows() {
     const std::string sql = fmt::format(
-        "select budget, start_at, end_at, limit_units, hard, settled, held, grace from budget_windows where org = {}",
+        "select budget, start_at, end_at, limit_units, hard, settled, held, grace, marked_at from budget_windows "
+        "where org = {}",
         org_);
     reader_.each("budget windows", sql, [this](Columns row) {
         const std::string_view name = row.text();
@@ -112,6 +117,7 @@ void LedgerCheck::read_windows() {
         window.settled = row.integer();
         window.held = row.integer();
         window.grace = row.integer();
+        window.marked_at = row.integer();
         if (micros(window.span.start) != start) {
             findings_.violated(Promise::exact_ledger,
                                row_of("budget_windows", org_, {{"budget", budget.name}, {"start_at", start}}),
@@ -298,6 +304,8 @@ void LedgerCheck::read_cost_events() {
 
 void LedgerCheck::add(const Event& event) {
     ++event_count_;
+    cost_ += event.cost;
+    if (event.cost > 0) minutes_[event.at - event.at % minute] += event.cost;
     each_covering(event.who, [&](Budget& budget) {
         if (budget.metric == Metric::runs) return;  // Counted by add_admission.
         Window& window = window_at(budget, event.counted_at);
@@ -381,6 +389,96 @@ void LedgerCheck::check_holds() {
                  });
 }
 
+// A mark is what a counter said before the first spending of a bucket of time. Those of the org can be made again from
+// the cost events; those of a budget depend on when it was made.
+void LedgerCheck::check_marks() {
+    std::vector<Mark> of_org;
+    Mark before;
+    bool first = true;
+    const std::string sql = fmt::format(
+        "select budget, start_at, at, settled from spend_marks where org = {} order by budget, start_at, at", org_);
+    reader_.each("marks", sql, [&](Columns row) {
+        Mark mark;
+        mark.budget = row.text();
+        mark.start_at = row.integer();
+        mark.at = row.integer();
+        mark.settled = row.integer();
+        if (mark.budget.empty()) {
+            of_org.push_back(std::move(mark));
+            return;
+        }
+        const bool same_window = !first && before.budget == mark.budget && before.start_at == mark.start_at;
+        check_mark(mark, same_window ? &before : nullptr);
+        before = std::move(mark);
+        first = false;
+    });
+    check_org_marks(of_org);
+}
+
+void LedgerCheck::check_mark(const Mark& mark, const Mark* before) {
+    findings_.checked(Promise::exact_ledger);
+    const auto violated = [&](std::string what) {
+        findings_.violated(Promise::exact_ledger, name_of(mark), std::move(what));
+    };
+    const auto budget = by_name_.find(mark.budget);
+    if (budget == by_name_.end()) return violated("there is no such budget");
+    const auto found = budget->second->windows.find(mark.start_at);
+    if (found == budget->second->windows.end()) return violated("its budget has no such window");
+    Window& window = found->second;
+    window.last_mark = std::max(window.last_mark, mark.at);
+    const std::int64_t width = bucket_minutes[static_cast<std::size_t>(budget->second->kind)] * minute;
+    if ((mark.at - mark.start_at) % width != 0 || mark.at >= micros(window.span.end)) {
+        violated("no bucket of its window begins then");
+    }
+    if (before != nullptr && mark.settled <= before->settled) {
+        violated(fmt::format("says {}, the one before it {}", mark.settled, before->settled));
+    }
+    if (window.stored && mark.settled >= window.settled) {
+        violated(fmt::format("says {}, and its window has no more than {}", mark.settled, window.settled));
+    }
+}
+
+void LedgerCheck::check_org_marks(const std::vector<Mark>& marks) {
+    if (reader_.error()) return;
+    std::vector<std::pair<std::int64_t, Sum>> minutes(minutes_.begin(), minutes_.end());
+    std::ranges::sort(minutes, {}, &std::pair<std::int64_t, Sum>::first);
+    Sum settled = 0;
+    auto mark = marks.begin();
+    const auto left_over = [&](std::int64_t until) {
+        for (; mark != marks.end() && mark->at < until; ++mark) {
+            findings_.violated(Promise::exact_ledger, name_of(*mark), "nothing was spent in its minute");
+            findings_.repair({store::Repair::Kind::remove, name_of(*mark), {{"settled", mark->settled, 0}}});
+        }
+    };
+    for (const auto& [at, cost] : minutes) {
+        left_over(at);
+        if (mark != marks.end() && mark->at == at) {
+            findings_.counters(Promise::exact_ledger, name_of(*mark), {{"settled", mark->settled, settled}},
+                               "the cost events before it");
+            ++mark;
+        } else {
+            const store::RowName name = name_of(Mark{"", 0, at, 0});
+            findings_.violated(Promise::exact_ledger, name,
+                               fmt::format("is missing, although {} was spent in its minute", cost));
+            findings_.repair({store::Repair::Kind::insert, name, {{"settled", 0, static_cast<std::int64_t>(settled)}}});
+        }
+        settled += cost;
+    }
+    left_over(INT64_MAX);
+
+    const std::int64_t last = minutes.empty() ? 0 : minutes.back().first;
+    reader_.each("orgs", fmt::format("select settled, marked_at from orgs where org = {}", org_), [&](Columns row) {
+        const std::int64_t stored_sum = row.integer();
+        const std::int64_t marked_at = row.integer();
+        findings_.counters(Promise::exact_ledger, row_of("orgs", org_, {}),
+                           {{"settled", stored_sum, cost_}, {"marked_at", marked_at, last}}, "its cost events");
+    });
+}
+
+store::RowName LedgerCheck::name_of(const Mark& mark) const {
+    return row_of("spend_marks", org_, {{"budget", mark.budget}, {"start_at", mark.start_at}, {"at", mark.at}});
+}
+
 void LedgerCheck::check_windows() {
     for (const Budget& budget : budgets_) {
         for (const auto& [start, window] : budget.windows) check_window(budget, window);
@@ -395,6 +493,7 @@ void LedgerCheck::check_window(const Budget& budget, const Window& window) {
     }
     findings_.counters(Promise::exact_ledger, name, {{"end_at", window.end_at, micros(window.span.end)}},
                        "the calendar and its budget");
+    findings_.counters(Promise::exact_ledger, name, {{"marked_at", window.marked_at, window.last_mark}}, "its marks");
     findings_.counters(Promise::hard_ceiling, name, {{"held", window.held, window.held_sum}}, "the open holds");
     // A budget counts while it is in force. What it counted before it was deleted, or deleted and made again, is kept
     // as it was then, and the ledger has gone on without it.
@@ -426,7 +525,8 @@ void LedgerCheck::missing_window(const Budget& budget, const Window& window) {
                        {"held", 0, static_cast<std::int64_t>(window.held_sum)},
                        {"grace", 0, 0},
                        {"warned", 0, 0},
-                       {"exhausted", 0, 0}}});
+                       {"exhausted", 0, 0},
+                       {"marked_at", 0, window.last_mark}}});
 }
 
 store::RowName LedgerCheck::window_name(const Budget& budget, const Window& window) const {

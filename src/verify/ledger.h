@@ -66,6 +66,7 @@ class LedgerCheck {
 
     // When all of the above have been read:
     void check_holds();
+    void check_marks();  // Before the windows, which say what their last one was.
     void check_windows();
     void check_agent_totals();
     void check_rollups();
@@ -80,9 +81,10 @@ class LedgerCheck {
         WindowSpan span;
         bool stored = false;
         bool needed = false;  // Something counts in it that happened after the budget was made.
-        std::int64_t end_at = 0, limit_units = 0, settled = 0, held = 0, grace = 0;  // As stored.
+        std::int64_t end_at = 0, limit_units = 0, settled = 0, held = 0, grace = 0, marked_at = 0;  // As stored.
         bool hard = false;
         Sum settled_sum = 0, held_sum = 0, overage_sum = 0, over_limit_sum = 0;  // As derived.
+        std::int64_t last_mark = 0;                                              // When, of all its marks.
     };
     struct Budget {
         std::string name;
@@ -113,6 +115,11 @@ class LedgerCheck {
         std::array<Sum, 6> usage{};
         bool stored = false;
     };
+    // Of a counter, by its budget and window; the org's own has neither.
+    struct Mark {
+        std::string budget;
+        std::int64_t start_at = 0, at = 0, settled = 0;
+    };
     // A budget stands under the rarest member its scope states, so that an event meets few that are not its own.
     enum Member : std::size_t { run, session, api_key, agent, workflow, model, provider, tag, everything, members };
 
@@ -125,6 +132,9 @@ class LedgerCheck {
     Window& window_at(Budget& budget, std::int64_t at);
     void add(const Event& event);
     void check_parts(const OpenHold& hold);
+    void check_org_marks(const std::vector<Mark>& marks);
+    void check_mark(const Mark& mark, const Mark* before);
+    store::RowName name_of(const Mark& mark) const;
     void check_window(const Budget& budget, const Window& window);
     void missing_window(const Budget& budget, const Window& window);
     store::RowName window_name(const Budget& budget, const Window& window) const;
@@ -144,6 +154,8 @@ class LedgerCheck {
     std::unordered_map<Id, SessionSums> sessions_;
     ByText<RollupSums> rollups_;
     std::string rollup_key_;
+    Sum cost_ = 0;                                   // Of all events.
+    std::unordered_map<std::int64_t, Sum> minutes_;  // What was spent in each, by its first moment.
     // Sums over ids: of the holds that are settled, and of those that cost events have settled.
     struct IdsSeen {
         std::int64_t count = 0;

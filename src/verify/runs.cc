@@ -97,12 +97,30 @@ void RunsCheck::read_holds() {
     });
 }
 
+void RunsCheck::read_steps() {
+    const std::string sql =
+        fmt::format("select run, number, state from run_steps where org = {} order by run, number", org_);
+    reader_.each("steps of runs", sql, [this](Columns row) {
+        const Id run = row.id();
+        const std::int64_t number = row.integer();
+        Steps& steps = steps_[run];
+        findings_.checked(Promise::nobody_forgotten);
+        if (number != steps.count + 1) {
+            findings_.violated(Promise::nobody_forgotten,
+                               row_of("run_steps", org_, {{"run", stored(run)}, {"number", number}}),
+                               fmt::format("comes after number {} of its run", steps.count));
+        }
+        steps.count = number;
+        steps.state = row.text();
+    });
+}
+
 // ---- runs ---------------------------------------------------------------------------------------------------------
 
 void RunsCheck::read_runs() {
     const std::string sql = fmt::format(
         "select id, {}, node, state, wanted, fence, hold, created_at, admitted_at, lease_until, started_at, ended_at, "
-        "schedule, settled, tokens, events, unknown, supervised, retry_of, "
+        "schedule, settled, tokens, events, unknown, steps, supervised, retry_of, "
         "(select count(*) from launches where launches.org = runs.org and launches.run = runs.id) "
         "from runs where org = {}",
         Attribution::columns, org_);
@@ -125,6 +143,7 @@ void RunsCheck::read_runs() {
         run.tokens = row.integer();
         run.events = row.integer();
         run.unknown = row.integer();
+        run.steps = row.integer();
         run.supervised = row.integer() == 1;
         run.retry_of = row.id();
         run.launched = row.integer() == 1;
@@ -138,6 +157,7 @@ void RunsCheck::check_run(const Run& run) {
     check_state(run, live, ended);
     check_belongings(run, live);
     check_schedule(run);
+    check_steps(run);
     if (run.fence > 0) fences_.emplace_back(run.fence, run.id);
     if (run.admitted_at > 0) ledger_.add_admission(run.who, run.admitted_at);
     if (live) count_live(run);
@@ -228,9 +248,25 @@ void RunsCheck::check_schedule(const Run& run) {
                                    schedule == nullptr ? std::string_view() : std::string_view(*schedule)));
 }
 
+// A run from before there were steps has none until something becomes of it.
+void RunsCheck::check_steps(const Run& run) {
+    const auto found = steps_.find(run.id);
+    const Steps steps = found == steps_.end() ? Steps() : found->second;
+    if (found != steps_.end()) steps_.erase(found);
+    findings_.counters(Promise::nobody_forgotten, name_of(run.id), {{"steps", run.steps, steps.count}}, "its steps");
+    if (steps.count == 0 || steps.state == run.state) return;
+    findings_.violated(Promise::nobody_forgotten, name_of(run.id),
+                       fmt::format("is {}, and its last step says {}", run.state, steps.state));
+}
+
 // ---- when all runs are known --------------------------------------------------------------------------------------
 
 void RunsCheck::check_left_over() {
+    for (const auto& [run, steps] : steps_) {
+        findings_.violated(Promise::nobody_forgotten,
+                           row_of("run_steps", org_, {{"run", stored(run)}, {"number", steps.count}}),
+                           "there is no such run");
+    }
     for (const auto& [run, claimed] : claims_) {
         if (claimed.run_exists) continue;
         for (const Claim& claim : claimed.claims) {
@@ -244,6 +280,38 @@ void RunsCheck::check_left_over() {
                                fmt::format("is open, and its run {} is not live", to_text(stored(run))));
         }
     }
+}
+
+// What became of each tick is numbered by what the schedule has counted. Ticks that were missed together are one row,
+// and a schedule's first ones may be from before there were rows.
+void RunsCheck::check_ticks() {
+    const std::string sql = fmt::format(
+        "select s.name, s.fired, s.skipped, s.coalesced, t.number, t.fired, t.coalesced from schedules s join "
+        "(select schedule, max(number) as number, sum(case when outcome = 'fired' then 1 else 0 end) as fired, "
+        "sum(case when outcome = 'coalesced' then 1 else 0 end) as coalesced from ticks where org = {0} "
+        "group by schedule) t on t.schedule = s.name where s.org = {0}",
+        org_);
+    reader_.each("ticks", sql, [this](Columns row) {
+        const std::string name(row.text());
+        const std::int64_t fired = row.integer();
+        const std::int64_t skipped = row.integer();
+        const std::int64_t coalesced = row.integer();
+        const std::int64_t last = row.integer();
+        const std::int64_t ticks_fired = row.integer();
+        const std::int64_t ticks_coalesced = row.integer();
+        findings_.checked(Promise::one_tick);
+        const auto violated = [&](std::string what) {
+            findings_.violated(Promise::one_tick, row_of("schedules", org_, {{"name", name}}), std::move(what));
+        };
+        if (last != fired + skipped + coalesced) {
+            violated(fmt::format("has counted {} ticks and wakes, and the last one written down is number {}",
+                                 fired + skipped + coalesced, last));
+        }
+        if (ticks_fired > fired || ticks_coalesced > coalesced) {
+            violated(fmt::format("has fired {} times and coalesced {}; {} and {} are written down", fired, coalesced,
+                                 ticks_fired, ticks_coalesced));
+        }
+    });
 }
 
 void RunsCheck::check_claims() {

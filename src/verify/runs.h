@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -26,12 +27,14 @@ class RunsCheck {
     void read_agents();
     void read_claims();
     void read_holds();
+    void read_steps();
     void read_runs();
 
     void check_claims();
     void check_caps();
     void check_fences();
     void check_left_over();
+    void check_ticks();
 
  private:
     struct Run {
@@ -42,13 +45,17 @@ class RunsCheck {
         Id hold;
         std::int64_t created_at, admitted_at, lease_until, started_at, ended_at;
         std::string_view schedule;
-        std::int64_t settled, tokens, events, unknown;
+        std::int64_t settled, tokens, events, unknown, steps;
         bool supervised, launched;
         Id retry_of;
     };
     struct OpenHold {
         Id id;
         bool run_is_live = false;
+    };
+    struct Steps {
+        std::int64_t count = 0;
+        std::string state;  // The last one's.
     };
     struct LiveRuns {  // Of one agent, provider or node, or all.
         std::int64_t count = 0;
@@ -64,6 +71,7 @@ class RunsCheck {
     void check_belongings(const Run& run, bool live);
     void check_wanted(const Run& run, const std::vector<Claim>& claims);
     void check_schedule(const Run& run);
+    void check_steps(const Run& run);
     void check_hold(const OpenHold& hold, Id run, const Attribution& who);
     void count_live(const Run& run);
     void check_cap(const store::RowName& row, std::string_view column, std::int64_t max, std::int64_t changed,
@@ -82,6 +90,7 @@ class RunsCheck {
     ByText<std::int64_t> agents_;  // And how many runs each may have at once.
     std::map<Id, Claimed> claims_;
     std::map<Id, std::vector<OpenHold>> holds_;  // Open ones, by run.
+    std::unordered_map<Id, Steps> steps_;        // Of runs that are still to come.
     LiveRuns live_;
     ByText<LiveRuns> live_by_agent_, live_by_provider_, live_by_node_;
     std::vector<std::pair<std::int64_t, Id>> fences_;

@@ -16,9 +16,10 @@
 namespace interlock::verify {
 namespace {
 
-constexpr std::array<std::string_view, 17> tables{
-    "orgs", "agents", "agent_totals", "api_keys",    "caps",    "budgets",   "budget_windows", "sessions",  "messages",
-    "runs", "claims", "holds",        "cost_events", "rollups", "schedules", "answers",        "feed_pages"};
+constexpr std::array<std::string_view, 20> tables{"orgs",    "agents",         "agent_totals", "api_keys",  "caps",
+                                                  "budgets", "budget_windows", "sessions",     "messages",  "runs",
+                                                  "claims",  "holds",          "cost_events",  "rollups",   "schedules",
+                                                  "answers", "feed_pages",     "spend_marks",  "run_steps", "ticks"};
 
 // Every org that has a row anywhere, found by stepping from one to the next: no table is read through for it.
 std::set<std::int64_t> find_orgs(Reader& reader, Findings& findings) {
@@ -70,7 +71,9 @@ void check_org(std::int64_t org, Reader& reader, Findings& findings) {
     ledger.check_holds();
 
     // 4. Everything that must agree with it.
+    runs.read_steps();
     runs.read_runs();
+    ledger.check_marks();
     ledger.check_windows();
     ledger.check_agent_totals();
     ledger.check_rollups();
@@ -79,6 +82,7 @@ void check_org(std::int64_t org, Reader& reader, Findings& findings) {
     runs.check_caps();
     runs.check_fences();
     runs.check_left_over();
+    runs.check_ticks();
     feed.finish_ticks();
 
     findings.report().cost_events += ledger.event_count();

@@ -5,8 +5,8 @@
 //   (2) It only reads. What could be put right without guessing is handed back as repairs: the counters, which are sums
 //       over the ledger. The ledger, messages, claims, holds and the feed are ground: nothing here can rebuild them.
 //   (3) One pass over the cost events and one over each other table, org by org. In memory at once, for one org: its
-//       budgets and windows, what has not ended, one sum per agent, run, session and roll-up, and eight bytes for each
-//       event of the feed.
+//       budgets and windows, what has not ended, one sum per agent, run, session, roll-up and minute, and eight bytes
+//       for each event of the feed.
 //
 // P10, honest answers, is about what was said to clients. Nothing that is stored can show it, so it is not here.
 #pragma once

@@ -39,8 +39,9 @@ TEST(Verify, a_store_in_which_every_number_is_right_has_no_findings) {
 TEST(Verify, an_empty_store_has_no_findings) {
     World world;
     for (const char* table :
-         {"orgs", "agents", "agent_totals", "caps", "budgets", "budget_windows", "sessions", "messages", "runs",
-          "claims", "holds", "ledger", "ledger_details", "rollups", "schedules", "answers", "feed_pages"}) {
+         {"orgs",      "agents",  "agent_totals", "caps",        "budgets",   "budget_windows", "sessions",
+          "messages",  "runs",    "claims",       "holds",       "ledger",    "ledger_details", "rollups",
+          "schedules", "answers", "feed_pages",   "spend_marks", "run_steps", "ticks"}) {
         world.sql(fmt::format("delete from {}", table));
     }
 
@@ -199,6 +200,35 @@ std::vector<Broken> all_broken() {
                 "insert into rollups select org, 7, agent, provider, model, cost, events, calls, 0, 0, 0, 0, 0, 0 "
                 "from rollups where agent = 'writer'",
                 exact_ledger, "day=7 and agent='writer'", "no cost events"),
+        counter("settled_of_an_org", "update orgs set settled = 421", exact_ledger, "orgs: org=1",
+                "settled is 421, its cost events say 420"),
+        counter("last_mark_of_an_org", "update orgs set marked_at = 5", exact_ledger, "orgs: org=1", "marked_at is 5"),
+        counter("a_minute_that_is_marked_wrong",
+                "update spend_marks set settled = 349 where budget = '' and settled = 350", exact_ledger,
+                "spend_marks: org=1 and budget='' and start_at=0 and at=",
+                "settled is 349, the cost events before it say 350"),
+        counter("a_minute_without_a_mark", "delete from spend_marks where budget = '' and settled = 350", exact_ledger,
+                "spend_marks: org=1 and budget=''", "is missing, although 70 was spent in its minute"),
+        counter("a_mark_of_a_minute_in_which_nothing_was_spent",
+                "insert into spend_marks values (1, '', 0, 60000000, 0)", exact_ledger, "at=60000000",
+                "nothing was spent in its minute"),
+        counter("last_mark_of_a_window", "update budget_windows set marked_at = 5 where " + daily, exact_ledger, daily,
+                "marked_at is 5, its marks say"),
+        by_sql("a_mark_that_says_less_than_the_one_before",
+               "update spend_marks set settled = 200 where budget = 'daily' and settled = 0", {exact_ledger},
+               "spend_marks: org=1 and budget='daily'", "says 100, the one before it 200"),
+        by_sql("a_mark_above_its_counter",
+               "update spend_marks set settled = 350 where budget = 'daily' and settled > 0", {exact_ledger},
+               "spend_marks: org=1 and budget='daily'", "says 350, and its window has no more than 350"),
+        by_sql("a_mark_where_no_bucket_begins",
+               fmt::format("insert into spend_marks values (1, 'daily', {0}, {0} + 1, 0); delete from spend_marks "
+                           "where budget = 'daily' and settled = 0 and at > {0} + 1",
+                           saturday),
+               {exact_ledger}, "budget='daily' and start_at=" + saturday, "no bucket of its window begins then"),
+        by_sql("a_mark_of_no_window", "insert into spend_marks values (1, 'daily', 5, 5, 0)", {exact_ledger},
+               "budget='daily' and start_at=5", "its budget has no such window"),
+        by_sql("a_mark_of_no_budget", "insert into spend_marks values (1, 'nobody', 5, 5, 0)", {exact_ledger},
+               "budget='nobody'", "there is no such budget"),
         by_sql("a_cost_event_that_was_changed", "update ledger set cost = 71 where key = " + x(33),
                {exact_ledger, nothing_twice}, "cost_events: org=1 and key=" + x(33), "cost is 71, the feed says 70"),
 
@@ -262,7 +292,9 @@ std::vector<Broken> all_broken() {
                fmt::format(
                    "delete from ledger where key = {}; update agent_totals set settled = 0, tokens = 0, events = 0, "
                    "last_event_at = 0 where agent = 'writer'; delete from rollups where agent = 'writer'; "
-                   "update budget_windows set settled = 0 where budget = 'daily' and start_at = {}",
+                   "update budget_windows set settled = 0 where budget = 'daily' and start_at = {}; "
+                   "update orgs set settled = 350, marked_at = (select min(at) from spend_marks where budget = ''); "
+                   "delete from spend_marks where settled = 350",
                    x(33), sunday),
                {nothing_twice}, "cost_events: org=1 and seq=11", "there is no cost event like it"),
         by_sql("a_cost_event_the_feed_tells_otherwise", "update ledger set hold = null where key = " + x(32),
@@ -392,7 +424,22 @@ std::vector<Broken> all_broken() {
         by_sql("a_run_no_tick_made", "update runs set schedule = 'hourly' where id = " + x(3), {one_tick}, x(3),
                "its schedule is 'hourly', the feed says ''"),
 
+        by_sql("a_tick_that_is_written_down_nowhere", "update schedules set skipped = 1", {one_tick},
+               "schedules: org=1 and name='nightly'",
+               "has counted 2 ticks and wakes, and the last one written down is"),
+        by_sql("a_tick_that_fired_without_being_counted",
+               "update schedules set fired = 0, coalesced = 1 where name = 'nightly'", {one_tick}, "name='nightly'",
+               "has fired 0 times and coalesced 1; 1 and 0 are written down"),
+
         // P9
+        counter("steps_of_a_run", "update runs set steps = 3 where id = " + x(2), nobody_forgotten, x(2),
+                "steps is 3, its steps say 2"),
+        by_sql("a_step_that_is_missing", "delete from run_steps where number = 1", {nobody_forgotten},
+               "run_steps: org=1 and run=" + x(2) + " and number=2", "comes after number 0 of its run"),
+        by_sql("a_last_step_that_says_something_else", "update run_steps set state = 'failed' where number = 2",
+               {nobody_forgotten}, x(2), "is succeeded, and its last step says failed"),
+        by_sql("steps_of_no_run", "update run_steps set run = " + x(9) + "; update runs set steps = 0",
+               {nobody_forgotten}, "run_steps: org=1 and run=" + x(9), "there is no such run"),
         by_sql("an_ended_run_with_claims",
                fmt::format("update runs set state = 'lost', ended_at = {} where id = {}; "
                            "update holds set run = null where run = {}",
@@ -551,7 +598,7 @@ TEST(Verify, two_wakes_at_the_same_moment_are_two_runs_and_no_tick_fired_twice) 
         "hold_bound_calls, "
         "hold_bound_runs, hold, metered, isolated, stop_requested, lease_s, created_at, queued_until, admitted_at, "
         "lease_until, started_at, ended_at, reason, 'nightly', settled, tokens, events, unknown, name, supervised, "
-        "ceiling, attempt, retry_of, not_before, exit_code from runs where id = " +
+        "ceiling, attempt, retry_of, not_before, exit_code, steps from runs where id = " +
         x(3) + "; update runs set schedule = 'nightly' where id = " + x(3));
 
     const Report report = world.verify();
@@ -588,7 +635,7 @@ TEST(Verify, a_budget_made_again_answers_only_for_the_windows_since_then) {
     World world;
     world.sql(
         fmt::format("update budgets set created_at = {} where name = 'daily'; "
-                    "update budget_windows set settled = 1 where budget = 'daily' and held > 0",
+                    "update budget_windows set settled = 101 where budget = 'daily' and held > 0",
                     at("2026-11-15T08:00:00Z")));
 
     const Report report = world.verify();

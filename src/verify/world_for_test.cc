@@ -210,7 +210,17 @@ void World::fill() {
         R"([{"kind":"workspace","host":"mill","path":"/repo","chain":["8:2","8:1"],"mode":"write"},)"
         R"({"kind":"resource","host":"","path":"deploy","chain":[],"mode":"read"}])";
 
-    insert("orgs", {{"name", "acme"}, {"created_at", created}, {"last_fence", 2}, {"last_ticket", 3}});
+    insert("orgs", {{"name", "acme"},
+                    {"created_at", created},
+                    {"last_fence", 2},
+                    {"last_ticket", 3},
+                    {"settled", 420},
+                    {"marked_at", next_day}});
+    const std::int64_t quarter = noon + 15 * 60'000'000;
+    insert("spend_marks", {{"budget", ""}, {"at", noon}});
+    insert("spend_marks", {{"budget", ""}, {"at", next_day}, {"settled", 350}});
+    insert("spend_marks", {{"budget", "daily"}, {"start_at", saturday}, {"at", noon}});
+    insert("spend_marks", {{"budget", "daily"}, {"start_at", saturday}, {"at", quarter}, {"settled", 100}});
     insert("agents", {{"name", "coder"}, {"max_concurrent_runs", 2}, {"created_at", created}});
     insert("agents", {{"name", "writer"}, {"max_concurrent_runs", 1}, {"created_at", created}});
     insert("agent_totals",
@@ -273,7 +283,8 @@ void World::fill() {
                               {"limit_units", 1000},
                               {"hard", 1},
                               {"settled", 350},
-                              {"held", 420}});
+                              {"held", 420},
+                              {"marked_at", quarter}});
     insert("budget_windows", {{"budget", "daily"},
                               {"start_at", sunday},
                               {"end_at", monday},
@@ -503,6 +514,13 @@ void World::fill() {
                          {"created_at", created},
                          {"next_at", next_day},
                          {"fired", 1}});
+    insert("ticks",
+           {{"schedule", "nightly"}, {"number", 1}, {"tick", created}, {"outcome", "fired"}, {"run", blob(id(2))}});
+    insert("run_steps",
+           {{"run", blob(id(2))}, {"number", 1}, {"at", created}, {"state", "starting"}, {"waits_for", "nothing"}});
+    insert("run_steps",
+           {{"run", blob(id(2))}, {"number", 2}, {"at", noon}, {"state", "succeeded"}, {"waits_for", "nothing"}});
+    sql("update runs set steps = 2 where id = " + x(2));
     insert("answers", {{"key", blob(id(41))}, {"at", created}, {"reply", store::Blob{"ok"}}});
 
     const std::string none;
