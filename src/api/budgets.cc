@@ -1,8 +1,11 @@
 // Budgets: what may be spent, by whom, in which window, and what is left of it.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "api/route.h"
 #include "base/calendar.h"
+#include "core/budgets.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
@@ -203,6 +206,121 @@ Answered list_windows(Call& call) {
     co_return respond(shown);
 }
 
+// ---- the line of a window -----------------------------------------------------------------------------------------
+
+struct LinePoint {
+    Instant at;
+    AmountText settled;  // When this stretch of time began.
+};
+BOOST_DESCRIBE_STRUCT(LinePoint, (), (at, settled))
+
+struct LineView {
+    std::string budget;
+    core::Metric metric = core::Metric::usd;
+    AmountText limit;
+    Instant start;
+    Instant end;
+    AmountText settled;
+    AmountText held;
+    std::vector<LinePoint> points;
+    AmountText rate_per_hour;
+    Instant used_up_at;                   // At this rate, if that is before the window turns.
+    std::optional<AmountText> projected;  // At the window's end; none where it has no end.
+};
+BOOST_DESCRIBE_STRUCT(LineView, (),
+                      (budget, metric, limit, start, end, settled, held, points, rate_per_hour, used_up_at, projected))
+
+// What the last quarter of the elapsed window says of the rest. An hour of silence in the morning says little, and so
+// do the first seconds of a day: it is never less than a quarter of an hour.
+struct Pace {
+    std::int64_t spent = 0;
+    Duration in = std::chrono::minutes(15);
+
+    // `spent` goes on for this long.
+    std::int64_t over(Duration time) const { return scaled(spent, time.count(), in.count()); }
+    // How long `amount` lasts; nothing is spent, and it lasts forever.
+    std::optional<Duration> until(std::int64_t amount) const {
+        if (spent == 0) return std::nullopt;
+        return Duration(scaled(amount, in.count(), spent));
+    }
+
+ private:
+    static std::int64_t scaled(std::int64_t amount, std::int64_t by, std::int64_t of) {
+        const __int128 result = static_cast<__int128>(amount) * by / of;
+        return result > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(result);
+    }
+};
+
+Pace pace_of(const core::Budget& budget, const core::Window& window, const std::vector<core::SpendMark>& marks,
+             Instant start, Instant began, Instant now) {
+    const Duration bucket = core::bucket_of(budget.window);
+    const Instant from = std::max(began, now - std::max({(now - began) / 4, bucket, Pace{}.in}));
+    // What was settled is known for the moments at which buckets begin: the first mark from there on says it.
+    const Instant since = start + (from - start) / bucket * bucket;
+    const auto mark = std::ranges::lower_bound(marks, since, {}, &core::SpendMark::at);
+    if (mark == marks.end()) return {};
+    return {.spent = window.settled - mark->settled, .in = std::max(Pace{}.in, now - since)};
+}
+
+Result<LineView, store::ReadError> line_of(store::Snapshot& snapshot, core::OrgId org, const core::Budget& budget,
+                                           Instant now) {
+    const WindowSpan span = window_at(budget.window, find_zone(budget.zone).value_or(utc()), now);
+    const auto found = store::first_of(store::read_rows<core::Window>(
+        snapshot, org, "and budget = $2 and start_at = $3", {budget.name, micros(span.start)}));
+    if (!found) return fail(found.error());
+    const core::Window window = found->value_or(core::Window{});
+    const auto marks = store::read_rows<core::SpendMark>(snapshot, org, "and budget = $2 and start_at = $3 order by at",
+                                                         {budget.name, micros(span.start)});
+    if (!marks) return fail(marks.error());
+
+    const auto amount = [&](std::int64_t units) { return AmountText{amount_text(budget.metric, units)}; };
+    const bool turns = span.end != far_future;
+    // A window of all time has no beginning that a line could be drawn from.
+    const Instant began = turns ? span.start : marks->empty() ? now : marks->front().at;
+    const Pace pace = pace_of(budget, window, *marks, span.start, began, now);
+    const Duration rest = std::max(Duration(0), span.end - now);
+    LineView view{.budget = budget.name,
+                  .metric = budget.metric,
+                  .limit = amount(budget.limit_units),
+                  .start = span.start,
+                  .end = span.end,
+                  .settled = amount(window.settled),
+                  .held = amount(window.held),
+                  .points = {},
+                  .rate_per_hour = amount(pace.over(std::chrono::hours(1))),
+                  .used_up_at = far_past,
+                  .projected = {}};
+    if (turns) view.points.push_back({span.start, amount(0)});
+    for (const core::SpendMark& mark : *marks) {
+        if (!turns || mark.at > span.start) view.points.push_back({mark.at, amount(mark.settled)});
+    }
+    const std::int64_t free = std::max<std::int64_t>(0, budget.limit_units - window.settled - window.held);
+    const auto lasts = pace.until(free);
+    if (lasts && *lasts < rest) view.used_up_at = now + *lasts;
+    std::int64_t projected = 0;
+    if (__builtin_add_overflow(window.settled, pace.over(rest), &projected)) projected = INT64_MAX;
+    if (turns) view.projected = amount(projected);
+    return view;
+}
+
+Answered get_line(Call& call) {
+    const Caller caller = call.caller;
+    const std::string name = call.names[0];
+    const Instant now = call.parts.now();
+    const auto line = co_await read(
+        call, [caller, name, now](store::Snapshot& snapshot) -> Result<std::optional<LineView>, store::ReadError> {
+            const auto budget = store::read_row<core::Budget>(snapshot, caller.org, name);
+            if (!budget) return fail(budget.error());
+            if (!*budget || (*budget)->deleted || !may_see(caller, **budget)) return std::optional<LineView>();
+            auto found = line_of(snapshot, caller.org, **budget, now);
+            if (!found) return fail(found.error());
+            return std::optional(std::move(*found));
+        });
+    if (!line) co_return respond(call, line.error());
+    if (!*line) co_return respond(call, not_found("budget", name));
+    co_return respond(200, **line, false);
+}
+
 Result<std::int64_t, Problem> limit_in(core::Metric metric, const AmountText& text) {
     const auto limit = amount_from_text(metric, text.text);
     if (limit) return *limit;
@@ -318,6 +436,13 @@ std::vector<Route> budget_routes() {
          .narrowest = Bound::budget,
          .query = {"after", "limit"},
          .answer = page_schema<PastWindow>},
+        {.method = Method::get,
+         .path = "/v1/budgets/{name}/line",
+         .needs = read,
+         .summary = "How a budget's current window was spent so far, and where that leads",
+         .handler = get_line,
+         .narrowest = Bound::budget,
+         .answer = schema_of<LineView>},
         {.method = Method::put,
          .path = "/v1/budgets/{name}/limit",
          .needs = operate,

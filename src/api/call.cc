@@ -47,6 +47,14 @@ Result<std::int64_t, Problem> read_count(const Call& call, std::string_view name
     return number;
 }
 
+Result<Instant, Problem> read_instant(const Call& call, std::string_view name, Instant otherwise) {
+    const std::string_view text = call.parameter(name);
+    if (text.empty()) return otherwise;
+    const auto at = from_iso8601(text);
+    if (at) return *at;
+    return fail(invalid(fmt::format("{} is '{}'; it must be an instant such as 2026-11-15T09:00:00Z", name, text)));
+}
+
 std::vector<std::string> comma_separated(std::string_view text) {
     std::vector<std::string> parts;
     while (!text.empty()) {

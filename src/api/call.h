@@ -76,6 +76,9 @@ Result<std::int64_t, Problem> read_count(const Call& call, std::string_view name
                                          std::int64_t min, std::int64_t max);
 inline Result<std::int64_t, Problem> read_limit(const Call& call) { return read_count(call, "limit", 100, 1, 1000); }
 
+// An instant, where one is given.
+Result<Instant, Problem> read_instant(const Call& call, std::string_view name, Instant otherwise);
+
 // "a,b" → {"a", "b"}; nothing for nothing.
 std::vector<std::string> comma_separated(std::string_view text);
 

@@ -238,13 +238,8 @@ Result<Filter, Problem> read_filter(const Call& call) {
         filter.session = *session;
     }
     for (const auto& [name, member] : {std::pair("from", &Filter::from), std::pair("to", &Filter::to)}) {
-        const auto text = call.parameter(name);
-        if (text.empty()) continue;
-        const auto at = from_iso8601(text);
-        if (!at) {
-            return fail(
-                invalid(fmt::format("{} is '{}'; it must be an instant such as 2026-11-15T09:00:00Z", name, text)));
-        }
+        const auto at = read_instant(call, name, filter.*member);
+        if (!at) return fail(at.error());
         filter.*member = *at;
     }
     return filter;

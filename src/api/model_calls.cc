@@ -140,14 +140,18 @@ Result<Question, Problem> read_question(const Call& call) {
         if (refused == "true" || refused == "false") {
             question.sql += refused == "true" ? "and refusal <> '' " : "and refusal = '' ";
         } else {
+            question.sql += "and refusal <> '' ";  // What the index of refused calls is for.
             question.where("refusal =", std::string(refused));
         }
     }
+    // Always from somewhere on: without a bound SQLite would rather walk over all calls than use the index of a few.
+    Id before{~0ull, ~0ull};
     if (const auto text = call.parameter("after"); !text.empty()) {
         const auto id = read_id<core::CallId>("call", text);
         if (!id) return fail(invalid("after is not a cursor of this list"));
-        question.where("id <", id->value);
+        before = id->value;
     }
+    question.where("id <", before);
     return question;
 }
 

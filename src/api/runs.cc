@@ -1,4 +1,9 @@
 // Runs: one agent at work, in a place of its own, under a lease that its owner keeps alive.
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <set>
+
 #include <fmt/format.h>
 
 #include "api/route.h"
@@ -65,6 +70,41 @@ struct ClaimView {
 };
 BOOST_DESCRIBE_STRUCT(ClaimView, (), (kind, path, mode, run, agent, status, since, fence, host))
 
+struct StepView {
+    Instant at;
+    core::RunState status = core::RunState::queued;
+    std::optional<core::WaitsFor> waits_for;
+    std::optional<std::string> reason;
+};
+BOOST_DESCRIBE_STRUCT(StepView, (), (at, status, waits_for, reason))
+
+Answered list_steps(Call& call) {
+    const auto limit = read_limit(call);
+    if (!limit) co_return respond(call, limit.error());
+    const auto after = read_count(call, "after", 0, 0, INT64_MAX);
+    if (!after) co_return respond(call, after.error());
+    const auto id = read_id<core::RunId>("run", call.names[0]);
+    if (!id) co_return respond(call, id.error());
+    const auto run = co_await read_run(call, *id);
+    if (!run) co_return respond(call, run.error());
+    const core::OrgId org = call.caller.org;
+    auto steps =
+        co_await read(call, [org, run = id->value, from = *after, most = *limit + 1](store::Snapshot& snapshot) {
+            return store::read_rows<core::RunStep>(
+                snapshot, org, "and run = $2 and number > $3 order by number limit $4", {run, from, most});
+        });
+    if (!steps) co_return respond(call, steps.error());
+    auto page =
+        page_of(std::move(*steps), *limit, [](const core::RunStep& step) { return std::to_string(step.number); });
+    Page<StepView> views{{}, page.next};
+    for (const core::RunStep& step : page.items) {
+        const bool waits = step.waits_for != core::WaitsFor::nothing;
+        views.items.push_back(
+            {step.at, step.state, waits ? std::optional(step.waits_for) : std::nullopt, stated(step.reason)});
+    }
+    co_return respond(views);
+}
+
 Answered get_run(Call& call) {
     const auto id = read_id<core::RunId>("run", call.names[0]);
     if (!id) co_return respond(call, id.error());
@@ -73,18 +113,50 @@ Answered get_run(Call& call) {
     co_return respond(200, detail_of(*stored), false);
 }
 
-// "'running', 'paused'" from "running,paused".
-Result<std::string, Problem> read_states(const Call& call) {
-    std::string list;
+Result<std::vector<core::RunState>, Problem> read_states(const Call& call) {
+    std::vector<core::RunState> states;
     for (const std::string& name : comma_separated(call.parameter("status"))) {
         core::RunState state;
         if (!boost::describe::enum_from_string(name.c_str(), state)) {
             return fail(invalid(fmt::format("status has '{}'; it is a list of: {}", name,
                                             wire_detail::enumerator_list<core::RunState>())));
         }
-        list += fmt::format("{}'{}'", list.empty() ? "" : ", ", name);
+        states.push_back(state);
     }
-    return list;
+    return states;
+}
+
+// Which questions find runs in these states, each in the order of the list and by an index. One state at a time has
+// one; for what has ended, and is of one agent, the agent's is the shorter.
+std::vector<std::string> conditions_of(const std::vector<core::RunState>& states, bool of_agent) {
+    if (states.empty()) return {""};
+    std::vector<std::string> each;
+    std::string list;
+    for (const core::RunState state : std::set(states.begin(), states.end())) {
+        const std::string name = fmt::format("'{}'", boost::describe::enum_to_string(state, ""));
+        each.push_back(fmt::format("and state = {} ", name));
+        list += (list.empty() ? "" : ", ") + name;
+    }
+    if (!of_agent || std::ranges::none_of(states, core::has_ended)) return each;
+    return {fmt::format("and state || '' in ({}) ", list)};
+}
+
+// The first `most` of all that the questions find.
+Result<std::vector<core::Run>, store::ReadError> read_list(store::Snapshot& snapshot, core::OrgId org,
+                                                           const std::string& rest,
+                                                           const std::vector<std::string>& conditions,
+                                                           const std::vector<store::Parameter>& parameters,
+                                                           std::size_t most) {
+    std::vector<core::Run> all;
+    for (const std::string& condition : conditions) {
+        auto found =
+            store::read_rows<core::Run>(snapshot, org, rest + condition + "order by id desc limit $3", parameters);
+        if (!found) return fail(found.error());
+        std::ranges::move(*found, std::back_inserter(all));
+    }
+    std::ranges::sort(all, std::greater(), &core::Run::id);
+    if (all.size() > most) all.erase(all.begin() + static_cast<std::ptrdiff_t>(most), all.end());
+    return all;
 }
 
 Answered list_runs(Call& call) {
@@ -102,17 +174,17 @@ Answered list_runs(Call& call) {
     std::string rest = "and id < $2 ";
     if (!agent.empty()) rest += "and agent = $4 ";
     if (!call.caller.run.value.empty()) rest += "and id = $5 ";
-    if (!states->empty()) rest += "and state in (" + *states + ") ";
     const std::string name(call.parameter("name"));
     if (!name.empty()) rest += "and name = $6 ";
     const std::string schedule(call.parameter("schedule"));
     if (!schedule.empty()) rest += "and schedule = $7 ";
-    rest += "order by id desc limit $3";
     const core::OrgId org = call.caller.org;
     const std::int64_t count = *limit;
     const Id only = call.caller.run.value;
+    const std::vector<std::string> conditions = conditions_of(*states, !agent.empty());
     const auto runs = co_await read(call, [=](store::Snapshot& snapshot) {
-        return store::read_rows<core::Run>(snapshot, org, rest, {before, count + 1, agent, only, name, schedule});
+        return read_list(snapshot, org, rest, conditions, {before, count + 1, agent, only, name, schedule},
+                         static_cast<std::size_t>(count + 1));
     });
     if (!runs) co_return respond(call, runs.error());
     std::vector<RunView> views;
@@ -263,6 +335,14 @@ std::vector<Route> run_routes() {
         transition<AnyFenceBody>("/v1/runs/{id}/pause", "Stand still and keep the place",
                                  with_any_fence<core::PauseRun>),
         transition<AnyFenceBody>("/v1/runs/{id}/resume", "Go on after a pause", with_any_fence<core::ResumeRun>),
+        {.method = Method::get,
+         .path = "/v1/runs/{id}/steps",
+         .needs = read,
+         .summary = "What became of a run, step by step, oldest first",
+         .handler = list_steps,
+         .narrowest = Bound::run,
+         .query = {"after", "limit"},
+         .answer = page_schema<StepView>},
         {.method = Method::post,
          .path = "/v1/runs/{id}/finish",
          .needs = act,

@@ -90,6 +90,50 @@ Result<Spent, store::ReadError> read_spend(store::Snapshot& snapshot, core::OrgI
     return spent;
 }
 
+struct MinuteView {
+    Instant at;
+    Money cost;
+};
+BOOST_DESCRIBE_STRUCT(MinuteView, (), (at, cost))
+
+struct MinutesView {
+    std::vector<MinuteView> items;
+    Money total;
+    Instant from;
+    Instant to;
+};
+BOOST_DESCRIBE_STRUCT(MinutesView, (), (items, total, from, to))
+
+// From the marks: what a minute came to is what was settled before the next one, less what was settled before it.
+Result<MinutesView, store::ReadError> read_minutes(store::Snapshot& snapshot, core::OrgId org, Instant from,
+                                                   Instant to) {
+    const auto settled = store::read_number(snapshot, org, "select settled from orgs where org = $1");
+    if (!settled) return fail(settled.error());
+    const auto marks = store::read_rows<core::SpendMark>(
+        snapshot, org, "and budget = '' and start_at = 0 and at >= $2 order by at", {micros(from)});
+    if (!marks) return fail(marks.error());
+    MinutesView view{.items = {}, .total = {}, .from = from, .to = to};
+    for (std::size_t i = 0; i < marks->size(); ++i) {
+        const std::int64_t after = i + 1 < marks->size() ? (*marks)[i + 1].settled : *settled;
+        view.items.push_back({(*marks)[i].at, Money::nanos(after - (*marks)[i].settled)});
+    }
+    if (!marks->empty()) view.total = Money::nanos(*settled - marks->front().settled);
+    return view;
+}
+
+Answered get_minutes(Call& call) {
+    const auto minutes = read_count(call, "minutes", 60, 1, 1440);
+    if (!minutes) co_return respond(call, minutes.error());
+    const core::OrgId org = call.caller.org;
+    const Instant now = call.parts.now();
+    // The minute that is going on is one of them.
+    const Instant from = std::chrono::floor<std::chrono::minutes>(now) - std::chrono::minutes(*minutes - 1);
+    const auto view =
+        co_await read(call, [=](store::Snapshot& snapshot) { return read_minutes(snapshot, org, from, now); });
+    if (!view) co_return respond(call, view.error());
+    co_return respond(200, *view, false);
+}
+
 Answered get_spend(Call& call) {
     const auto by = read_dimensions(call);
     if (!by) co_return respond(call, by.error());
@@ -143,7 +187,14 @@ std::vector<Route> spend_routes() {
              .handler = get_spend,
              .narrowest = Bound::agent,
              .query = {"by", "from", "to", "agent"},
-             .answer = spend_schema}};
+             .answer = spend_schema},
+            {.method = net::Method::get,
+             .path = "/v1/spend/minutes",
+             .needs = Access::read,
+             .summary = "What was spent in each of the last minutes in which something was, oldest first",
+             .handler = get_minutes,
+             .query = {"minutes"},
+             .answer = schema_of<MinutesView>}};
 }
 
 }  // namespace interlock::api

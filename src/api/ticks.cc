@@ -1,8 +1,9 @@
 // Ticks: what a schedule will do, and what it has done.
+#include <charconv>
+
 #include <fmt/format.h>
 
 #include "api/route.h"
-#include "core/feed.h"
 #include "core/org_state.h"
 #include "core/schedules.h"
 #include "store/read_rows.h"
@@ -16,109 +17,58 @@ struct TickView {
 };
 BOOST_DESCRIBE_STRUCT(TickView, (), (tick, at))
 
-enum class TickOutcome { fired, skipped, coalesced };
-BOOST_DESCRIBE_ENUM(TickOutcome, fired, skipped, coalesced)
-
 struct PastTick {
-    core::Seq seq;
+    std::string schedule;
+    std::int64_t number = 0;  // Of what became of its ticks and wakes; rises.
     Instant at;
-    TickOutcome outcome = TickOutcome::fired;
+    core::TickOutcome outcome = core::TickOutcome::fired;
     Instant tick = far_past;  // Of a wake: the moment it came.
     core::RunId run;
     std::optional<core::RunState> run_status;
-    std::optional<std::int64_t> late_ms;  // From the tick to what became of it; jitter is part of it.
+    std::int64_t late_ms = 0;  // From the tick to what became of it; jitter is part of it.
     std::optional<std::string> reason;
 };
-BOOST_DESCRIBE_STRUCT(PastTick, (), (seq, at, outcome, tick, run, run_status, late_ms, reason))
+BOOST_DESCRIBE_STRUCT(PastTick, (), (schedule, number, at, outcome, tick, run, run_status, late_ms, reason))
 
-// What an event says of a schedule, if it is about that one.
-std::optional<PastTick> past_tick(const core::Event& event, const std::string& schedule) {
-    PastTick past;
-    if (const auto* fired = std::get_if<core::ScheduleFired>(&event); fired && fired->schedule == schedule) {
-        past.tick = fired->tick;
-        past.run = fired->run;
-        return past;
-    }
-    if (const auto* skipped = std::get_if<core::ScheduleSkipped>(&event); skipped && skipped->schedule == schedule) {
-        past.outcome = TickOutcome::skipped;
-        past.tick = skipped->tick;
-        past.reason = skipped->reason;
-        return past;
-    }
-    if (const auto* joined = std::get_if<core::WakeCoalesced>(&event); joined && joined->schedule == schedule) {
-        past.outcome = TickOutcome::coalesced;
-        past.run = joined->run;
-        return past;
-    }
-    return std::nullopt;
-}
+// Which ticks, and from where on: conditions behind the org's, each with its parameter.
+struct Question {
+    std::string sql = {};
+    std::vector<store::Parameter> parameters = {};
 
-struct History {
-    std::vector<PastTick> ticks;       // Newest first.
-    std::optional<std::int64_t> rest;  // Where to read on: there may be more before this number.
+    void where(std::string_view condition, store::Parameter parameter) {
+        parameters.push_back(std::move(parameter));
+        sql += fmt::format("and {} ${} ", condition, parameters.size() + 1);
+    }
+    // By time over all schedules, or in the order of one schedule's numbers, which is the same.
+    void newest_first(bool of_one_schedule, std::int64_t most) {
+        sql += of_one_schedule ? "order by number desc " : "order by at desc, schedule desc, number desc ";
+        parameters.push_back(most);
+        sql += fmt::format("limit ${}", parameters.size() + 1);
+    }
 };
 
-// The page's events about the schedule that are before `before`, newest first.
-Result<void, store::ReadError> add_page(const core::FeedPage& page, const core::Schedule& schedule, std::int64_t before,
-                                        std::vector<PastTick>& ticks) {
-    const auto events = core::events_of(page);
-    if (!events) return fail(store::ReadError{"a page of the feed makes no sense"});
-    for (std::size_t i = events->size(); i-- > 0;) {
-        const core::Seq seq(page.first_seq.value + static_cast<std::int64_t>(i));
-        if (seq.value >= before) continue;
-        auto past = past_tick((*events)[i], schedule.name);
-        if (!past) continue;
-        past->seq = seq;
-        past->at = page.at;
-        if (past->tick != far_past) {
-            past->late_ms = std::chrono::duration_cast<std::chrono::milliseconds>(page.at - past->tick).count();
-        }
-        ticks.push_back(std::move(*past));
-    }
-    return {};
-}
-
-// The feed has no index by schedule, so one question reads so many pages and no more; whoever wants more asks again
-// where it ended.
-Result<History, store::ReadError> read_history(store::Snapshot& snapshot, core::OrgId org,
-                                               const core::Schedule& schedule, std::int64_t before, std::size_t limit) {
-    constexpr std::int64_t pages_at_a_time = 64;
-    constexpr std::int64_t pages_max = 16'384;
-    History history;
-    std::int64_t from = before;
-    for (std::int64_t read = 0; history.ticks.size() <= limit; read += pages_at_a_time) {
-        if (read >= pages_max) {
-            history.rest = from;
-            break;
-        }
-        // From the page that has the number before this one, backwards.
-        const auto pages = store::read_rows<core::FeedPage>(
-            snapshot, org,
-            "and last_seq <= coalesce((select min(last_seq) from feed_pages where org = $1 and last_seq >= $2), $2) "
-            "order by last_seq desc limit $3",
-            {from - 1, pages_at_a_time});
-        if (!pages) return fail(pages.error());
-        bool ends = static_cast<std::int64_t>(pages->size()) < pages_at_a_time;
-        for (const core::FeedPage& page : *pages) {
-            // One of the same name that was deleted before has a history of its own.
-            ends = ends || page.at < schedule.created_at;
-            if (page.at < schedule.created_at) break;
-            if (const auto added = add_page(page, schedule, before, history.ticks); !added) return fail(added.error());
-            from = page.first_seq.value;
-        }
-        if (ends) break;
-    }
-    if (history.ticks.size() > limit) {
-        history.ticks.resize(limit);
-        history.rest = history.ticks.back().seq.value;
-    }
-    for (PastTick& tick : history.ticks) {
+Result<std::vector<PastTick>, store::ReadError> read_ticks(store::Snapshot& snapshot, core::OrgId org,
+                                                           const Question& question) {
+    const auto rows = store::read_rows<core::ScheduleTick>(snapshot, org, question.sql, question.parameters);
+    if (!rows) return fail(rows.error());
+    std::vector<PastTick> ticks;
+    for (const core::ScheduleTick& row : *rows) {
+        PastTick& tick = ticks.emplace_back(
+            PastTick{.schedule = row.schedule,
+                     .number = row.number,
+                     .at = row.at,
+                     .outcome = row.outcome,
+                     .tick = row.tick,
+                     .run = row.run,
+                     .run_status = {},
+                     .late_ms = std::chrono::duration_cast<std::chrono::milliseconds>(row.at - row.tick).count(),
+                     .reason = row.reason.empty() ? std::nullopt : std::optional(row.reason)});
         if (tick.run.value.empty()) continue;
         const auto run = store::read_row<core::Run>(snapshot, org, tick.run.value);
         if (!run) return fail(run.error());
         if (*run) tick.run_status = (*run)->state;
     }
-    return history;
+    return ticks;
 }
 
 // The schedule that is asked about, if the caller may know of it.
@@ -153,14 +103,77 @@ Answered get_history(Call& call) {
     if (!before) co_return respond(call, before.error());
     const auto schedule = co_await find_schedule(call);
     if (!schedule) co_return respond(call, schedule.error());
+    Question question;
+    question.where("schedule =", schedule->name);
+    question.where("number <", *before);
+    // One of the same name that was deleted before has a history of its own.
+    question.where("at >=", micros(schedule->created_at));
+    question.newest_first(true, *limit + 1);
     const core::OrgId org = call.caller.org;
-    const auto history = co_await read(
-        call, [org, schedule = *schedule, from = *before, most = static_cast<std::size_t>(*limit)](
-                  store::Snapshot& snapshot) { return read_history(snapshot, org, schedule, from, most); });
-    if (!history) co_return respond(call, history.error());
-    Page<PastTick> page{history->ticks, {}};
-    if (history->rest) page.next = std::to_string(*history->rest);
-    co_return respond(page);
+    auto ticks =
+        co_await read(call, [org, question](store::Snapshot& snapshot) { return read_ticks(snapshot, org, question); });
+    if (!ticks) co_return respond(call, ticks.error());
+    co_return respond(
+        page_of(std::move(*ticks), *limit, [](const PastTick& tick) { return std::to_string(tick.number); }));
+}
+
+// "1793491200000000.17.nightly": where the next page begins.
+std::string cursor_of(const PastTick& tick) {
+    return fmt::format("{}.{}.{}", micros(tick.at), tick.number, tick.schedule);
+}
+
+struct Cursor {
+    std::int64_t at = INT64_MAX;
+    std::int64_t number = INT64_MAX;
+    std::string schedule;
+};
+Result<Cursor, Problem> read_cursor(std::string_view text) {
+    Cursor cursor;
+    const char* end = text.data() + text.size();
+    const auto at = std::from_chars(text.data(), end, cursor.at);
+    if (at.ec == std::errc() && at.ptr != end && *at.ptr == '.') {
+        const auto number = std::from_chars(at.ptr + 1, end, cursor.number);
+        if (number.ec == std::errc() && number.ptr != end && *number.ptr == '.') {
+            cursor.schedule.assign(number.ptr + 1, end);
+            return cursor;
+        }
+    }
+    return fail(invalid("after is not a cursor of this list"));
+}
+
+Answered list_ticks(Call& call) {
+    const auto limit = read_limit(call);
+    if (!limit) co_return respond(call, limit.error());
+    const auto from = read_instant(call, "from", far_past);
+    if (!from) co_return respond(call, from.error());
+    const auto to = read_instant(call, "to", far_future);
+    if (!to) co_return respond(call, to.error());
+    Question question;
+    const std::string schedule(call.parameter("schedule"));
+    if (!schedule.empty()) question.where("schedule =", schedule);
+    question.where("at >=", micros(*from));
+    question.where("at <", micros(*to));
+    if (!call.caller.agent.empty()) {
+        question.where("schedule in (select name from schedules where org = $1 and agent =", call.caller.agent);
+        question.sql += ") ";
+    }
+    if (const auto text = call.parameter("after"); !text.empty()) {
+        const auto after = read_cursor(text);
+        if (!after) co_return respond(call, after.error());
+        if (schedule.empty()) {
+            const std::size_t first = question.parameters.size() + 2;
+            question.parameters.insert(question.parameters.end(), {after->at, after->schedule, after->number});
+            question.sql += fmt::format("and (at, schedule, number) < (${}, ${}, ${}) ", first, first + 1, first + 2);
+        } else {
+            question.where("number <", after->number);
+        }
+    }
+    question.newest_first(!schedule.empty(), *limit + 1);
+    const core::OrgId org = call.caller.org;
+    auto ticks =
+        co_await read(call, [org, question](store::Snapshot& snapshot) { return read_ticks(snapshot, org, question); });
+    if (!ticks) co_return respond(call, ticks.error());
+    co_return respond(page_of(std::move(*ticks), *limit, cursor_of));
 }
 
 }  // namespace
@@ -182,6 +195,14 @@ std::vector<Route> tick_routes() {
          .handler = get_history,
          .narrowest = Bound::agent,
          .query = {"after", "limit"},
+         .answer = page_schema<PastTick>},
+        {.method = net::Method::get,
+         .path = "/v1/ticks",
+         .needs = Access::read,
+         .summary = "What became of the ticks and wakes of all schedules, newest first",
+         .handler = list_ticks,
+         .narrowest = Bound::agent,
+         .query = {"from", "to", "schedule", "after", "limit"},
          .answer = page_schema<PastTick>},
     };
 }

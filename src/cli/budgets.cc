@@ -51,6 +51,21 @@ const View& windows_view() {
     return view;
 }
 
+const View& line_view() {
+    static const View view{.id = "budget",
+                           .fields = {{"budget", "budget", Format::id},
+                                      {"settled", "settled", Format::amount},
+                                      {"held", "held", Format::amount},
+                                      {"limit", "limit", Format::amount},
+                                      {"began", "start", Format::time},
+                                      {"turns", "end", Format::time},
+                                      {"per hour", "rate_per_hour", Format::amount},
+                                      {"at its end", "projected", Format::amount},
+                                      {"used up", "used_up_at", Format::time},
+                                      {"settled until", "points", Format::rows}}};
+    return view;
+}
+
 Argument name_argument() { return {.name = "NAME", .help = "The budget", .completes = "budgets"}; }
 
 std::vector<Flag> put_flags() {
@@ -148,6 +163,15 @@ std::vector<Command> budget_commands() {
          .path = "/v1/budgets/{NAME}/windows",
          .answer = Command::Answer::list,
          .view = &windows_view()},
+        {.words = {"budgets", "line"},
+         .summary = "Show how a budget's current window was spent so far, and where that leads",
+         .arguments = {name_argument()},
+         .examples = {{"interlock budgets line daily", ""},
+                      {"interlock budgets line daily --json | jq -r .used_up_at", "when it is used up at this rate"}},
+         .method = "GET",
+         .path = "/v1/budgets/{NAME}/line",
+         .view = &line_view(),
+         .notes = "The rate is that of the last quarter of the window so far."},
     };
 }
 

@@ -136,25 +136,26 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     TheRest, EveryVerb,
-    testing::Values(Line{"schedules ls", "GET /v1/schedules"},
-                    Line{"schedules show nightly", "GET /v1/schedules/nightly"},
-                    Line{"schedules put nightly --agent coder --every 15m --jitter 30 --disabled",
-                         R"(PUT /v1/schedules/nightly {"agent":"coder","every":"15m","jitter_s":30,"enabled":false})"},
-                    Line{"schedules wake nightly", "POST /v1/schedules/nightly/wake {}"},
-                    Line{"schedules rm nightly", "DELETE /v1/schedules/nightly"}, Line{"caps ls", "GET /v1/caps"},
-                    Line{"caps set org 20", R"(PUT /v1/caps/org {"max_live":20})"},
-                    Line{"caps set provider/a%b 5", R"(PUT /v1/caps/provider/a%25b {"max_live":5})"},
-                    Line{"caps rm node/build-1", "DELETE /v1/caps/node/build-1"}, Line{"keys ls", "GET /v1/keys"},
-                    Line{"keys create --scope agent,read --agent coder",
-                         R"(POST /v1/keys {"scopes":["agent","read"],"agent":"coder"})"},
-                    Line{"keys show self", "GET /v1/keys/self"}, Line{"keys revoke k1", "DELETE /v1/keys/k1"},
-                    Line{"orgs create research", R"(POST /v1/orgs {"name":"research"})"},
-                    Line{"orgs key research", "POST /v1/orgs/research/keys {}"}, Line{"orgs ls", "GET /v1/orgs"},
-                    Line{"spend --by agent,day --from 7d --to 2026-12-01",
-                         "GET /v1/spend?by=agent%2Cday&from=2026-11-08&to=2026-12-01"},
-                    Line{"status --watch 1", "GET /v1/status"},
-                    Line{"agents show --watch coder", "GET /v1/agents/coder"},
-                    Line{"backup /var/backups/a.db", R"(POST /v1/backup {"to":"/var/backups/a.db"})"}));
+    testing::Values(
+        Line{"schedules ls", "GET /v1/schedules"}, Line{"schedules show nightly", "GET /v1/schedules/nightly"},
+        Line{"schedules put nightly --agent coder --every 15m --jitter 30 --disabled",
+             R"(PUT /v1/schedules/nightly {"agent":"coder","every":"15m","jitter_s":30,"enabled":false})"},
+        Line{"schedules wake nightly", "POST /v1/schedules/nightly/wake {}"},
+        Line{"schedules rm nightly", "DELETE /v1/schedules/nightly"}, Line{"caps ls", "GET /v1/caps"},
+        Line{"caps set org 20", R"(PUT /v1/caps/org {"max_live":20})"},
+        Line{"caps set provider/a%b 5", R"(PUT /v1/caps/provider/a%25b {"max_live":5})"},
+        Line{"caps rm node/build-1", "DELETE /v1/caps/node/build-1"}, Line{"keys ls", "GET /v1/keys"},
+        Line{"keys create --scope agent,read --agent coder",
+             R"(POST /v1/keys {"scopes":["agent","read"],"agent":"coder"})"},
+        Line{"keys show self", "GET /v1/keys/self"}, Line{"keys revoke k1", "DELETE /v1/keys/k1"},
+        Line{"orgs create research", R"(POST /v1/orgs {"name":"research"})"},
+        Line{"orgs key research", "POST /v1/orgs/research/keys {}"}, Line{"orgs ls", "GET /v1/orgs"},
+        Line{"spend --by agent,day --from 7d --to 2026-12-01",
+             "GET /v1/spend?by=agent%2Cday&from=2026-11-08&to=2026-12-01"},
+        Line{"budgets line daily", "GET /v1/budgets/daily/line"}, Line{"runs steps run_1", "GET /v1/runs/run_1/steps"},
+        Line{"schedules ticks --schedule nightly", "GET /v1/ticks?schedule=nightly"},
+        Line{"status --watch 1", "GET /v1/status"}, Line{"agents show --watch coder", "GET /v1/agents/coder"},
+        Line{"backup /var/backups/a.db", R"(POST /v1/backup {"to":"/var/backups/a.db"})"}));
 
 TEST_F(CommandLineTest, flags_of_every_command_are_understood_before_and_behind_it) {
     EXPECT_EQ(parse("--url http://a agents ls --json --key k -q"), std::nullopt);

@@ -116,10 +116,18 @@ View spend_view(const std::string& things) {
     return view;
 }
 
+View minutes_view() {
+    return {.id = "at",
+            .columns = {{"MINUTE", "at", Format::text}, {"COST", "cost", Format::money}},
+            .when_empty = "Nothing was spent in that time."};
+}
+
 ExitCode spend(Context& context, const Invocation& invocation) {
-    const Command& self = *find_command({"spend"});
+    Command self = *find_command({"spend"});
     Invocation asked = invocation;
-    if (!asked.has("by")) asked.flags["by"] = {"agent"};
+    const bool by_minute = asked.has("minutes");
+    if (by_minute) self.path += "/minutes";
+    if (!by_minute && !asked.has("by")) asked.flags["by"] = {"agent"};
     const auto built = build_request(self, asked, context.world.now(), context.terminal.in);
     if (!built) return context.report(built.error());
     auto client = context.connect();
@@ -132,7 +140,7 @@ ExitCode spend(Context& context, const Invocation& invocation) {
         return ExitCode::ok;
     }
 
-    const View view = spend_view(*asked.value("by"));
+    const View view = by_minute ? minutes_view() : spend_view(*asked.value("by"));
     json::array rows;
     if (const auto* items = member_of(answer->document, "items").if_array()) rows = *items;
     if (rows.empty()) {
@@ -181,13 +189,18 @@ std::vector<Command> feed_commands() {
                     .value = "DATE",
                     .help = "From this day on: 2026-11-01, or 7d for a week ago",
                     .takes = Takes::date},
-                   {.name = "to", .value = "DATE", .help = "Up to but without this day", .takes = Takes::date}},
+                   {.name = "to", .value = "DATE", .help = "Up to but without this day", .takes = Takes::date},
+                   {.name = "minutes",
+                    .value = "N",
+                    .help = "Per minute instead, the last N of them",
+                    .takes = Takes::number}},
          .examples = {{"interlock spend --by agent,model --from 7d", "the last week"},
-                      {"interlock spend --by day --from 2026-11-01 --to 2026-12-01", ""}},
+                      {"interlock spend --by day --from 2026-11-01 --to 2026-12-01", ""},
+                      {"interlock spend --minutes 60", "the last hour"}},
          .method = "GET",
          .path = "/v1/spend",
          .run = spend,
-         .notes = "Days are UTC. --quiet prints the total alone."},
+         .notes = "Days are UTC. --quiet prints the total alone. --minutes stands alone."},
     };
 }
 

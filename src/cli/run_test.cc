@@ -174,6 +174,16 @@ TEST_F(RunTest, spend_has_a_column_for_each_thing_it_is_by_and_a_total) {
     EXPECT_NE(out.text().find("total  $12.50"), std::string::npos);
 }
 
+TEST_F(RunTest, spend_by_the_minute_is_another_question) {
+    server.answers(200, R"({"items":[{"at":"2026-11-15T12:00:00Z","cost":"0.25"}],"total":"0.25"})");
+
+    EXPECT_EQ(run({"spend"}, {.flags = {{"minutes", {"60"}}}}), ExitCode::ok);
+
+    EXPECT_EQ(server.seen.at(0).target, "/v1/spend/minutes?minutes=60");
+    EXPECT_TRUE(out.text().starts_with("MINUTE")) << out.text();
+    EXPECT_NE(out.text().find("total"), std::string::npos);
+}
+
 TEST_F(RunTest, the_newest_events_are_looked_for_further_back_until_there_are_enough) {
     server.answers(200, R"({"items":[],"next":0,"head":500})");
     server.answers(200, R"({"items":[],"next":500,"head":500})");

@@ -129,6 +129,16 @@ Command change(std::string verb, std::string summary, std::vector<Flag> flags, s
             .view = &runs_view()};
 }
 
+const View& steps_view() {
+    static const View view{.id = "status",
+                           .columns = {{"AT", "at", Format::text},
+                                       {"STATUS", "status", Format::status},
+                                       {"WAITS FOR", "waits_for", Format::text, Room::if_there_is},
+                                       {"WHY", "reason", Format::free_text}},
+                           .when_empty = "It is from before steps were written down."};
+    return view;
+}
+
 }  // namespace
 
 Argument run_argument() { return {.name = "RUN", .help = "Its id", .completes = "runs"}; }
@@ -166,6 +176,14 @@ std::vector<Command> run_commands() {
          .method = "GET",
          .path = "/v1/runs/{RUN}",
          .view = view},
+        {.words = {"runs", "steps"},
+         .summary = "Show what became of a run, step by step",
+         .arguments = {run_argument()},
+         .examples = {{"interlock runs steps run_01jcq3w8y5e9m8t2k4x6v0a1bc", ""}},
+         .method = "GET",
+         .path = "/v1/runs/{RUN}/steps",
+         .answer = Command::Answer::list,
+         .view = &steps_view()},
         {.words = {"runs", "start"},
          .summary = "Ask to run an agent: its caps, budgets and place are decided together",
          .arguments = {{.name = "AGENT", .help = "Which", .completes = "agents", .member = "agent"}},

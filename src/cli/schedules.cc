@@ -63,6 +63,16 @@ const View& history_view() {
     return view;
 }
 
+const View& ticks_view() {
+    static const View view = [] {
+        View all = history_view();
+        all.columns.insert(all.columns.begin() + 1, {"SCHEDULE", "schedule", Format::id});
+        all.when_empty = "No schedule was due in that time. 'interlock schedules ls' says when each is.";
+        return all;
+    }();
+    return view;
+}
+
 const View& wake_view() {
     static const View view{.id = "run",
                            .fields = {{"status", "status", Format::status},
@@ -160,6 +170,17 @@ std::vector<Command> schedule_commands() {
          .path = "/v1/schedules/{NAME}/history",
          .answer = Command::Answer::list,
          .view = &history_view()},
+        {.words = {"schedules", "ticks"},
+         .summary = "Show what became of the ticks of all schedules, the newest first",
+         .flags =
+             {{.name = "from", .value = "WHEN", .help = "From then on: 24h for a day ago", .takes = Takes::instant},
+              {.name = "to", .value = "WHEN", .help = "Up to then", .takes = Takes::instant},
+              {.name = "schedule", .value = "NAME", .help = "Only this one's", .completes = "schedules"}},
+         .examples = {{"interlock schedules ticks --from 24h", "what happened tonight"}},
+         .method = "GET",
+         .path = "/v1/ticks",
+         .answer = Command::Answer::list,
+         .view = &ticks_view()},
         {.words = {"schedules", "pause"},
          .summary = "Let a schedule rest; its runs go on",
          .arguments = {name_argument()},
