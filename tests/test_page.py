@@ -227,7 +227,7 @@ def test_hostile_text_is_only_text(page, shop):
         page.go(where)
         page.do("await page.getByRole('heading', {level: 1}).waitFor(); await wait(500)")
         assert page.do("return page.evaluate(() => document.querySelectorAll('main script, main img').length)") == 0
-        assert "taken" not in page.do("return page.title()")
+        assert page.do("return page.title()") != "taken"
         took = page.do("const start = Date.now(); await page.evaluate(() => new Promise(requestAnimationFrame)); "
                        "return Date.now() - start")
         assert took < 1_000, (where, took)
