@@ -73,6 +73,28 @@ def test_a_soft_budget_that_is_used_up_stops_nothing(admin):
     assert (found["kind"], found["level"]) == ("budget_exhausted", "warn") and "4 of 3" in found["detail"]
 
 
+def test_a_frozen_budget_is_told_until_somebody_has_looked(admin):
+    agent = admin.agent()
+    budget = admin.budget("1.00", scope={"agent": agent})
+    hold = admin.post("/v1/holds", {"agent": agent, "amount": "0.50", "dispatched": True}).ok(201)["id"]
+    admin.post(f"/v1/holds/{hold}/settle", {"cost": "1.50"}).ok(200)
+
+    frozen, = incidents(admin, budget)
+    assert (frozen["kind"], frozen["level"]) == ("budget_frozen", "stop") and frozen["detail"]
+    assert frozen["command"] == f"interlock budgets unfreeze {budget}"
+
+    admin.post(f"/v1/budgets/{budget}/unfreeze").ok(200)
+    assert [item["kind"] for item in incidents(admin, budget)] == ["budget_exhausted"]
+
+
+def test_a_budget_that_was_meant_to_give_nothing_is_not_used_up(admin):
+    agent = admin.agent()
+    budget = admin.budget("0.00", scope={"agent": agent})
+    admin.post("/v1/charges", {"agent": agent, "cost": "0.01"}).refused(402, "budget_exceeded")
+
+    assert incidents(admin, budget) == []
+
+
 def test_a_paused_agent_is_there_until_it_is_resumed(admin):
     agent = admin.agent()
     admin.post(f"/v1/agents/{agent}/pause", {"reason": "a look at the last run"}).ok(200)

@@ -99,21 +99,22 @@ std::optional<Incident> incident_of(const BudgetState& budget) {
 }
 
 Result<void, store::ReadError> add_budgets(store::Snapshot& snapshot, core::OrgId org, Instant now, Incidents& all) {
-    return snapshot.query(budgets_and_windows, {std::int64_t{org.value}, micros(now)},
-                          [&](const std::vector<store::Value>& row) {
-                              BudgetState budget{.name = text_in(row[0]),
-                                                 .limit = number_in(row[2]),
-                                                 .hard = number_in(row[3]) != 0,
-                                                 .frozen = text_in(row[4]),
-                                                 .window_end = from_micros(number_in(row[5]))};
-                              boost::describe::enum_from_string(text_in(row[1]).c_str(), budget.metric);
-                              if (budget.window_end > now) {
-                                  budget.settled = number_in(row[6]);
-                                  budget.warned = number_in(row[7]);
-                                  budget.exhausted = number_in(row[8]) != 0 || budget.settled >= budget.limit;
-                              }
-                              if (auto incident = incident_of(budget)) all.push_back(std::move(*incident));
-                          });
+    return snapshot.query(
+        budgets_and_windows, {std::int64_t{org.value}, micros(now)}, [&](const std::vector<store::Value>& row) {
+            BudgetState budget{.name = text_in(row[0]),
+                               .limit = number_in(row[2]),
+                               .hard = number_in(row[3]) != 0,
+                               .frozen = text_in(row[4]),
+                               .window_end = from_micros(number_in(row[5]))};
+            boost::describe::enum_from_string(text_in(row[1]).c_str(), budget.metric);
+            if (budget.window_end > now) {
+                budget.settled = number_in(row[6]);
+                budget.warned = number_in(row[7]);
+                // One that has nothing to give is not used up: somebody wanted it so.
+                budget.exhausted = budget.limit > 0 && (number_in(row[8]) != 0 || budget.settled >= budget.limit);
+            }
+            if (auto incident = incident_of(budget)) all.push_back(std::move(*incident));
+        });
 }
 
 // ---- agents and runs ----------------------------------------------------------------------------------------------
