@@ -70,7 +70,7 @@ def test_a_soft_budget_that_is_used_up_stops_nothing(admin):
         admin.post("/v1/charges", {"agent": agent, "cost": "0.01"}).ok(201)
 
     found, = incidents(admin, budget)
-    assert (found["kind"], found["level"]) == ("budget_exhausted", "warn") and "4 of 3" in found["detail"]
+    assert (found["kind"], found["level"]) == ("budget_exhausted", "warn") and "4 of 3 calls;" in found["detail"]
 
 
 def test_a_frozen_budget_is_told_until_somebody_has_looked(admin):

@@ -67,9 +67,10 @@ struct BudgetState {
 
 std::optional<Incident> incident_of(const BudgetState& budget) {
     Incident incident{.subject = budget.name, .title = {}, .detail = {}, .command = {}};
-    const std::string used =
-        fmt::format("{} of {}", amount_text(budget.metric, budget.settled), amount_text(budget.metric, budget.limit)) +
-        (budget.metric == core::Metric::usd ? " dollars" : fmt::format(" {}", to_json(budget.metric)));
+    const std::string_view unit =
+        budget.metric == core::Metric::usd ? "dollars" : boost::describe::enum_to_string(budget.metric, "");
+    const std::string used = fmt::format("{} of {} {}", amount_text(budget.metric, budget.settled),
+                                         amount_text(budget.metric, budget.limit), unit);
     const std::string until =
         budget.window_end == far_future ? "" : fmt::format("; its window ends at {}", to_iso8601(budget.window_end));
     const std::string raise = fmt::format("interlock budgets limit {} AMOUNT", budget.name);
