@@ -49,7 +49,7 @@ void check_counts(const Metered& metered) {
     for (const std::int64_t count :
          {usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_5m_tokens,
           usage.cache_write_1h_tokens, usage.reasoning_tokens, metered.audio_input_tokens, metered.audio_output_tokens,
-          metered.paid_tools, metered.output_bytes, metered.prompt_tokens}) {
+          metered.paid_tools, metered.prompt_tokens}) {
         ensure(count >= 0, "nothing is counted below zero");
     }
     ensure(metered.audio_input_tokens <= usage.input_tokens, "audio is a part of the input");
@@ -61,8 +61,7 @@ void check_same(const Outcome& a, const Outcome& b) {
     ensure(a.passed == b.passed, "the same bytes go on");
     ensure(a.ended == b.ended, "the same end is seen");
     ensure(a.metered.usage == b.metered.usage && a.metered.reported == b.metered.reported &&
-               a.metered.input_reported == b.metered.input_reported &&
-               a.metered.output_bytes == b.metered.output_bytes && a.metered.paid_tools == b.metered.paid_tools &&
+               a.metered.input_reported == b.metered.input_reported && a.metered.paid_tools == b.metered.paid_tools &&
                a.metered.prompt_tokens == b.metered.prompt_tokens && a.metered.text == b.metered.text &&
                a.metered.model == b.metered.model && a.metered.finish == b.metered.finish &&
                a.metered.stated_cost == b.metered.stated_cost,

@@ -27,7 +27,6 @@ struct Metered {
     std::int64_t prompt_tokens = 0;        // All of the input as the model saw it, cached or not: decides the tier.
     bool input_reported = false;           // The input's kinds are the provider's word.
     bool reported = false;                 // All of it is: the last word on this call.
-    std::int64_t output_bytes = 0;         // Of the model's own words, as far as they came by; not what it hides.
     std::string model = {};                // What the provider says has answered.
     std::string service_tier = {};
     std::string finish = {};                // Why the model stopped: stop, length, tool_use, …

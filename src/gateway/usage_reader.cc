@@ -65,24 +65,6 @@ bool has_member(std::string_view data, std::string_view quoted_name, char first)
     return false;
 }
 
-// How many bytes the strings of a value have, keys not counted.
-std::size_t string_bytes(JsonReader& json) {
-    std::size_t bytes = 0;
-    switch (json.kind()) {
-        case JsonKind::string:
-            return json.raw_string().value_or("").size();
-        case JsonKind::object:
-            json.each_member([&](std::string_view) { bytes += string_bytes(json); });
-            return bytes;
-        case JsonKind::array:
-            json.each_element([&] { bytes += string_bytes(json); });
-            return bytes;
-        default:
-            json.skip();
-            return 0;
-    }
-}
-
 // Which event of OpenAI's responses this is: "completed" of "response.completed". Empty: another one.
 std::string_view responses_type(std::string_view data) {
     constexpr std::string_view begin = "\"response.";
@@ -140,7 +122,6 @@ std::optional<Money> stated_money(std::string_view number) {
 // ---- what all answers share -----------------------------------------------------------------------------------------
 
 void AnswerReader::whole(std::string_view body) {
-    metered_.output_bytes = static_cast<std::int64_t>(body.size());
     JsonReader valid(body);
     valid.skip();
     if (!valid.finished()) return;
@@ -173,7 +154,6 @@ bool AnswerReader::event(std::string_view data) {
         ended_ = true;
         return false;
     }
-    count_words(data);
     // The first event names the model. Most of the others are a few words, and nothing is to be read in them.
     const bool first = !std::exchange(any_event_, true);
     if (!first && keep_ == KeepText::no && !matters(data)) return false;
@@ -220,20 +200,6 @@ bool AnswerReader::matters(std::string_view data) const {
         default:
             return false;
     }
-}
-
-// The names of tools are the model's words too, and come where an item or a block begins.
-void AnswerReader::count_words(std::string_view data) {
-    const auto count = [&](std::string_view quoted_name) {
-        for (std::size_t at = find_member(data, quoted_name); at != std::string_view::npos;) {
-            JsonReader json(data.substr(at));
-            metered_.output_bytes += static_cast<std::int64_t>(string_bytes(json));
-            at = find_member(data, quoted_name, at + json.at());
-        }
-    };
-    count(operation_ == Operation::generate ? "\"parts\"" : "\"delta\"");
-    if (operation_ == Operation::messages) count("\"content_block\"");
-    if (operation_ == Operation::responses && responses_type(data) == "output_item.added") count("\"item\"");
 }
 
 void AnswerReader::set_word(std::string& word, JsonReader& json) {

@@ -36,7 +36,6 @@ class AnswerReader {
     };
 
     bool matters(std::string_view data) const;
-    void count_words(std::string_view data);
 
     bool chat(JsonReader& json);
     void chat_choices(JsonReader& json, bool& any);
