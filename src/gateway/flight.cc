@@ -88,8 +88,7 @@ net::Task<std::optional<No>> Flight::hold(const Upstream& its_upstream) {
 
 std::optional<No> Flight::bound() {
     const GatewaySettings& set = settings();
-    const ModelPrice* found = price_at(*config, *upstream, ask.model, row.at);
-    price = found != nullptr ? std::optional(*found) : std::nullopt;
+    price = price_at(*config, *upstream, ask.model, row.at);
 
     if (ask.background) {
         return No{Refused::bad_request, "not_metered",

@@ -80,7 +80,7 @@ struct Flight {
 
     // Of the attempt under way.
     const Upstream* upstream = nullptr;
-    std::optional<ModelPrice> price = {};  // Nothing: the model has none.
+    const ModelPrice* price = nullptr;  // The configuration's; nothing: the model has none.
     Worst worst = {};
     std::int64_t output_max = 0;  // Per choice, as it goes on; 0: there is none.
     bool output_changed = false;  // The client said otherwise, or nothing.
