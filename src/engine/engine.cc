@@ -109,6 +109,7 @@ std::size_t Engine::step(Instant now) {
     // The core ran ahead of a store that did not follow: what memory believes is void. What the store holds once it is
     // open again is the truth, and each command's own key finds its part of it.
     ready_ = false;
+    stats_.run_commits += 1;
     const bool known = committed.error().kind == store::CommitError::Kind::rolled_back;
     const bool recovered = recover(now);
     if (!moved_) {
@@ -227,6 +228,8 @@ Result<void, store::CommitError> Engine::commit(Instant now) {
     // A refusal writes nothing and is a decision all the same. Where others may write, they must be known not to have.
     if (writes.orgs.empty() && !store_.far()) return {};
     if (auto committed = store_.commit(writes); !committed) return committed;
+    const auto has_runs = [](const store::OrgWrites& org) { return !org.of<core::Run>().put.empty(); };
+    if (std::ranges::any_of(writes.orgs, has_runs)) stats_.run_commits += 1;
     for (const store::OrgWrites& org : writes.orgs) machine_.org(org.org).committed();
     return {};
 }

@@ -64,7 +64,8 @@ struct EngineStats {
     std::uint64_t batch_max = 0;
     std::uint64_t failed_commits = 0;
     std::uint64_t reloads = 0;
-    std::string last_failure;  // Why the latest of the failed commits failed.
+    std::uint64_t run_commits = 0;  // Those that wrote a run, or of which it is not known.
+    std::string last_failure;       // Why the latest of the failed commits failed.
 };
 
 class Engine {

@@ -69,6 +69,23 @@ class EngineTest : public testing::Test {
     std::vector<std::optional<Answer>> answers;
 };
 
+TEST_F(EngineTest, commits_that_write_a_run_are_counted_apart) {
+    const auto before = engine.stats().run_commits;
+    (void)tell(charge_of(5));
+    EXPECT_EQ(engine.stats().run_commits, before);
+
+    core::AdmitRun run;
+    run.run = core::RunId(ids.next(noon));
+    run.who.agent = "writer";
+    (void)tell(run);
+    EXPECT_EQ(engine.stats().run_commits, before + 1);
+
+    // Nobody knows what was in a commit that failed and may have come through all the same.
+    memory.fail_next_commit(CommitFault::lose_answer);
+    (void)tell(charge_of(5));
+    EXPECT_EQ(engine.stats().run_commits, before + 2);
+}
+
 TEST_F(EngineTest, what_has_queued_up_is_one_batch_and_one_commit) {
     const auto batches = engine.stats().batches;
     for (int i = 0; i < 4; ++i) queue(charge_of(5), fresh_key());

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "engine/embedded.h"
 #include "server/node.h"
@@ -42,10 +43,11 @@ class EmbeddedBackend final : public Backend {
 Result<std::unique_ptr<Backend>, std::string> open_embedded(BackendOptions options) {
     engine::Embedded::Options how;
     how.directory = options.data_dir;
-    how.on_step = [on_step = std::move(options.on_step),
-                   on_news = std::move(options.on_news)](const engine::Step& step) {
+    how.on_step = [on_step = std::move(options.on_step), on_news = std::move(options.on_news),
+                   run_commits = std::uint64_t{0}](const engine::Step& step) mutable {
         on_step(step);
-        on_news(std::nullopt);
+        const bool runs = std::exchange(run_commits, step.stats.run_commits) != step.stats.run_commits;
+        on_news(std::nullopt, runs ? News::about_anything : News::about_no_run);
     };
     auto opened = engine::Embedded::open(std::move(how));
     if (!opened) return fail(opened.error().detail);

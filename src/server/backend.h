@@ -18,6 +18,9 @@
 
 namespace interlock::server {
 
+// What a feed may have grown by. Most of it is money, and who follows runs need not look at that.
+enum class News { about_no_run, about_anything };
+
 struct BackendOptions {
     std::string data_dir;
     std::string store;      // "postgres://…"; empty: the embedded one, in the data directory.
@@ -26,7 +29,7 @@ struct BackendOptions {
     Duration lease{};       // Of a node.
     std::function<void(const engine::Step&)> on_step;  // On a lane's thread.
     // The org's feed may have grown; of none in particular: any org's.
-    std::function<void(std::optional<core::OrgId>)> on_news;
+    std::function<void(std::optional<core::OrgId>, News)> on_news;
 };
 
 class Backend {

@@ -170,7 +170,7 @@ nodes::Switchboard::Options Node::switchboard_options() {
     };
     how.on_head = [this](const nodes::Head& head) { history_->remember(head.org, {head.last_seq, head.hash}); };
     how.on_step = [this](core::OrgId, const engine::Step& step) { options_.on_step(step); };
-    how.on_news = options_.on_news;
+    how.on_news = [this](core::OrgId org) { options_.on_news(org, News::about_anything); };
     return how;
 }
 

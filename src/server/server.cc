@@ -246,11 +246,12 @@ Result<void, std::string> Server::Parts::open_engine() {
         }
         watch.on_step(step);
     };
-    how.on_news = [this](std::optional<core::OrgId> org) {
+    how.on_news = [this](std::optional<core::OrgId> org, News news) {
         api::FeedTails* told = tails_to_tell.load(std::memory_order_acquire);
         if (told != nullptr) told->committed(org);
         supervisor::Supervisor* also = supervisor_to_tell.load(std::memory_order_acquire);
-        if (also != nullptr && org.value_or(home) == home) also->news();
+        const bool concerns = news == News::about_anything && org.value_or(home) == home;
+        if (also != nullptr && concerns) also->news();
     };
     auto opened = open_backend(std::move(how), log);
     if (!opened) return fail(opened.error());

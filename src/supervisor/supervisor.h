@@ -71,7 +71,7 @@ class Supervisor {
     // Ends its thread. The runs go on.
     void close();
 
-    // Something was committed. From any thread, and cheap; also after close().
+    // Something about runs was committed. From any thread, and cheap; also after close().
     void news();
 
  private:
