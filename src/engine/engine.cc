@@ -80,6 +80,7 @@ void Engine::submit(std::vector<Submission> submissions) {
         const std::lock_guard lock(queue_mutex_);
         const std::size_t room = options_.queue_max - std::min(options_.queue_max, queue_.size() - queue_head_);
         taken = std::min(room, submissions.size());
+        hurried_ = hurried_ || !std::ranges::all_of(submissions, &Submission::can_wait);
         std::move(submissions.begin(), submissions.begin() + static_cast<std::ptrdiff_t>(taken),
                   std::back_inserter(queue_));
     }
@@ -152,6 +153,11 @@ std::optional<Instant> Engine::next_deadline() const {
     return moved_ ? std::nullopt : std::optional(retry_at_);
 }
 
+bool Engine::can_wait() const {
+    const std::lock_guard lock(queue_mutex_);
+    return queue_head_ < queue_.size() && !hurried_;
+}
+
 std::size_t Engine::queue_depth() const {
     const std::lock_guard lock(queue_mutex_);
     return queue_.size() - queue_head_;
@@ -169,6 +175,7 @@ std::vector<Submission>& Engine::take_batch() {
         if (!first && (core::reads_ledger(body) || bytes > options_.batch_bytes_max)) break;
         ++end;
     }
+    hurried_ = end < queue_.size();  // What has waited for one batch does not wait for another.
     if (queue_head_ == 0 && end == queue_.size()) {
         queue_.swap(batch_);  // Both keep the room they once needed.
         return batch_;

@@ -1,8 +1,8 @@
 // The engine: many callers, one order.
 //
 // Whatever has queued up while the last commit was on its way is the next batch: taken together, applied one after
-// another by the core, written in one transaction, answered. Nobody waits for a timer, and nobody is answered before
-// the batch is durable.
+// another by the core, written in one transaction, answered. Nobody who wants an answer waits for a timer, and nobody
+// is answered before the batch is durable.
 //
 //   (1) Commands are applied in the order they were queued, each to the state its predecessors left.
 //   (2) A command is answered exactly once.
@@ -56,6 +56,7 @@ struct Submission {
     OnAnswer on_answer;             // Called once, from step(), or at once from submit() when refused.
     Instant deadline = far_future;  // Past it the command is not begun.
     std::uint32_t hops = 0;         // How many nodes it came through to get here.
+    bool can_wait = false;          // Nobody waits for its answer: it may share the commit of what comes next.
 };
 
 struct EngineStats {
@@ -100,7 +101,9 @@ class Engine {
 
     bool moved() const { return moved_; }  // For good: make another engine to come back. From step()'s thread.
 
-    std::size_t queue_depth() const;  // From any thread.
+    // Whether something is queued, and all of it can wait. From any thread, like the next.
+    bool can_wait() const;
+    std::size_t queue_depth() const;
     const EngineStats& stats() const { return stats_; }
 
  private:
@@ -127,6 +130,7 @@ class Engine {
     mutable std::mutex queue_mutex_;
     std::vector<Submission> queue_;
     std::size_t queue_head_ = 0;
+    bool hurried_ = false;           // Not all that is queued can wait.
     std::vector<Submission> batch_;  // step()'s own, kept for the room they have.
     std::vector<Answer> answers_;
     EngineStats stats_;

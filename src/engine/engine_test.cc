@@ -1,9 +1,12 @@
 #include "engine/engine.h"
 
+#include <future>
+
 #include <gtest/gtest.h>
 
 #include "engine/clock.h"
 #include "engine/id_source.h"
+#include "engine/lane.h"
 #include "store/memory_store.h"
 
 namespace interlock::engine {
@@ -84,6 +87,43 @@ TEST_F(EngineTest, commits_that_write_a_run_are_counted_apart) {
     memory.fail_next_commit(CommitFault::lose_answer);
     (void)tell(charge_of(5));
     EXPECT_EQ(engine.stats().run_commits, before + 2);
+}
+
+TEST_F(EngineTest, what_can_wait_waits_for_what_cannot_and_keeps_its_place) {
+    std::vector<int> order;
+    const auto submit = [&](int number, bool can_wait) {
+        engine.submit(Submission{.command = {.org = org, .key = fresh_key(), .body = charge_of(5)},
+                                 .on_answer = [&order, number](const Answer&) { order.push_back(number); },
+                                 .can_wait = can_wait});
+    };
+    EXPECT_FALSE(engine.can_wait()) << "there is nothing to wait with";
+
+    submit(1, true);
+    EXPECT_TRUE(engine.can_wait());
+    EXPECT_TRUE(engine.has_work(noon));
+    submit(2, false);
+    submit(3, true);
+    EXPECT_FALSE(engine.can_wait());
+
+    const auto batches = engine.stats().batches;
+    engine.step(noon);
+    EXPECT_EQ(order, (std::vector{1, 2, 3}));
+    EXPECT_EQ(engine.stats().batches, batches + 1);
+    EXPECT_FALSE(engine.can_wait());
+    submit(4, true);
+    EXPECT_TRUE(engine.can_wait());
+}
+
+TEST_F(EngineTest, a_lane_carries_out_what_can_wait_though_nothing_else_comes) {
+    std::promise<bool> told;
+    {
+        Lane lane(engine);
+        lane.submit(Submission{.command = {.org = org, .key = fresh_key(), .body = charge_of(5)},
+                               .on_answer = [&told](const Answer& answer) { told.set_value(answer.has_value()); },
+                               .can_wait = true});
+        EXPECT_TRUE(told.get_future().get());
+    }
+    EXPECT_EQ(stored_total(), 5);
 }
 
 TEST_F(EngineTest, what_has_queued_up_is_one_batch_and_one_commit) {

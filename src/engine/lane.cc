@@ -1,11 +1,15 @@
 #include "engine/lane.h"
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace interlock::engine {
 namespace {
 
 constexpr Duration late_max = std::chrono::seconds(1);
+// A commit takes about half as long. Much longer, and people would see that the books are behind.
+constexpr Duration company_max = std::chrono::milliseconds(2);
 
 }  // namespace
 
@@ -19,31 +23,48 @@ Lane::~Lane() {
 }
 
 void Lane::submit(Submission submission) {
-    engine_.submit(std::move(submission));
-    if (asleep_) wake();
+    const bool can_wait = submission.can_wait;
+    submit_and_wake(std::move(submission), can_wait);
 }
 
 void Lane::submit(std::vector<Submission> submissions) {
-    engine_.submit(std::move(submissions));
-    if (asleep_) wake();
+    const bool can_wait = std::ranges::all_of(submissions, &Submission::can_wait);
+    submit_and_wake(std::move(submissions), can_wait);
+}
+
+template <class Submitted>
+void Lane::submit_and_wake(Submitted submitted, bool can_wait) {
+    engine_.submit(std::move(submitted));
+    const Rest rest = rest_;
+    if (rest == Rest::asleep || (rest == Rest::waiting && !can_wait)) wake();
 }
 
 void Lane::run() {
     while (true) {
         // 1. Work, as long as there is some: the next batch is what queued up meanwhile.
-        while (engine_.has_work(clock_.now())) step();
+        while (engine_.has_work(clock_.now())) {
+            if (engine_.can_wait()) wait_for_company();
+            step();
+        }
         if (stopping_) return;
 
         // 2. Sleep until somebody submits or a deadline comes.
         std::unique_lock lock(mutex_);
-        asleep_ = true;
+        rest_ = Rest::asleep;
         const Instant now = clock_.now();
         if (!engine_.has_work(now) && !stopping_) {
             const auto deadline = engine_.next_deadline();
             deadline ? void(work_.wait_for(lock, *deadline - now)) : work_.wait(lock);
         }
-        asleep_ = false;
+        rest_ = Rest::none;
     }
+}
+
+void Lane::wait_for_company() {
+    std::unique_lock lock(mutex_);
+    rest_ = Rest::waiting;
+    if (engine_.can_wait() && !stopping_) work_.wait_for(lock, company_max);
+    rest_ = Rest::none;
 }
 
 void Lane::step() {

@@ -1,6 +1,7 @@
 // A lane: the thread and the clock that drive an engine.
 //
-// It sleeps until somebody submits or the next deadline comes, and never polls otherwise.
+// It sleeps until somebody submits or the next deadline comes, and never polls otherwise. What can wait is given a
+// moment, in which something else may come that is to be written anyway.
 #pragma once
 
 #include <atomic>
@@ -34,16 +35,20 @@ class Lane {
     Instant now() { return clock_.now(); }
 
  private:
+    enum class Rest { none, waiting, asleep };
     void run();
+    void wait_for_company();
     void step();
     void wake();
+    template <class Submitted>
+    void submit_and_wake(Submitted submitted, bool can_wait);
 
     Engine& engine_;
     Clock clock_;
     OnStep on_step_;
     std::mutex mutex_;
     std::condition_variable work_;
-    std::atomic<bool> asleep_ = false;  // Set before the last look at the queue: whoever queues after it sees it.
+    std::atomic<Rest> rest_ = Rest::none;  // Set before the last look at the queue: whoever queues after it sees it.
     std::atomic<bool> stopping_ = false;
     std::thread thread_;
 };

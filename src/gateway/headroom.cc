@@ -11,6 +11,11 @@ net::Task<bool> Headroom::wait(core::OrgId org, std::string budget, Ticket ticke
     });
 }
 
+bool Headroom::anybody_waits() {
+    const std::lock_guard lock(mutex_);
+    return !lines_.empty();
+}
+
 void Headroom::released(core::OrgId org) {
     std::vector<Waiter> woken;
     {

@@ -27,6 +27,7 @@ class Headroom {
     // True: it may be worth asking again. False: the deadline came.
     net::Task<bool> wait(core::OrgId org, std::string budget, Ticket ticket, net::SteadyTime deadline);
 
+    bool anybody_waits();
     // Something was given back in this org. From any thread, like the next.
     void released(core::OrgId org);
     // Ends the waits whose time is over, and has the first of every line ask again: others give back too.

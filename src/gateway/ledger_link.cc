@@ -66,6 +66,9 @@ void LedgerLink::append(core::OrgId org, core::Append turn) {
 void LedgerLink::say(Said said) {
     std::vector<engine::Submission> one(1);
     one.front().command = command_of(said.org, said.key, said.body);
+    // The client has its answer, or gets it meanwhile. It keeps its place in the queue: whatever the client does next
+    // comes behind it.
+    one.front().can_wait = !headroom_.anybody_waits();
     one.front().on_answer = [this, said = std::move(said)](const engine::Answer& answer) {
         const bool again = !answer && answer.error() != engine::SubmitError::key_reused && said.tries < tries_max;
         if (again) {
@@ -122,6 +125,7 @@ void LedgerLink::extend_leases() {
             engine::Submission& extend = submissions.emplace_back();
             extend.command = command_of(kept.org, {}, core::ExtendHold{core::HoldId(id), kept.ttl_s, true});
             extend.on_answer = [](const engine::Answer&) {};
+            extend.can_wait = true;
         }
     }
     if (!submissions.empty()) options_.submit(std::move(submissions));
@@ -142,6 +146,7 @@ void LedgerLink::write_calls() {
                       rows.begin() + static_cast<std::ptrdiff_t>(end), std::back_inserter(body.calls));
             engine::Submission& record = submissions.emplace_back();
             record.command = command_of(org, core::CommandKey(options_.fresh_id()), std::move(body));
+            record.can_wait = true;
             // No retry: a call that was not recorded was charged all the same.
             record.on_answer = [this](const engine::Answer& answer) {
                 const auto* reply = answer ? std::get_if<core::CallsReply>(&answer->reply) : nullptr;
