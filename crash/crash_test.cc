@@ -256,20 +256,20 @@ core::Command charge_of(std::uint64_t number, std::int64_t nanos) {
     return command(number, charge);
 }
 
-core::Reply ask(engine::Engine& engine, core::Command what) {
-    core::Reply reply;
+// Empty when the store did not take it.
+std::optional<core::Reply> ask(engine::Engine& engine, core::Command what) {
+    std::optional<core::Reply> reply;
     engine.submit({.command = std::move(what), .on_answer = [&](engine::Answer answer) {
-                       ASSERT_TRUE(answer.has_value());
-                       reply = answer->reply;
+                       if (answer) reply = answer->reply;
                    }});
     engine.step(noon);
     return reply;
 }
 
-// Empty when there is not even an org any more.
+// Empty when there is not even an org any more, or rows that contradict each other.
 std::optional<core::ChargeStatus> charge_status(engine::Engine& engine, std::uint64_t number, std::int64_t nanos) {
-    const core::Reply reply = ask(engine, charge_of(number, nanos));
-    const auto* charged = std::get_if<core::ChargeReply>(&reply);
+    const std::optional<core::Reply> reply = ask(engine, charge_of(number, nanos));
+    const auto* charged = reply ? std::get_if<core::ChargeReply>(&*reply) : nullptr;
     return charged == nullptr ? std::nullopt : std::optional(charged->status);
 }
 

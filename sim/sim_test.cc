@@ -1,8 +1,14 @@
 // The simulator itself: it replays, it reaches what it should reach, and its checkers notice.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -116,14 +122,25 @@ struct LieOfLanes {
 
 class Lanes : public testing::TestWithParam<LieOfLanes> {};
 
-// Not from the first seeds on: there the core notices by itself, and ends the process before a checker can look.
+// Whether a checker notices. In a process of its own, because the core may notice first, and ends the process then.
+bool a_checker_notices(const StoryOptions& options) {
+    const pid_t child = fork();
+    if (child == 0) {
+        std::ignore = freopen("/dev/null", "w", stderr);
+        std::_Exit(tell_story(options).violation_count > 0 ? 1 : 0);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
 TEST_P(Lanes, notice) {
-    std::uint64_t violations = 0;
-    for (std::uint64_t seed = 3; seed <= 101 && violations == 0; ++seed) {
-        violations = tell_story({.seed = seed, .nodes = 3, .lies = GetParam().lies, .halfway = {}}).violation_count;
+    bool noticed = false;
+    for (std::uint64_t seed = 1; seed <= 100 && !noticed; ++seed) {
+        noticed = a_checker_notices({.seed = seed, .nodes = 3, .lies = GetParam().lies, .halfway = {}});
     }
 
-    EXPECT_GT(violations, 0u) << "in none of the stories";
+    EXPECT_TRUE(noticed) << "in none of the stories";
 }
 
 INSTANTIATE_TEST_SUITE_P(
