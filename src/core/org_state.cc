@@ -203,15 +203,9 @@ LiveBudget* OrgState::live_budget(const std::string& name) {
 // ---- holds --------------------------------------------------------------------------------------------------------
 
 void OrgState::put_hold(Hold hold) {
-    // Whoever puts a hold has looked for it, and what there was is in memory since: a new one needs no other look.
-    const Hold* before = holds_.knows(hold.id) ? holds_.find(hold.id) : nullptr;
-    if (before != nullptr) index(*before, false);
+    if (const Hold* before = holds_.find(hold.id)) index(*before, false);
     index(hold, true);
-    if (before != nullptr) {
-        holds_.edit(hold.id) = std::move(hold);
-    } else {
-        holds_.insert(std::move(hold));
-    }
+    put_row(holds_, std::move(hold));
 }
 
 void OrgState::index(const Hold& hold, bool add) {
