@@ -54,6 +54,8 @@ create index runs_by_state on runs (org, state, id);
 create index forks_of_session on sessions (org, parent, id) where parent is not null;
 create index sessions_of_agent on sessions (org, agent, id);
 create index refused_calls on model_calls (org, id) where refusal <> '';
+create index unpriced_calls on model_calls (org, provider, model)
+    where unpriced = 1 or refusal = 'unknown_model';
 
 -- What was spent before there were marks, by the minute. The last minute goes on.
 insert into spend_marks

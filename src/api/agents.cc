@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "api/route.h"
+#include "api/run_view.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
@@ -170,15 +171,14 @@ Result<void, store::ReadError> add_totals(store::Snapshot& snapshot, core::OrgId
         found->second->events = total.events;
         found->second->last_event_at = total.events > 0 ? total.last_event_at : far_past;
     }
-    return snapshot.query(
-        "select agent, state = 'queued', count(*) from runs where org = $1 and "
-        "state in ('queued', 'starting', 'running', 'paused') group by 1, 2",
-        {std::int64_t{org.value}}, [&](const std::vector<store::Value>& row) {
-            const auto found = by_name.find(std::get<std::string>(row[0]));
-            if (found == by_name.end()) return;
-            const auto count = std::get<std::int64_t>(row[2]);
-            (std::get<std::int64_t>(row[1]) != 0 ? found->second->queued_runs : found->second->live_runs) = count;
-        });
+    // Counted here: asked to group them, SQLite would rather walk along all runs of all agents.
+    return snapshot.query(fmt::format("select agent, state = 'queued' from runs where org = $1 and {}", not_ended),
+                          {std::int64_t{org.value}}, [&](const std::vector<store::Value>& row) {
+                              const auto found = by_name.find(std::get<std::string>(row[0]));
+                              if (found == by_name.end()) return;
+                              const bool queued = std::get<std::int64_t>(row[1]) != 0;
+                              ++(queued ? found->second->queued_runs : found->second->live_runs);
+                          });
 }
 
 Answered show(Call& call, std::string name, int status, bool repeated) {

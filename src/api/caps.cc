@@ -1,5 +1,8 @@
 // Caps: how many runs may be live at once for the org, a provider or a node.
+#include <fmt/format.h>
+
 #include "api/route.h"
+#include "api/run_view.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
@@ -25,8 +28,7 @@ Result<CapView, store::ReadError> view_of(store::Snapshot& snapshot, core::OrgId
                            : cap.kind == core::CapKind::node ? "and node = $2"
                                                              : "and provider = $2";
     const auto live = store::read_number(
-        snapshot, org, "select count(*) from runs where org = $1 and state in ('starting', 'running', 'paused') " + of,
-        {cap.name});
+        snapshot, org, fmt::format("select count(*) from runs where org = $1 and {} {}", at_work, of), {cap.name});
     if (!live) return fail(live.error());
     return CapView{cap.kind, cap.name, cap.max_live, *live};
 }

@@ -123,20 +123,19 @@ Answered put_catalog(Call& call) {
     co_return respond(200, *facts);
 }
 
-// Calls are kept in the order of their ids, and ids in that of time: the walk begins where the time does.
+// By an index that has only such calls.
 Answered list_unpriced(Call& call) {
+    const std::int64_t from = micros(call.parts.now() - unpriced_since);
     const core::OrgId org = call.caller.org;
-    const Id from = time_ordered_id(call.parts.now() - unpriced_since, 0, 0);
     auto views =
         co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::vector<UnpricedView>, store::ReadError> {
             std::vector<UnpricedView> views;
             const auto done = snapshot.query(
                 "select provider, model, count(*), sum(case when refusal = 'unknown_model' then 1 else 0 end), "
                 "sum(input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens "
-                "+ "
-                "reasoning_tokens), max(at) from model_calls where org = $1 and id >= $2 and (unpriced = 1 or refusal "
-                "= "
-                "'unknown_model') group by provider, model order by count(*) desc, provider, model limit 1000",
+                "+ reasoning_tokens), max(at) from model_calls where org = $1 and at >= $2 and "
+                "(unpriced = 1 or refusal = 'unknown_model') group by provider, model "
+                "order by count(*) desc, provider, model limit 1000",
                 {std::int64_t{org.value}, from}, [&](const std::vector<store::Value>& row) {
                     const auto number = [&](std::size_t i) {
                         const auto* found = std::get_if<std::int64_t>(&row[i]);
@@ -149,6 +148,15 @@ Answered list_unpriced(Call& call) {
             return views;
         });
     if (!views) co_return respond(call, views.error());
+    // One that got a price since is no longer without.
+    const auto& price = call.parts.price;
+    co_await net::run_on(call.parts.workers, [&price, &views, org] {
+        std::erase_if(*views, [&](const UnpricedView& view) {
+            const auto found = price(org, view.provider, view.model);
+            return found && found->has_value();
+        });
+        return true;
+    });
     co_return respond(Page<UnpricedView>{std::move(*views), {}});
 }
 

@@ -92,6 +92,13 @@ struct StoredRun {
 RunView view_of(const core::Run& run);
 RunDetail detail_of(const StoredRun& stored);
 
+// The org's runs that have not ended, and those of them that work, as conditions. By the index of states, which SQLite
+// does not take by itself when a question wants more of a run than its id.
+inline constexpr std::string_view not_ended =
+    "id in (select id from runs where org = $1 and state in ('queued', 'starting', 'running', 'paused'))";
+inline constexpr std::string_view at_work =
+    "id in (select id from runs where org = $1 and state in ('starting', 'running', 'paused'))";
+
 // As null when there is none.
 std::optional<std::string> stated(const std::string& text);
 

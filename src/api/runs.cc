@@ -270,8 +270,7 @@ Answered list_places(Call& call) {
     const auto found = co_await read(call, [=](store::Snapshot& snapshot) -> Result<Found, store::ReadError> {
         auto claims = store::read_rows<core::Claim>(snapshot, org, "order by path");
         if (!claims) return fail(claims.error());
-        auto runs =
-            store::read_rows<core::Run>(snapshot, org, "and state in ('queued', 'starting', 'running', 'paused')");
+        auto runs = store::read_rows<core::Run>(snapshot, org, fmt::format("and {}", not_ended));
         if (!runs) return fail(runs.error());
         Found both{std::move(*claims), {}};
         for (core::Run& run : *runs) both.runs.emplace(run.id, std::move(run));
