@@ -36,7 +36,7 @@ RUNS = [f"tests/test_runs_{name}.py" for name in ("real", "faults", "crowd", "wo
 GATEWAY = ["tests/test_gateway.py", "tests/test_gateway_rules.py", "tests/test_gateway_upstreams.py"]
 STORM = ["tests/test_gateway_storm.py"]
 CLIENTS = ["tests/test_gateway_clients.py"]  # Programs from npm, which have to be waited for the first time.
-PAGE = ["tests/test_page.py"]  # In a browser.
+PAGE = ["tests/test_page.py", "tests/test_page_screens.py"]  # In a browser.
 ON_POSTGRES = [f"tests/test_{name}.py" for name in ("api_money", "api_sessions", "api_runs", "api_auth", "incidents",
                                                     "races_http", "orgs")]
 ON_POSTGRES_LONG = [*ON_POSTGRES, *GATEWAY, *STORM, "tests/test_api_system.py", "tests/test_api_nonsense.py",
