@@ -12,6 +12,7 @@ from interlock_server import Server, eventually, fresh
 
 SCREENS = {"now": "Now", "runs": "Runs", "budgets": "Budgets", "sessions": "Sessions", "agents": "Agents & schedules",
            "gateway": "Gateway", "system": "System"}
+CHANGES = {"Pause", "Resume", "Wake now", "Set price", "Revoke", "Make a key", "Raise or lower", "Stop …", "Retry …"}
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 
 
@@ -73,11 +74,11 @@ class Shop:
     def charge(self, cost, agent="reviewer", **more):
         self.admin.post("/v1/charges", {"agent": agent, "cost": cost, **more}).ok()
 
-    def ask(self, text, run=None, model="sim/small"):
+    def ask(self, text, run=None, model="sim/small", key=None):
         """A call to a model, through the gateway."""
         headers = {"x-interlock-run": run} if run else {}
         body = {"model": model, "messages": [{"role": "user", "content": text}]}
-        return self.admin.with_key(self.key).post("/v1/chat/completions", body, headers=headers)
+        return self.admin.with_key(key or self.key).post("/v1/chat/completions", body, headers=headers)
 
 
 @pytest.fixture
@@ -121,10 +122,14 @@ def test_a_key_that_may_only_read_gives_a_page_that_only_shows(browser, shop):
         pressable = "return (await page.getByRole('button', {name: args.name, exact: true}).all()).length && " \
                     "await page.getByRole('button', {name: args.name, exact: true}).first().isEnabled()"
         assert page.do(pressable, name="Stop") is False
+        # Nothing that changes anything can be pressed, on any screen.
         for screen in SCREENS:
             page.go(screen)
             page.do("await page.getByRole('heading', {level: 1}).waitFor()")
             assert page.do("return page.locator('[role=alert]').count()") == 0, page.reads()
+            enabled = page.do("return page.evaluate(() => [...document.querySelectorAll('main button:enabled')]"
+                              ".map((each) => each.textContent))")
+            assert not set(enabled) & CHANGES, enabled
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -163,7 +168,7 @@ def test_the_keyboard_goes_everywhere(page):
     for key, title in zip("rbsawyn", ("Runs", "Budgets", "Sessions", "Agents & schedules", "Gateway", "System", "Now")):
         page.press("g", key)
         page.do("await page.getByRole('heading', {level: 1, name: args.title, exact: true}).waitFor()", title=title)
-    page.press("?")
+    page.press("g", "r", "?")
     page.sees("Keys of the keyboard")
     page.press("Escape")
     page.do("await page.getByRole('dialog').waitFor({state: 'detached'})")
@@ -309,6 +314,23 @@ def test_half_an_hour_of_events_leaves_no_more_in_memory(page, shop):
     first = half_an_hour()
     second = half_an_hour()
     assert second - first < 500_000, (first, second)
+
+
+def test_a_page_that_was_hidden_is_whole_again(page, shop):
+    page.go(f"runs/{shop.run}")
+    page.sees("reviewer")
+    for hidden in ("true", "false", "true", "false"):
+        page.do("""await page.evaluate((hidden) => {
+            Object.defineProperty(document, 'hidden', {configurable: true, get: () => hidden});
+            document.dispatchEvent(new Event('visibilitychange'));
+        }, args.hidden === 'true'); await wait(100)""", hidden=hidden)
+    page.sees("reviewer")
+
+
+def test_an_address_that_is_nonsense_leads_to_words(page):
+    for where in ("%", "runs/%", "nothing/here"):
+        page.go(where)
+        page.do("await page.locator('main').filter({hasText: /./}).waitFor()")
 
 
 def test_the_first_look_takes_little(browser, shop):

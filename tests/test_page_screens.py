@@ -92,7 +92,7 @@ def test_runs_are_filtered_looked_into_and_stopped_together(page, shop):
     # Whoever carries them out ends them, and the page shows it.
     for run in runs:
         shop.finish(run)
-    page.do("await page.locator('main [role=row] .state').getByText('succeeded').nth(3).waitFor()")
+    page.do("await page.locator('main tr .state').getByText('succeeded').nth(3).waitFor()")
 
 
 def test_a_hundred_thousand_rows_would_be_few_elements(page, shop):
@@ -106,7 +106,7 @@ def test_a_hundred_thousand_rows_would_be_few_elements(page, shop):
         shop.finish(run)
     page.go(f"runs?agent={agent}")
     page.do("await page.getByText('150 runs', {exact: true}).waitFor()")
-    rows = "return page.evaluate(() => document.querySelectorAll('main [role=row]').length)"
+    rows = "return page.evaluate(() => document.querySelectorAll('main tr').length)"
     assert 5 < page.do(rows) < 80
     assert int(page.do("return page.locator('[aria-rowcount]').getAttribute('aria-rowcount')")) >= 150
     page.do("await page.evaluate(() => { const box = document.querySelector('.virtual'); box.scrollTop = box.scrollHeight; })")
@@ -115,8 +115,9 @@ def test_a_hundred_thousand_rows_would_be_few_elements(page, shop):
 
 
 def test_a_run_is_paused_resumed_and_stopped_and_tells_its_story(page, shop):
-    run = begin(shop, "reviewer", runs=3, session=shop.session)[0]
-    shop.ask("A question of this run", run=run).ok()
+    agent = fresh("teller")
+    run, = begin(shop, agent, session=shop.session)
+    shop.ask("A question of this run", run=run, key=shop.key_of(agent)).ok()
     page.go(f"runs/{run}")
     press(page, "Pause")
     eventually(lambda: status(shop, run) == "paused")
@@ -209,7 +210,8 @@ def test_a_model_without_a_price_gets_one(page, shop):
     page.sees("sim-openai")
     row = "page.getByRole('row').filter({hasText: 'sim/no-such-model'}).first()"
     page.do(f"await {row}.getByRole('button', {{name: 'Set price'}}).click()")
-    page.do("for (const field of (await page.getByRole('dialog').getByRole('textbox').all()).slice(0, 2)) await field.fill('1.50')")
+    for field in ("A million tokens in", "A million tokens out"):
+        page.do("await page.getByLabel(args.field, {exact: true}).fill('1.50')", field=field)
     press(page, "Set this price")
     eventually(lambda: shop.admin.get("/v1/prices/show", provider="sim", model="sim/no-such-model").status == 200)
     eventually(lambda: not shop.admin.get("/v1/prices/unpriced").ok()["items"])
