@@ -147,6 +147,8 @@ def reads(server, events, runs):
     some = admin.get("/v1/runs", limit=1).ok()["items"][0]["id"]
     today = time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime())
     paths = ["/v1/status", "/v1/incidents", "/v1/runs?limit=500", "/v1/runs?status=failed&limit=100",
+             "/v1/runs?agent=writer&status=failed&limit=100", "/v1/runs?schedule=nightly&limit=100",
+             "/v1/runs?name=release&limit=100", "/v1/holds?status=open",
              "/v1/runs?status=running,starting,paused,queued&limit=50", "/v1/runs?agent=tester&limit=100", f"/v1/runs/{some}",
              f"/v1/runs/{some}/steps", f"/v1/calls?run={some}", "/v1/calls?refused=true&limit=50", "/v1/calls?limit=100",
              "/v1/budgets?limit=500", "/v1/budgets/day/line", "/v1/budgets/day/windows", "/v1/spend/minutes?minutes=60",
