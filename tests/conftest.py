@@ -8,9 +8,11 @@ import subprocess
 
 import pytest
 
+from browser import Browser
 from fake_supervisor import World
 from gateway_lab import Lab
 from interlock_server import Server, eventually
+from page_shop import Shop
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SECONDS_MAX = 180
@@ -81,6 +83,20 @@ def lab(binary, tmp_path_factory):
 def key(lab):
     """Of an agent whose budget is large enough for everything."""
     return lab.agent_key("1000.00")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def shop(binary, tmp_path_factory):
+    """What the page is tested with, for all tests of a file. In the end every promise holds."""
+    with Server(binary, tmp_path_factory.mktemp("page"), "--simulate-models") as server:
+        yield Shop(server)
+        server.verify()
 
 
 def pytest_configure(config):

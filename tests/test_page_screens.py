@@ -4,22 +4,7 @@ import json
 
 import pytest
 
-from browser import Browser
-from interlock_server import Server, eventually, fresh
-from test_page import Shop
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with Browser() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def shop(binary, tmp_path_factory):
-    with Server(binary, tmp_path_factory.mktemp("page"), "--simulate-models") as server:
-        yield Shop(server)
-        server.verify()
+from interlock_server import eventually, fresh
 
 
 @pytest.fixture(scope="module")

@@ -121,21 +121,29 @@ bool may_see(const Caller& caller, const core::Budget& budget) {
     return caller.agent.empty() || budget.scope.agent.empty() || budget.scope.agent == caller.agent;
 }
 
-Answered show(Call& call, std::string name, int status, bool repeated) {
+// What `view_of` makes of the budget of that name.
+template <class View>
+Answered show_as(Call& call, std::string name, int status, bool repeated,
+                 Result<View, store::ReadError> (*view_of)(store::Snapshot& snapshot, core::OrgId org,
+                                                           const core::Budget& budget, Instant now)) {
     const Caller caller = call.caller;
     const Instant now = call.parts.now();
-    const auto view = co_await read(
-        call, [caller, name, now](store::Snapshot& snapshot) -> Result<std::optional<BudgetView>, store::ReadError> {
+    const auto view =
+        co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::optional<View>, store::ReadError> {
             const auto budget = store::read_row<core::Budget>(snapshot, caller.org, name);
             if (!budget) return fail(budget.error());
-            if (!*budget || (*budget)->deleted || !may_see(caller, **budget)) return std::optional<BudgetView>();
-            auto view = view_of(snapshot, caller.org, **budget, now);
-            if (!view) return fail(view.error());
-            return std::optional(std::move(*view));
+            if (!*budget || (*budget)->deleted || !may_see(caller, **budget)) return std::optional<View>();
+            auto found = view_of(snapshot, caller.org, **budget, now);
+            if (!found) return fail(found.error());
+            return std::optional(std::move(*found));
         });
     if (!view) co_return respond(call, view.error());
     if (!*view) co_return respond(call, not_found("budget", name));
     co_return respond(status, **view, repeated);
+}
+
+Answered show(Call& call, std::string name, int status, bool repeated) {
+    return show_as<BudgetView>(call, std::move(name), status, repeated, view_of);
 }
 
 Answered get_budget(Call& call) { return show(call, call.names[0], 200, false); }
@@ -303,23 +311,7 @@ Result<LineView, store::ReadError> line_of(store::Snapshot& snapshot, core::OrgI
     return view;
 }
 
-Answered get_line(Call& call) {
-    const Caller caller = call.caller;
-    const std::string name = call.names[0];
-    const Instant now = call.parts.now();
-    const auto line = co_await read(
-        call, [caller, name, now](store::Snapshot& snapshot) -> Result<std::optional<LineView>, store::ReadError> {
-            const auto budget = store::read_row<core::Budget>(snapshot, caller.org, name);
-            if (!budget) return fail(budget.error());
-            if (!*budget || (*budget)->deleted || !may_see(caller, **budget)) return std::optional<LineView>();
-            auto found = line_of(snapshot, caller.org, **budget, now);
-            if (!found) return fail(found.error());
-            return std::optional(std::move(*found));
-        });
-    if (!line) co_return respond(call, line.error());
-    if (!*line) co_return respond(call, not_found("budget", name));
-    co_return respond(200, **line, false);
-}
+Answered get_line(Call& call) { return show_as<LineView>(call, call.names[0], 200, false, line_of); }
 
 Result<std::int64_t, Problem> limit_in(core::Metric metric, const AmountText& text) {
     const auto limit = amount_from_text(metric, text.text);
