@@ -65,6 +65,12 @@ struct BudgetState {
     bool exhausted = false;
 };
 
+// What was said once in a window stays on record there. Where the limit was raised since, it is no longer so.
+bool is_past_warning(const BudgetState& budget) {
+    return budget.warned > 0 &&
+           static_cast<__int128>(budget.settled) * 100 >= static_cast<__int128>(budget.limit) * budget.warned;
+}
+
 std::optional<Incident> incident_of(const BudgetState& budget) {
     Incident incident{.subject = budget.name, .title = {}, .detail = {}, .command = {}};
     const std::string_view unit =
@@ -87,7 +93,7 @@ std::optional<Incident> incident_of(const BudgetState& budget) {
         incident.detail =
             used + (budget.hard ? "; what it covers is refused" : "; it is soft, and spending goes on") + until;
         incident.command = raise;
-    } else if (budget.warned > 0) {
+    } else if (is_past_warning(budget)) {
         incident.kind = budget_warned;
         incident.level = warn;
         incident.title = fmt::format("budget '{}' has passed {} %", budget.name, budget.warned);
