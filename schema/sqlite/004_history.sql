@@ -48,6 +48,7 @@ create table ticks (
 ) strict, without rowid;
 
 create index ticks_by_time on ticks (org, at, schedule, number);
+create index ticks_of_schedule on ticks (org, schedule, at, number);
 create index runs_of_agent on runs (org, agent, id);
 create index runs_by_state on runs (org, state, id);
 create index forks_of_session on sessions (org, parent, id) where parent is not null;

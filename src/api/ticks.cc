@@ -39,11 +39,10 @@ struct Question {
         parameters.push_back(std::move(parameter));
         sql += fmt::format("and {} ${} ", condition, parameters.size() + 1);
     }
-    // By time over all schedules, or in the order of one schedule's numbers, which is the same.
-    void newest_first(bool of_one_schedule, std::int64_t most) {
-        sql += of_one_schedule ? "order by number desc " : "order by at desc, schedule desc, number desc ";
+    // Each of these orders has an index.
+    void in_order(std::string_view columns, std::int64_t most) {
         parameters.push_back(most);
-        sql += fmt::format("limit ${}", parameters.size() + 1);
+        sql += fmt::format("order by {} limit ${}", columns, parameters.size() + 1);
     }
 };
 
@@ -108,7 +107,7 @@ Answered get_history(Call& call) {
     question.where("number <", *before);
     // One of the same name that was deleted before has a history of its own.
     question.where("at >=", micros(schedule->created_at));
-    question.newest_first(true, *limit + 1);
+    question.in_order("number desc", *limit + 1);
     const core::OrgId org = call.caller.org;
     auto ticks =
         co_await read(call, [org, question](store::Snapshot& snapshot) { return read_ticks(snapshot, org, question); });
@@ -148,27 +147,28 @@ Answered list_ticks(Call& call) {
     if (!from) co_return respond(call, from.error());
     const auto to = read_instant(call, "to", far_future);
     if (!to) co_return respond(call, to.error());
+    std::optional<Cursor> after;
+    if (const auto text = call.parameter("after"); !text.empty()) {
+        const auto cursor = read_cursor(text);
+        if (!cursor) co_return respond(call, cursor.error());
+        after = *cursor;
+    }
     Question question;
     const std::string schedule(call.parameter("schedule"));
     if (!schedule.empty()) question.where("schedule =", schedule);
     question.where("at >=", micros(*from));
-    question.where("at <", micros(*to));
+    // The index is entered at one bound only: a page further on must not begin at the newest tick again.
+    question.where("at <", after && after->at < micros(*to) ? after->at + 1 : micros(*to));
     if (!call.caller.agent.empty()) {
         question.where("schedule in (select name from schedules where org = $1 and agent =", call.caller.agent);
         question.sql += ") ";
     }
-    if (const auto text = call.parameter("after"); !text.empty()) {
-        const auto after = read_cursor(text);
-        if (!after) co_return respond(call, after.error());
-        if (schedule.empty()) {
-            const std::size_t first = question.parameters.size() + 2;
-            question.parameters.insert(question.parameters.end(), {after->at, after->schedule, after->number});
-            question.sql += fmt::format("and (at, schedule, number) < (${}, ${}, ${}) ", first, first + 1, first + 2);
-        } else {
-            question.where("number <", after->number);
-        }
+    if (after) {
+        const std::size_t first = question.parameters.size() + 2;
+        question.parameters.insert(question.parameters.end(), {after->at, after->schedule, after->number});
+        question.sql += fmt::format("and (at, schedule, number) < (${}, ${}, ${}) ", first, first + 1, first + 2);
     }
-    question.newest_first(!schedule.empty(), *limit + 1);
+    question.in_order(schedule.empty() ? "at desc, schedule desc, number desc" : "at desc, number desc", *limit + 1);
     const core::OrgId org = call.caller.org;
     auto ticks =
         co_await read(call, [org, question](store::Snapshot& snapshot) { return read_ticks(snapshot, org, question); });
