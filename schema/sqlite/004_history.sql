@@ -51,6 +51,8 @@ create index ticks_by_time on ticks (org, at, schedule, number);
 create index ticks_of_schedule on ticks (org, schedule, at, number);
 create index runs_of_agent on runs (org, agent, id);
 create index runs_by_state on runs (org, state, id);
+create index runs_of_schedule on runs (org, schedule, id) where schedule <> '';
+create index runs_of_name on runs (org, name, id) where name <> '';
 create index forks_of_session on sessions (org, parent, id) where parent is not null;
 create index sessions_of_agent on sessions (org, agent, id);
 create index refused_calls on model_calls (org, id) where refusal <> '';

@@ -126,9 +126,14 @@ Result<std::vector<core::RunState>, Problem> read_states(const Call& call) {
     return states;
 }
 
+// Only such as have not ended: these are few, and found by their state.
+bool are_live(const std::vector<core::RunState>& states) {
+    return !states.empty() && std::ranges::none_of(states, core::has_ended);
+}
+
 // Which questions find runs in these states, each in the order of the list and by an index. One state at a time has
-// one; for what has ended, and is of one agent, the agent's is the shorter.
-std::vector<std::string> conditions_of(const std::vector<core::RunState>& states, bool of_agent) {
+// one; for what has ended, and is of one agent, name or schedule, theirs is the shorter.
+std::vector<std::string> conditions_of(const std::vector<core::RunState>& states, bool of_one) {
     if (states.empty()) return {""};
     std::vector<std::string> each;
     std::string list;
@@ -137,7 +142,7 @@ std::vector<std::string> conditions_of(const std::vector<core::RunState>& states
         each.push_back(fmt::format("and state = {} ", name));
         list += (list.empty() ? "" : ", ") + name;
     }
-    if (!of_agent || std::ranges::none_of(states, core::has_ended)) return each;
+    if (!of_one || are_live(states)) return each;
     return {fmt::format("and state || '' in ({}) ", list)};
 }
 
@@ -175,13 +180,16 @@ Answered list_runs(Call& call) {
     if (!agent.empty()) rest += "and agent = $4 ";
     if (!call.caller.run.value.empty()) rest += "and id = $5 ";
     const std::string name(call.parameter("name"));
-    if (!name.empty()) rest += "and name = $6 ";
     const std::string schedule(call.parameter("schedule"));
-    if (!schedule.empty()) rest += "and schedule = $7 ";
+    // The indexes leave out runs without a name or a schedule, and are used where it is said that those are not meant.
+    const bool by_state = are_live(*states);
+    if (!name.empty()) rest += by_state ? "and name = $6 " : "and name <> '' and name = $6 ";
+    if (!schedule.empty()) rest += by_state ? "and schedule = $7 " : "and schedule <> '' and schedule = $7 ";
     const core::OrgId org = call.caller.org;
     const std::int64_t count = *limit;
     const Id only = call.caller.run.value;
-    const std::vector<std::string> conditions = conditions_of(*states, !agent.empty());
+    const std::vector<std::string> conditions =
+        conditions_of(*states, !(agent.empty() && name.empty() && schedule.empty()));
     const auto runs = co_await read(call, [=](store::Snapshot& snapshot) {
         return read_list(snapshot, org, rest, conditions, {before, count + 1, agent, only, name, schedule},
                          static_cast<std::size_t>(count + 1));
