@@ -153,12 +153,11 @@ def test_the_status_counts_what_is_there(server, admin):
     before = admin.get("/v1/status").ok(200)
     run, _ = admin.run(agent), admin.run(agent, on_conflict="queue")
     admin.budget("1.00", scope={"agent": agent})
-    admin.session(agent=agent)
     admin.post("/v1/holds", {"agent": agent, "amount": "0.01"}).ok(201)
 
     after = admin.get("/v1/status").ok(200)
 
-    for member in ("live_runs", "queued_runs", "budgets", "sessions", "open_holds"):
+    for member in ("live_runs", "queued_runs", "budgets", "open_holds"):
         assert after[member] == before[member] + 1, member
     assert after["head_seq"] > before["head_seq"] and after["store"] == ("postgres" if ON_POSTGRES else "sqlite")
     assert after["data_dir"] == str(server.data) and after["address"] == f"http://127.0.0.1:{server.port}"

@@ -40,13 +40,12 @@ struct StatusView {
     std::int64_t live_runs = 0;
     std::int64_t queued_runs = 0;
     std::int64_t open_holds = 0;
-    std::int64_t sessions = 0;
     std::optional<std::int64_t> store_bytes;
     std::optional<EngineView> engine;
 };
 BOOST_DESCRIBE_STRUCT(StatusView, (),
                       (version, store, data_dir, address, uptime_s, started_at, org, head_seq, agents, budgets,
-                       live_runs, queued_runs, open_holds, sessions, store_bytes, engine))
+                       live_runs, queued_runs, open_holds, store_bytes, engine))
 
 struct Count {
     const char* sql;
@@ -61,7 +60,6 @@ constexpr std::array counts{
           &StatusView::live_runs},
     Count{"select count(*) from runs where org = $1 and state = 'queued'", &StatusView::queued_runs},
     Count{"select count(*) from holds where org = $1 and state = 'open'", &StatusView::open_holds},
-    Count{"select count(*) from sessions where org = $1", &StatusView::sessions},
 };
 
 Result<StatusView, store::ReadError> read_status(store::Snapshot& snapshot, core::OrgId org) {

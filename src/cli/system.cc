@@ -26,7 +26,6 @@ const View& status_view() {
                                       {"started", "started_at", Format::time},
                                       {"agents", "agents", Format::count},
                                       {"budgets", "budgets", Format::count},
-                                      {"sessions", "sessions", Format::count},
                                       {"live runs", "live_runs", Format::count},
                                       {"queued runs", "queued_runs", Format::count},
                                       {"open holds", "open_holds", Format::count},
