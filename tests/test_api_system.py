@@ -13,6 +13,7 @@ import stat
 import subprocess
 import threading
 import time
+from decimal import Decimal
 
 import pytest
 
@@ -165,6 +166,26 @@ def test_the_status_counts_what_is_there(server, admin):
     assert after["org"]
     assert {"batches", "commands", "batch_max", "failed_commits", "reloads", "queue_depth"} <= set(after["engine"])
     admin.finish(run).ok(200)
+
+
+def test_the_status_says_what_is_held_in_all(admin):
+    def held():
+        return Decimal(admin.get("/v1/status").ok(200)["held"])
+
+    before, agent = held(), admin.agent()
+    alone = admin.post("/v1/holds", {"agent": agent, "amount": "0.000000001"}).ok(201)
+    run = admin.run(agent, hold="1.00")
+    assert held() - before == Decimal("1.000000001")
+
+    # The first is drawn from what the run holds; the second needs more than is left there.
+    admin.post("/v1/holds", {"agent": agent, "run": run["id"], "amount": "0.25"}).ok(201)
+    assert held() - before == Decimal("1.000000001")
+    admin.post("/v1/holds", {"agent": agent, "run": run["id"], "amount": "2.00"}).ok(201)
+    assert held() - before == Decimal("2.250000001")
+
+    admin.finish(run).ok(200)
+    admin.post(f"/v1/holds/{alone['id']}/release", {}).ok(200)
+    assert held() == before
 
 
 def test_metrics_are_what_prometheus_reads(admin):

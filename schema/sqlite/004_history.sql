@@ -56,6 +56,9 @@ create index runs_of_name on runs (org, name, id) where name <> '';
 create index forks_of_session on sessions (org, parent, id) where parent is not null;
 create index sessions_of_agent on sessions (org, agent, id);
 create index refused_calls on model_calls (org, id) where refusal <> '';
+-- Counting what is open took the key, and with it all holds there ever were.
+drop index open_holds;
+create index open_holds on holds (org, state, id) where state = 'open';
 create index unpriced_calls on model_calls (org, provider, model)
     where unpriced = 1 or refusal = 'unknown_model';
 
