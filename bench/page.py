@@ -89,8 +89,8 @@ def look(browser, server):
                 await page.getByText('Runs under way').waitFor();
                 await page.locator('main table a').first().waitFor();
                 const there = Date.now() - start;
-                const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime);
                 await wait(1000);
+                const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime);
                 return {bytes, paint, there};
             """, address=page.address))
     return {name: statistics.median(each[name] for each in seen) for name in ("paint", "there", "bytes")}

@@ -77,7 +77,7 @@ def test_runs_are_filtered_looked_into_and_stopped_together(page, shop):
     # Whoever carries them out ends them, and the page shows it.
     for run in runs:
         shop.finish(run)
-    page.do("await page.locator('main tr .state').getByText('succeeded').nth(3).waitFor()")
+    page.do("await page.locator('main tr .state').filter({hasText: 'succeeded'}).nth(3).waitFor()")
 
 
 def test_a_hundred_thousand_rows_would_be_few_elements(page, shop):

@@ -1,6 +1,7 @@
 // Calls to models, as the gateway saw them: newest first, and one with the money it moved.
 #include <fmt/format.h>
 
+#include "api/question.h"
 #include "api/route.h"
 #include "store/read_rows.h"
 
@@ -100,17 +101,6 @@ CallView view_of(const core::ModelCall& call) {
             .detail = call.detail};
 }
 
-// A question that grows: every condition brings its own parameter, behind the org's.
-struct Question {
-    std::string sql = {};
-    std::vector<store::Parameter> parameters = {};
-
-    void where(std::string_view condition, store::Parameter parameter) {
-        parameters.push_back(std::move(parameter));
-        sql += fmt::format("and {} ${} ", condition, parameters.size() + 1);
-    }
-};
-
 // What the caller's key is bound to, as conditions: whatever it may not touch does not exist for it.
 void bind(Question& question, const Caller& caller) {
     if (!caller.agent.empty()) question.where("agent =", caller.agent);
@@ -160,7 +150,7 @@ Answered list_calls(Call& call) {
     if (!limit) co_return respond(call, limit.error());
     auto question = read_question(call);
     if (!question) co_return respond(call, question.error());
-    question->where("1 = 1 order by id desc limit", *limit + 1);
+    question->in_order("id desc", *limit + 1);
     const core::OrgId org = call.caller.org;
     auto calls = co_await read(call, [org, question = *question](store::Snapshot& snapshot) {
         return store::read_rows<core::ModelCall>(snapshot, org, question.sql, question.parameters);

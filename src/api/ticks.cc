@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "api/question.h"
 #include "api/route.h"
 #include "core/org_state.h"
 #include "core/schedules.h"
@@ -29,22 +30,6 @@ struct PastTick {
     std::optional<std::string> reason;
 };
 BOOST_DESCRIBE_STRUCT(PastTick, (), (schedule, number, at, outcome, tick, run, run_status, late_ms, reason))
-
-// Which ticks, and from where on: conditions behind the org's, each with its parameter.
-struct Question {
-    std::string sql = {};
-    std::vector<store::Parameter> parameters = {};
-
-    void where(std::string_view condition, store::Parameter parameter) {
-        parameters.push_back(std::move(parameter));
-        sql += fmt::format("and {} ${} ", condition, parameters.size() + 1);
-    }
-    // Each of these orders has an index.
-    void in_order(std::string_view columns, std::int64_t most) {
-        parameters.push_back(most);
-        sql += fmt::format("order by {} limit ${}", columns, parameters.size() + 1);
-    }
-};
 
 Result<std::vector<PastTick>, store::ReadError> read_ticks(store::Snapshot& snapshot, core::OrgId org,
                                                            const Question& question) {
