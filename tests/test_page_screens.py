@@ -65,6 +65,7 @@ def test_runs_are_filtered_looked_into_and_stopped_together(page, shop):
     page.press("Enter")
     page.do("await page.getByRole('heading', {level: 1}).filter({hasText: 'run_'}).waitFor()")
     page.do("await page.goBack()")
+    page.do("await page.getByRole('complementary', {name: /^Run run_/}).waitFor()")
     page.press("Escape")
     page.do("await page.getByRole('complementary', {name: /^Run run_/}).waitFor({state: 'detached'})")
     # All of them at once, after a question.
