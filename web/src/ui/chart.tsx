@@ -101,7 +101,7 @@ function options(box: HTMLElement, lines: Line[], figure: (height: number) => st
     height: box.clientHeight,
     legend: { show: false },
     cursor: { show: false },
-    scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1e-9)] } },
+    scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
     axes: [{ ...axis, values: clock }, { ...axis, size: 64, values: (_plot, heights) => heights.map(figure) }],
     series: [{}, ...series],
   };
