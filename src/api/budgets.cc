@@ -83,14 +83,21 @@ std::string stated_text(const core::Scope& scope) {
     return before == '{' ? "{}" : out + "}";
 }
 
+// A window that nothing has happened in has no row yet.
+Result<core::Window, store::ReadError> read_window(store::Snapshot& snapshot, core::OrgId org,
+                                                   const core::Budget& budget, Instant start) {
+    const auto found = store::first_of(store::read_rows<core::Window>(
+        snapshot, org, "and budget = $2 and start_at = $3", {budget.name, micros(start)}));
+    if (!found) return fail(found.error());
+    return found->value_or(core::Window{});
+}
+
 Result<BudgetView, store::ReadError> view_of(store::Snapshot& snapshot, core::OrgId org, const core::Budget& budget,
                                              Instant now) {
     const WindowSpan span = window_at(budget.window, find_zone(budget.zone).value_or(utc()), now);
-    const auto found = store::first_of(store::read_rows<core::Window>(
-        snapshot, org, "and budget = $2 and start_at = $3", {budget.name, micros(span.start)}));
+    const auto found = read_window(snapshot, org, budget, span.start);
     if (!found) return fail(found.error());
-    // A window that nothing has happened in has no row yet.
-    const core::Window window = found->value_or(core::Window{});
+    const core::Window& window = *found;
     const auto holds = store::read_number(
         snapshot, org,
         "select count(distinct hold) from hold_parts where org = $1 and budget = $2 and window_start = $3",
@@ -273,10 +280,9 @@ Pace pace_of(const core::Budget& budget, const core::Window& window, const std::
 Result<LineView, store::ReadError> line_of(store::Snapshot& snapshot, core::OrgId org, const core::Budget& budget,
                                            Instant now) {
     const WindowSpan span = window_at(budget.window, find_zone(budget.zone).value_or(utc()), now);
-    const auto found = store::first_of(store::read_rows<core::Window>(
-        snapshot, org, "and budget = $2 and start_at = $3", {budget.name, micros(span.start)}));
+    const auto found = read_window(snapshot, org, budget, span.start);
     if (!found) return fail(found.error());
-    const core::Window window = found->value_or(core::Window{});
+    const core::Window& window = *found;
     const auto marks = store::read_rows<core::SpendMark>(snapshot, org, "and budget = $2 and start_at = $3 order by at",
                                                          {budget.name, micros(span.start)});
     if (!marks) return fail(marks.error());

@@ -85,20 +85,11 @@ function Unpriced({ set_price }: { set_price: (of: Named) => void }) {
             { title: "of them refused", of: (model) => count(model.refused), number: true },
             { title: "tokens", of: (model) => count(model.tokens), number: true, wide: true },
             { title: "last", of: (model) => <Ago at={model.last_at} />, number: true, wide: true },
-            { title: "actions", untitled: true, of: (model) => <div class="buttons"><PricedSince of={model} set_price={set_price} /></div> },
+            { title: "actions", untitled: true, of: (model) => <div class="buttons"><SetPrice of={model} set_price={set_price} /></div> },
           ]} />
       )}
     </Section>
   );
-}
-
-/** Calls that were made without a price stay in the list for their 30 days; whether there is one by now is another question. */
-function PricedSince({ of, set_price }: { of: UnpricedModel; set_price: (of: Named) => void }) {
-  const prices = useLive<Page<Price>>(query("v1/prices", { filter: of.model, limit: 100 }), prices_change);
-  const price = prices.data?.items.find((each) => each.provider === of.provider && each.model === of.model);
-  return price
-    ? <Badge title={`$${price.input_per_mtok} for a million tokens in, $${price.output_per_mtok} out`}>has a price now</Badge>
-    : <SetPrice of={of} set_price={set_price} />;
 }
 
 type Field = Exclude<keyof Price, "provider" | "model" | "tiers" | "variants" | "version">;
