@@ -268,8 +268,6 @@ std::vector<Sabotage> all_sabotages() {
          change_row<Run>([](Run& row) { return row.tokens += 1, true; })},
         {"a_day_that_is_off_by_one_token", exact_ledger,
          change_row<Rollup>([](Rollup& row) { return row.usage.output_tokens += 1, true; })},
-        {"an_org_total_that_is_off_by_one", exact_ledger,
-         change_row<Org>([](Org& row) { return row.settled += 1, true; })},
         {"a_minute_that_was_forgotten", exact_ledger,
          drop_row<SpendMark>([](World&, OrgId, const SpendMark& row) { return row.budget.empty(); })},
         {"a_mark_of_a_budget_that_says_too_much", exact_ledger, change_row<SpendMark>([](SpendMark& row) {

@@ -107,7 +107,8 @@ BOOST_DESCRIBE_STRUCT(MinutesView, (), (items, total, from, to))
 // From the marks: what a minute came to is what was settled before the next one, less what was settled before it.
 Result<MinutesView, store::ReadError> read_minutes(store::Snapshot& snapshot, core::OrgId org, Instant from,
                                                    Instant to) {
-    const auto settled = store::read_number(snapshot, org, "select settled from orgs where org = $1");
+    const auto settled =
+        store::read_number(snapshot, org, "select coalesce(sum(settled), 0) from agent_totals where org = $1");
     if (!settled) return fail(settled.error());
     const auto marks = store::read_rows<core::SpendMark>(
         snapshot, org, "and budget = '' and start_at = 0 and at >= $2 order by at", {micros(from)});

@@ -334,16 +334,14 @@ Window& spend_in_window(OrgState& state, Stamp stamp, const Touch& touch, std::i
     return window;
 }
 
-void spend_in_org(OrgState& state, Stamp stamp, std::int64_t nanos) {
-    if (nanos == 0) return;
-    Org& org = *state.org;
+void spend_in_org(OrgState& state, Stamp stamp, const Amounts& amounts) {
     const Instant bucket = std::chrono::floor<std::chrono::minutes>(stamp.at);
-    if (bucket > org.marked_at) {
-        state.spend_marks.add() = {"", far_past, bucket, org.settled};
-        org.marked_at = bucket;
+    if (amounts.usd > 0 && bucket > state.org->marked_at) {
+        state.spend_marks.add() = {"", far_past, bucket, state.settled_usd()};
+        state.org->marked_at = bucket;
+        state.org_changed = true;
     }
-    org.settled += nanos;
-    state.org_changed = true;
+    state.count_spent(amounts);
 }
 
 void after_spending(OrgState& state, Stamp stamp, const Touch& touch, const Attribution& who) {

@@ -63,7 +63,7 @@ Duration bucket_of(WindowKind kind);
 // The only ways in which `settled` grows: each leaves a mark where it is the first in a bucket of time (SpendMark).
 // What is counted in a window that is over counts in that window's last bucket.
 Window& spend_in_window(OrgState& state, Stamp stamp, const Touch& touch, std::int64_t amount);
-void spend_in_org(OrgState& state, Stamp stamp, std::int64_t nanos);
+void spend_in_org(OrgState& state, Stamp stamp, const Amounts& amounts);
 
 // After `settled` has grown: thresholds, exhaustion.
 void after_spending(OrgState& state, Stamp stamp, const Touch& touch, const Attribution& who);

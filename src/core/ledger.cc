@@ -152,8 +152,7 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
     const Seq seq = event.seq;
     const Attribution& who = event.who;  // Nothing below adds an event.
 
-    state.count_spent(spending.amounts);
-    spend_in_org(state, stamp, spending.amounts.usd);
+    spend_in_org(state, stamp, spending.amounts);
     AgentTotals& totals = state.agent_totals.edit(who.agent);
     totals.settled += spending.amounts.usd;
     totals.tokens += spending.amounts.tokens;

@@ -230,6 +230,11 @@ bool OrgState::fits(const Amounts& more, const Amounts& less) const {
     return exposed_usd_ - less.usd + more.usd <= most && exposed_tokens_ - less.tokens + more.tokens <= most;
 }
 
+void OrgState::count_spent(const Amounts& amounts) {
+    settled_usd_ += amounts.usd;
+    expose(amounts, 1);
+}
+
 void OrgState::expose(const Amounts& amounts, int sign) {
     exposed_usd_ += sign * static_cast<Wide>(amounts.usd);
     exposed_tokens_ += sign * static_cast<Wide>(amounts.tokens);
@@ -376,7 +381,7 @@ void OrgState::adopt(Agent row) {
 }
 
 void OrgState::adopt(AgentTotals row) {
-    expose({row.settled, row.tokens, 0, 0}, 1);
+    count_spent({row.settled, row.tokens, 0, 0});
     agent_totals.adopt(std::move(row));
 }
 

@@ -127,7 +127,9 @@ class OrgState {
     // Whether what is spent and held in the whole org, with `more` and without `less`, stays within 62 bits. Every
     // counter is a part of that sum: so none can leave its range, and this is the only place where anybody has to ask.
     bool fits(const Amounts& more, const Amounts& less = {}) const;
-    void count_spent(const Amounts& amounts) { expose(amounts, 1); }
+    void count_spent(const Amounts& amounts);
+    // All that was ever charged, in nano-dollars: what the totals of agents add up to.
+    std::int64_t settled_usd() const { return settled_usd_; }
 
     bool knows_run(RunId run_id) const { return runs_.knows(run_id); }
     const Run* run(RunId run_id) { return runs_.find(run_id); }
@@ -214,6 +216,7 @@ class OrgState {
 
     std::set<std::pair<std::string, std::string>> paused_;  // By whom, and which agent.
     __extension__ typedef __int128 Wide;
+    std::int64_t settled_usd_ = 0;
     Wide exposed_usd_ = 0;
     Wide exposed_tokens_ = 0;
     std::set<std::pair<RunId, HoldId>> open_holds_;

@@ -159,10 +159,9 @@ struct Org {
     Instant created_at;
     Fence last_fence;              // Of the latest admission.
     std::int64_t last_ticket = 0;  // Of the latest run put in line: what FIFO goes by.
-    std::int64_t settled = 0;      // Nano-dollars: all that was ever charged.
     Instant marked_at = {};        // Of the last SpendMark of the org as a whole.
 };
-BOOST_DESCRIBE_STRUCT(Org, (), (name, created_at, last_fence, last_ticket, settled, marked_at))
+BOOST_DESCRIBE_STRUCT(Org, (), (name, created_at, last_fence, last_ticket, marked_at))
 
 // One reason why an agent stands still. An agent works while it has none.
 struct Pause {

@@ -26,10 +26,12 @@ INTERLOCK_SCHEMA("001", "001_init.sql");
 INTERLOCK_SCHEMA("002", "002_supervised_runs.sql");
 INTERLOCK_SCHEMA("003", "003_gateway.sql");
 INTERLOCK_SCHEMA("004", "004_history.sql");
+INTERLOCK_SCHEMA("005", "005_lighter_writes.sql");
 extern "C" const char interlock_schema_sqlite_001_begin[], interlock_schema_sqlite_001_end[];
 extern "C" const char interlock_schema_sqlite_002_begin[], interlock_schema_sqlite_002_end[];
 extern "C" const char interlock_schema_sqlite_003_begin[], interlock_schema_sqlite_003_end[];
 extern "C" const char interlock_schema_sqlite_004_begin[], interlock_schema_sqlite_004_end[];
+extern "C" const char interlock_schema_sqlite_005_begin[], interlock_schema_sqlite_005_end[];
 
 namespace interlock::store {
 
@@ -39,6 +41,7 @@ const std::vector<std::string_view>& migrations() {
         {interlock_schema_sqlite_002_begin, interlock_schema_sqlite_002_end},
         {interlock_schema_sqlite_003_begin, interlock_schema_sqlite_003_end},
         {interlock_schema_sqlite_004_begin, interlock_schema_sqlite_004_end},
+        {interlock_schema_sqlite_005_begin, interlock_schema_sqlite_005_end},
     };
     return all;
 }

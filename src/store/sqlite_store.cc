@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,10 +24,16 @@
 namespace interlock::store {
 namespace {
 
+// Kinds whose ids rise with time. One that is new when it is first asked for need not be looked for.
+template <class Row>
+constexpr bool rises =
+    std::is_same_v<Row, core::Hold> || std::is_same_v<Row, core::Run> || std::is_same_v<Row, core::Session>;
+
 // The statements of one kind of row.
 template <class Row>
 struct Kind {
-    Batch<Row> batch;  // What put_<table> shows.
+    Batch<Row> batch;                            // What put_<table> shows.
+    std::unordered_map<core::OrgId, Id> newest;  // No row of the org has a higher id. Only of kinds that rise.
     Statement put;
     Statement erase;
     Statement load;  // Only of kinds that are asked for by key.
@@ -92,6 +99,10 @@ struct SqliteStore::Connection {
     template <class Row>
     void show(core::OrgId org, const std::vector<const Row*>& rows);
     int write_details();
+    template <class Row>
+    void remember_newest(core::OrgId org, const std::vector<const Row*>& rows);
+    template <class Row>
+    bool is_new(core::OrgId org, Id id);
     void undo();
 };
 
@@ -155,11 +166,40 @@ int SqliteStore::Connection::write_kind(core::OrgId org, const RowWrites<Row>& w
         if (const int rc = run(erase); rc != SQLITE_OK) return rc;
     }
     if (writes.put.empty()) return SQLITE_OK;
+    if constexpr (rises<Row>) remember_newest(org, writes.put);
     if (const int rc = ready_to_put<Row>(); rc != SQLITE_OK) return rc;
     show(org, writes.put);
     const int rc = run(of<Row>().put.get());
     if constexpr (std::is_same_v<Row, core::CostEvent>) return rc == SQLITE_OK ? write_details() : rc;
     return rc;
+}
+
+template <class Row>
+void SqliteStore::Connection::remember_newest(core::OrgId org, const std::vector<const Row*>& rows) {
+    auto& all = of<Row>().newest;
+    const auto newest = all.find(org);
+    if (newest == all.end()) return;
+    for (const Row* row : rows) newest->second = std::max(newest->second, row->id.value);
+}
+
+template <class Row>
+bool SqliteStore::Connection::is_new(core::OrgId org, Id id) {
+    auto& all = of<Row>().newest;
+    const auto [newest, unknown] = all.try_emplace(org);
+    if (unknown) {
+        const Statement last =
+            prepare(db.get(), fmt::format("select id from {} where org = ? order by id desc limit 1", Row::table));
+        if (last) sqlite3_bind_int64(last.get(), 1, org.value);
+        const int rc = last ? sqlite3_step(last.get()) : SQLITE_ERROR;
+        decltype(Row::id) found;
+        const bool read = rc == SQLITE_DONE || (rc == SQLITE_ROW && read_column(last.get(), 0, found));
+        if (!read) {
+            all.erase(newest);  // Whoever looks for the row finds out why.
+            return false;
+        }
+        newest->second = found.value;
+    }
+    return newest->second < id;
 }
 
 // Of the cost events just written.
@@ -218,6 +258,9 @@ bool SqliteStore::load(core::OrgId org, core::ColdRow& row) {
     }
     return std::visit(
         [&]<class Row>(Row& wanted) {
+            if constexpr (rises<Row>) {
+                if (connection_->is_new<Row>(org, wanted.id.value)) return false;
+            }
             int rc = connection_->begin_reading();
             if (rc == SQLITE_OK) rc = connection_->ready_to_load<Row>();
             if (rc == SQLITE_OK) {

@@ -227,7 +227,6 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update runs set unknown = 1",
         "update budgets set limit_units = -1",
         "update orgs set last_fence = -1",
-        "update orgs set settled = -1",
         "update spend_marks set settled = -1",
         "update runs set steps = -1",
         "update run_steps set number = 0",

@@ -312,6 +312,29 @@ TEST_P(StoreConformance, every_appended_kind_refuses_a_second_row_under_a_key) {
     });
 }
 
+TEST_P(StoreConformance, a_row_is_found_whether_or_not_its_id_is_the_newest) {
+    const auto check = [&](const auto& older, const auto& newer, const auto& newest) {
+        put(org_a, older);
+        expect_missing(org_a, newest);  // From here on a store may know which is the newest.
+        expect_missing(org_a, newer);
+
+        put(org_a, newest);
+        expect_stored(org_a, newest);
+        expect_missing(org_a, newer);
+        expect_missing(org_b, newest);
+
+        put(org_a, newer);
+        for (const auto& row : {older, newer, newest}) expect_stored(org_a, row);
+        store().close();
+        ASSERT_TRUE(store().open());
+        for (const auto& row : {older, newer, newest}) expect_stored(org_a, row);
+    };
+    put(org_a, sample::agent("worker"));
+    check(sample::hold(1), sample::hold(2), sample::hold(3));
+    check(sample::session(1), sample::session(2), sample::session(3));
+    check(sample::run(1, "worker"), sample::run(2, "worker"), sample::run(3, "worker"));
+}
+
 TEST_P(StoreConformance, after_an_error_the_store_is_closed_until_it_is_opened) {
     const core::Answer answer = sample::answer(1);
     put(org_a, answer);

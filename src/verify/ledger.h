@@ -154,7 +154,6 @@ class LedgerCheck {
     std::unordered_map<Id, SessionSums> sessions_;
     ByText<RollupSums> rollups_;
     std::string rollup_key_;
-    Sum cost_ = 0;                                   // Of all events.
     std::unordered_map<std::int64_t, Sum> minutes_;  // What was spent in each, by its first moment.
     // Sums over ids: of the holds that are settled, and of those that cost events have settled.
     struct IdsSeen {

@@ -200,8 +200,6 @@ std::vector<Broken> all_broken() {
                 "insert into rollups select org, 7, agent, provider, model, cost, events, calls, 0, 0, 0, 0, 0, 0 "
                 "from rollups where agent = 'writer'",
                 exact_ledger, "day=7 and agent='writer'", "no cost events"),
-        counter("settled_of_an_org", "update orgs set settled = 421", exact_ledger, "orgs: org=1",
-                "settled is 421, its cost events say 420"),
         counter("last_mark_of_an_org", "update orgs set marked_at = 5", exact_ledger, "orgs: org=1", "marked_at is 5"),
         counter("a_minute_that_is_marked_wrong",
                 "update spend_marks set settled = 349 where budget = '' and settled = 350", exact_ledger,
@@ -293,7 +291,7 @@ std::vector<Broken> all_broken() {
                    "delete from ledger where key = {}; update agent_totals set settled = 0, tokens = 0, events = 0, "
                    "last_event_at = 0 where agent = 'writer'; delete from rollups where agent = 'writer'; "
                    "update budget_windows set settled = 0 where budget = 'daily' and start_at = {}; "
-                   "update orgs set settled = 350, marked_at = (select min(at) from spend_marks where budget = ''); "
+                   "update orgs set marked_at = (select min(at) from spend_marks where budget = ''); "
                    "delete from spend_marks where settled = 350",
                    x(33), sunday),
                {nothing_twice}, "cost_events: org=1 and seq=11", "there is no cost event like it"),

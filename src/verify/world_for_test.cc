@@ -210,12 +210,8 @@ void World::fill() {
         R"([{"kind":"workspace","host":"mill","path":"/repo","chain":["8:2","8:1"],"mode":"write"},)"
         R"({"kind":"resource","host":"","path":"deploy","chain":[],"mode":"read"}])";
 
-    insert("orgs", {{"name", "acme"},
-                    {"created_at", created},
-                    {"last_fence", 2},
-                    {"last_ticket", 3},
-                    {"settled", 420},
-                    {"marked_at", next_day}});
+    insert("orgs",
+           {{"name", "acme"}, {"created_at", created}, {"last_fence", 2}, {"last_ticket", 3}, {"marked_at", next_day}});
     const std::int64_t quarter = noon + 15 * 60'000'000;
     insert("spend_marks", {{"budget", ""}, {"at", noon}});
     insert("spend_marks", {{"budget", ""}, {"at", next_day}, {"settled", 350}});
