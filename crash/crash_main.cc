@@ -15,7 +15,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <sqlite3.h>
 #include <CLI/CLI.hpp>
 
 #include "crash/fault_run.h"
@@ -239,8 +238,6 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
 
     if (!arguments.worker.directory.empty()) return work_until_killed(arguments.worker);
-    // SQLite counts its memory behind one lock, which the threads here would queue for.
-    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     if (!arguments.replay.empty()) return replay(arguments);
 
     Report report;
