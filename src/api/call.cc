@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <boost/json/monotonic_resource.hpp>
 
+#include "net/answer.h"
+
 namespace interlock::api {
 namespace {
 

@@ -20,7 +20,6 @@
 #include "api/wire.h"
 #include "core/command.h"
 #include "core/reply.h"
-#include "net/answer.h"
 #include "net/http.h"
 #include "net/worker_pool.h"
 #include "store/read_pool.h"

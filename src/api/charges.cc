@@ -7,6 +7,7 @@
 #include "api/route.h"
 #include "base/calendar.h"
 #include "core/feed.h"
+#include "net/answer.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {

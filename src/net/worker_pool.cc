@@ -1,5 +1,9 @@
 #include "net/worker_pool.h"
 
+#include <exception>
+
+#include "net/answer.h"
+
 namespace interlock::net {
 
 WorkerPool::WorkerPool(Options options) : options_(options) {
@@ -37,6 +41,26 @@ void WorkerPool::run() {
         }
         work();
     }
+}
+
+Task<void> run_on(WorkerPool& pool, std::function<void()> work) {
+    using Outcome = std::exception_ptr;  // Null: it is done.
+    bool taken = true;
+    const Outcome thrown = co_await await_answer<Outcome>([&](Deliver<Outcome> deliver) {
+        taken = pool.submit([work = std::move(work), deliver]() mutable {
+            Outcome outcome;
+            try {
+                work();
+            } catch (...) {
+                outcome = std::current_exception();
+            }
+            work = nullptr;  // Before whoever waits goes on: what it holds may be theirs.
+            deliver(std::move(outcome));
+        });
+        if (!taken) deliver(Outcome());
+    });
+    if (!taken) throw Busy("the worker pool's queue is full");
+    if (thrown) std::rethrow_exception(thrown);
 }
 
 }  // namespace interlock::net

@@ -11,16 +11,15 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "net/answer.h"
 #include "net/http.h"
 
 namespace interlock::net {
@@ -52,32 +51,16 @@ class WorkerPool {
 
 // Runs `work` on the pool and returns what it returned, or throws what it threw, on the coroutine's own thread. The
 // work is copyable; what it refers to outlives it.
-template <class Work, class T = std::invoke_result_t<Work&>>
-Task<T> run_on(WorkerPool& pool, Work work) {
-    using Value = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
-    using Outcome = std::variant<std::exception_ptr, Value>;
+Task<void> run_on(WorkerPool& pool, std::function<void()> work);
 
-    bool taken = true;
-    Outcome outcome = co_await await_answer<Outcome>([&](Deliver<Outcome> deliver) {
-        taken = pool.submit([work = std::move(work), deliver]() mutable {
-            Outcome done;
-            try {
-                if constexpr (std::is_void_v<T>) {
-                    work();
-                    done.template emplace<Value>();
-                } else {
-                    done.template emplace<Value>(work());
-                }
-            } catch (...) {
-                done.template emplace<std::exception_ptr>(std::current_exception());
-            }
-            deliver(std::move(done));
-        });
-        if (!taken) deliver(Outcome());
-    });
-    if (!taken) throw Busy("the worker pool's queue is full");
-    if (const auto* thrown = std::get_if<std::exception_ptr>(&outcome)) std::rethrow_exception(*thrown);
-    if constexpr (!std::is_void_v<T>) co_return std::get<Value>(std::move(outcome));
+template <class Work, class T = std::invoke_result_t<Work&>>
+    requires(!std::is_void_v<T>)
+Task<T> run_on(WorkerPool& pool, Work work) {
+    // Not in this frame: whoever waits may be gone before the work.
+    const auto result = std::make_shared<std::optional<T>>();
+    std::function<void()> keep_result = [result, work = std::move(work)]() mutable { result->emplace(work()); };
+    co_await run_on(pool, std::move(keep_result));
+    co_return std::move(**result);
 }
 
 }  // namespace interlock::net
