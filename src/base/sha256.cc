@@ -51,6 +51,7 @@ std::string to_hex(const Sha256& hash) {
 std::string to_hex(std::string_view bytes) {
     constexpr std::string_view digits = "0123456789abcdef";
     std::string text;
+    text.reserve(bytes.size() * 2);
     for (const char byte : bytes) {
         text += digits[static_cast<std::uint8_t>(byte) >> 4];
         text += digits[static_cast<std::uint8_t>(byte) & 15];

@@ -89,6 +89,7 @@ class JsonReader {
     TwiceTheSameKey twice_;
     std::size_t at_ = 0;
     int depth_ = 0;
+    bool escaped_ = false;  // The last string that was skipped has an escape in it.
     std::string_view why_;
     std::forward_list<std::string> decoded_keys_;
 };

@@ -174,6 +174,22 @@ TEST(JsonReader, strings_and_keys_are_decoded) {
     EXPECT_EQ(cut_to("a\xC3\xA9", 2), "a");
 }
 
+TEST(JsonReader, a_string_ends_at_its_quote_wherever_that_stands) {
+    for (const char filling : {'x', ' ', '!', '#', '[', ']', '\x7F', '\xFF'}) {
+        for (std::size_t size = 0; size < 50; ++size) {
+            const std::string inside(size, filling);
+            EXPECT_EQ(JsonReader('"' + inside + "\"\"behind it, and long enough\"").raw_string(), inside) << size;
+            EXPECT_EQ(JsonReader('"' + inside + "\\n\"").string(), inside + '\n') << size;
+            for (const char control : {'\0', '\n', '\x1F'}) {
+                const std::string text = '"' + inside + control + std::string(20, filling) + '"';
+                JsonReader reader(text);
+                EXPECT_FALSE(reader.raw_string()) << size;
+                EXPECT_EQ(reader.at(), size + 1);
+            }
+        }
+    }
+}
+
 TEST(JsonReader, a_key_twice_is_refused_where_that_is_asked_for) {
     const auto reads = [](std::string_view text) {
         JsonReader reader(text, TwiceTheSameKey::refused);
