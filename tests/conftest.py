@@ -99,6 +99,20 @@ def shop(binary, tmp_path_factory):
         server.verify()
 
 
+def pytest_addoption(parser):
+    parser.addoption("--part", metavar="K/N", help="run every N-th test, from the K-th on")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Divides a long file among several processes. Each of them starts its own servers."""
+    if part := config.getoption("--part"):
+        number, count = map(int, part.split("/"))
+        assert 1 <= number <= count, f"--part={part} is not K/N"
+        kept = items[number - 1::count]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "seconds_max(seconds): the test fails when it takes longer")
 
