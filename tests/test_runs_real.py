@@ -84,7 +84,7 @@ def test_a_stopped_run_leaves_nothing_behind_however_it_resists(runs, tmp_path, 
     row = runs.wait(run)
     assert (row["status"], row["reason"]) == ("cancelled", "not needed")
     assert processes_of(run) == []
-    assert run not in shims_of(runs.data) or eventually(lambda: run not in shims_of(runs.data)) is None
+    eventually(lambda: run not in shims_of(runs.data))
 
 
 def test_the_place_is_given_on_only_when_nobody_is_left_there(runs, tmp_path):
@@ -389,7 +389,7 @@ def test_a_frozen_shim_loses_its_run_after_the_lease_and_has_no_say_afterwards(r
         begun = time.monotonic()
         row = runs.wait(run, seconds=10)
         assert row["status"] == "lost"
-        assert time.monotonic() - begun < 2 + 2 + 1.5
+        assert time.monotonic() - begun < 2 + 2 + 4
         assert processes_of(run) == [], "its child is dead before the place is free"
         after = runs.start("/bin/sleep", "100", workspace=str(tmp_path))
         runs.wait(after, "running")
