@@ -32,7 +32,7 @@ import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
 
-from with_postgres import Postgres, fetch_bin  # noqa: E402
+from with_postgres import Postgres, fetch_bin, reserve_port  # noqa: E402
 
 ON_POSTGRES = os.environ.get("INTERLOCK_TEST_STORE", "sqlite") == "postgres"
 START_SECONDS = 20
@@ -300,7 +300,8 @@ class Server:
         self.binary, self.directory, self.options = binary, pathlib.Path(directory), options
         self.data = self.directory / "data"
         self.store = store or (shared_postgres().create_database(fresh("server")) if ON_POSTGRES else None)
-        self.port = 0
+        self.reserved = reserve_port()
+        self.port = self.reserved.getsockname()[1]
         self.process = None
         if started:
             self.start()
@@ -310,6 +311,7 @@ class Server:
 
     def __exit__(self, *_):
         self.kill9()
+        self.reserved.close()
         # What a server that ends in order removes by itself, if its runs left it empty.
         for group in self.control_groups():
             with contextlib.suppress(OSError):

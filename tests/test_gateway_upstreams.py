@@ -7,7 +7,6 @@ import contextlib
 import http.server
 import json
 import os
-import socket
 import subprocess
 import threading
 import time
@@ -15,7 +14,7 @@ import time
 import pytest
 
 from gateway_lab import CHAT, SPEAKING, WAYS, check_metered, nanos, read_until, way_name
-from interlock_server import eventually, fresh, together
+from interlock_server import eventually, fresh, reserve_port, together
 
 every_way = pytest.mark.parametrize("api, stream", WAYS, ids=way_name)
 every_api = pytest.mark.parametrize("api", SPEAKING, ids=str)
@@ -129,14 +128,15 @@ def test_a_stream_that_falls_silent_ends_cleanly(lab):
     assert lab.row(answer)["estimated"]
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+@pytest.fixture
+def nowhere():
+    """An address where no server listens."""
+    with reserve_port() as reserved:
+        yield f"http://127.0.0.1:{reserved.getsockname()[1]}"
 
 
-def test_a_provider_that_is_not_there_costs_nothing(lab):
-    model, upstream = lab.own_model(f"http://127.0.0.1:{free_port()}", retries=2, backoff_ms=10)
+def test_a_provider_that_is_not_there_costs_nothing(lab, nowhere):
+    model, upstream = lab.own_model(nowhere, retries=2, backoff_ms=10)
     key = lab.agent_key("1.00")
     answer = lab.call(CHAT, key=key, model=model)
     assert upstream in answer.refused(CHAT, 502)
@@ -187,10 +187,10 @@ def test_a_provider_that_asks_for_patience_gets_it(lab):
     assert (answer.status, answer.headers["retry-after"]) == (429, "60") and time.monotonic() - begun < 30
 
 
-def test_the_second_upstream_is_asked_when_the_first_has_failed(lab):
+def test_the_second_upstream_is_asked_when_the_first_has_failed(lab, nowhere):
     key = lab.agent_key("1.00")
     other = lab.another_provider()
-    model, first = lab.own_model(f"http://127.0.0.1:{free_port()}", priority=1, retries=0)
+    model, first = lab.own_model(nowhere, priority=1, retries=0)
     second = lab.upstream(other, "openai", models=[model], priority=2)
 
     answer = lab.call(CHAT, "output=10", key, model=model).ok()
@@ -218,8 +218,8 @@ def test_both_are_paid_when_the_second_answers_for_one_that_was_too_slow(lab, st
     assert sum(events.values()) == nanos(row["cost"]) == nanos(lab.settled(key)["settled"])
 
 
-def test_an_upstream_that_keeps_failing_is_left_alone_for_a_while(lab):
-    model, _ = lab.own_model(f"http://127.0.0.1:{free_port()}", priority=1, retries=0, cooldown_after=2, cooldown_s=1)
+def test_an_upstream_that_keeps_failing_is_left_alone_for_a_while(lab, nowhere):
+    model, _ = lab.own_model(nowhere, priority=1, retries=0, cooldown_after=2, cooldown_s=1)
     second = lab.upstream(lab.provider, "openai", models=[model], priority=2)
     key = lab.agent_key("1.00")
 

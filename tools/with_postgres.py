@@ -37,7 +37,8 @@ class Postgres:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="interlock-pg-"))
         self.data = self.directory / "data"
         self.settings = settings or {}
-        self.port = free_port()
+        self.reserved = reserve_port()
+        self.port = self.reserved.getsockname()[1]
         self.user = "postgres" if os.geteuid() == 0 else getpass.getuser()
         self.process = None
         atexit.register(self.remove)  # Whoever forgets it leaves nothing behind.
@@ -86,6 +87,7 @@ class Postgres:
 
     def remove(self):
         self.end("immediate")
+        self.reserved.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def uri(self, database="postgres"):
@@ -163,10 +165,13 @@ def fetch_bin(major, directory):
     return pathlib.Path(directory) / "node_modules" / EMBEDDED[major].rsplit("@", 1)[0] / "native/bin"
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def reserve_port():
+    """A socket on a port of loopback. While it is open, no other process is given that port, but a server that sets
+    SO_REUSEADDR can listen there, and again after a restart. A connection is refused while no server listens."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
 
 
 def main():
