@@ -497,7 +497,7 @@ def test_a_sure_no_is_told_to_all_who_wait(lab):
     key = lab.agent_key("0.01")
     answers = together(40, lambda _: lab.call(CHAT, "output=395;delay_ms=300;input=1000", key, output_max=400))
     took = sorted(lab.row(answer)["duration_us"] for answer in answers)
-    assert took[-1] < 2_000_000, took
+    assert took[-1] < 4_000_000, took  # They would wait for 5 s: wait_s.
 
 
 def test_waiting_has_an_end(lab):

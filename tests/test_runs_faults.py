@@ -189,7 +189,7 @@ def test_a_killed_shim_is_noticed_long_before_its_lease_ends(runs):
         run = runs.start("/bin/sleep", "1000", lease_s=600)
         runs.wait(run, "running")
         end_process(shims_of(runs.data)[run])
-        assert runs.wait(run, seconds=4)["status"] == "lost"
+        assert runs.wait(run, seconds=10)["status"] == "lost"
 
 
 def test_what_clears_its_environment_is_found_when_its_shim_is_killed(runs, tmp_path):

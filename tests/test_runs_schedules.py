@@ -152,7 +152,8 @@ def test_overlap_queue_keeps_one_in_line(slow):
     assert most(waking) == 1
     starts, ends = [[at for at, _ in waking.lines(what)] for what in ("start", "end")]
     assert len(starts) >= 3
-    assert all(start - end < 0.5 for end, start in zip(ends, starts[1:])), "the next begins when the last has ended"
+    # Usually at once; on a busy machine a process takes a while to start.
+    assert all(start - end < 0.9 for end, start in zip(ends, starts[1:])), "the next begins when the last has ended"
 
 
 def test_overlap_replace_ends_the_one_before(slow):
@@ -266,11 +267,14 @@ def test_what_was_missed_is_made_up_for_as_the_schedule_says(binary, tmp_path):
         before = {name: len(waking.lines("start")) for name, waking in missed.items()}
         time.sleep(3.2)
         assert {name: len(waking.lines("start")) for name, waking in missed.items()} == before, "no server, no run"
+        begun = time.monotonic()
         runs.start_server()
         time.sleep(0.5)
-        # The last one that was due is merely late, and the next one may be due already.
+        eventually(lambda: len(missed["all"].lines("start")) - before["all"] >= 3)
         more = {name: len(waking.lines("start")) - before[name] for name, waking in missed.items()}
-        assert more["skip"] <= 2 and more["one"] <= 2 and 3 <= more["all"] <= 5, more
+        # The last one that was due is merely late, and the next one may be due already. So may another per second.
+        late = int(time.monotonic() - begun)
+        assert more["skip"] <= 2 + late and more["one"] <= 2 + late and 3 <= more["all"] <= 5 + late, more
         for waking in missed.values():
             waking.rest()
             waking.check()

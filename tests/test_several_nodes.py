@@ -84,14 +84,21 @@ def test_every_node_tells_within_the_lease_who_is_there(cluster):
         eventually(lambda: alive(cluster.client(node)) == rest, LEASE_SECONDS + 1)
     gone.start()
     for client in clients_of(cluster):
-        eventually(lambda: alive(client) == everybody, 1)
+        eventually(lambda: alive(client) == everybody, LEASE_SECONDS + 1)
 
     gone.terminate()
     for node in cluster.nodes[:2]:
         assert alive(cluster.client(node)) == rest, "a node that leaves in order has left when it ends"
 
 
-def test_when_the_writer_leaves_in_order_nobody_waits_for_more_than_a_second(cluster, admin):
+def test_when_the_writer_leaves_in_order_nobody_waits_for_its_lease(binary, tmp_path):
+    with Cluster(binary, tmp_path, lease=8) as cluster:  # Long, so that a wait for it is no delay of a busy machine.
+        leave_in_order(cluster, cluster.client(cluster.nodes[0], timeout=20), waited_max=3)
+        cluster.heal()
+        cluster.verify()
+
+
+def leave_in_order(cluster, admin, waited_max):
     agent, stopped, waits = admin.agent(), threading.Event(), []
     writer = cluster.writer()
     left = [cluster.client(node, timeout=50) for node in cluster.others(writer)]
@@ -112,7 +119,7 @@ def test_when_the_writer_leaves_in_order_nobody_waits_for_more_than_a_second(clu
     stopped.set()
     spenders.join(10)
 
-    assert max(waits) < 1, f"somebody waited for {max(waits):.2f} s"
+    assert max(waits) < waited_max, f"a client waited for {max(waits):.2f} s"
     assert cluster.client(cluster.others(writer)[0]).get(f"/v1/agents/{agent}").ok(200)["events"] == len(waits)
 
 
