@@ -61,19 +61,15 @@ class Outcome:
 def main():
     build_dir, slowest, wanted = parse(sys.argv[1:])
     # A shell's & and nohup make a process ignore signals. The tests of signals must not inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    for ignored in (signal.SIGHUP, signal.SIGQUIT):
+    for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(ignored, signal.SIG_DFL)
     suites = selected(all_suites(build_dir), wanted)
     times = Times(pathlib.Path(build_dir) / ("test_times_long.json" if LONG else "test_times.json"))
     with tempfile.TemporaryDirectory() as reports:
         run = Run(suites, times, pathlib.Path(reports))
-        try:
-            run.to_its_end()
-        except KeyboardInterrupt:
-            run.kill()
-            sys.exit("interrupted")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: run.interrupt())
+        run.to_its_end()
     times.keep()
     run.print_failures()
     if slowest:
@@ -171,7 +167,7 @@ class Run:
         self.all_jobs = len(jobs)
         self.waiting = sorted(jobs, key=times.seconds, reverse=True)
         self.running = []  # Pairs of a job and its process.
-        self.ended = queue.SimpleQueue()  # Triples of a job, its process or None, and its outcome.
+        self.ended = queue.SimpleQueue()  # Triples of a job, its process or None, and its outcome. None: interrupted.
         self.outcomes = {}  # By id of the job.
         self.begun = time.monotonic()
         self.line = ProgressLine()
@@ -184,11 +180,14 @@ class Run:
                 self.start(job)
             self.show_progress()
             with contextlib.suppress(queue.Empty):
-                self.take(*self.ended.get(timeout=1))
+                if (ended := self.ended.get(timeout=1)) is None:
+                    self.kill()
+                    sys.exit("interrupted")
+                self.take(*ended)
         self.line.say(f"all jobs done after {minutes(time.monotonic() - self.begun)}")
 
     def start(self, job):
-        """Starts the process here, so that an interrupt finds it, and waits for it in a thread."""
+        """Starts the process, and waits for it in a thread."""
         report = self.reports / f"{len(self.outcomes) + len(self.running)}-{job.name.replace('/', '_')}.xml"
         process = problem = None
         output = tempfile.TemporaryFile()
@@ -202,16 +201,18 @@ class Run:
         waiter.start()
 
     def wait(self, job, process, problem, report, output):
-        begun = time.monotonic()
-        if process is None:
-            outcome = Outcome([Case(job.name, 0, "failed")], problem or job.problem)
-        else:
-            code, cpu_seconds = wait_for(process, job.timeout_seconds)
-            seconds = time.monotonic() - begun
-            output.seek(0)
-            outcome = judge(job, code, report, output.read().decode(errors="replace"), seconds)
-            outcome.seconds, outcome.cpu_seconds = seconds, cpu_seconds
-        output.close()
+        try:
+            if process is None:
+                outcome = Outcome([Case(job.name, 0, "failed")], problem or job.problem)
+            else:
+                code, cpu_seconds = wait_for(process, job.timeout_seconds)
+                seconds = time.monotonic() - process.begun
+                output.seek(0)
+                outcome = judge(job, code, report, output.read().decode(errors="replace"), seconds)
+                outcome.seconds, outcome.cpu_seconds = seconds, cpu_seconds
+            output.close()
+        except Exception as error:  # Or the loop would wait for this job for ever.
+            outcome = Outcome([Case(job.name, 0, "failed")], f"run_tests.py failed: {error!r}")
         self.ended.put((job, process, outcome))
 
     def take(self, job, process, outcome):
@@ -222,6 +223,10 @@ class Run:
         for suite in self.suites:
             if any(each is job for each in suite.jobs) and all(id(each) in self.outcomes for each in suite.jobs):
                 self.print_suite(suite)
+
+    def interrupt(self):
+        """Called by a signal. The loop ends the jobs, because the signal may come while one of them is being started."""
+        self.ended.put(None)
 
     def kill(self):
         for _, process in self.running:

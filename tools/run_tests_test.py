@@ -76,6 +76,7 @@ def test_a_failed_case_is_counted_and_its_output_shown(tmp_path):
     ("reported no test case", REPORT % ""),
     ("reported no test case", REPORT % DISABLED),
     ("cannot be read", REPORT % "<testcase"),
+    ("run_tests.py failed", REPORT % PASSED.replace("/>", ' time="soon"/>')),
     ("there is no program to run", None),
 ])
 def test_what_cannot_be_counted_is_a_failure(tmp_path, why, script):
@@ -122,13 +123,13 @@ def test_a_build_directory_without_tests_is_a_failure(tmp_path):
     assert "is it built?" in ran.stdout
 
 
-@pytest.mark.parametrize("flags", [["--nonsense"], ["--slowest=many"], ["-x", "a_tests"]])
-def test_an_unknown_flag_is_refused_before_anything_runs(tmp_path, flags):
+@pytest.mark.parametrize("flag", ["--nonsense", "--slowest=many", "-x"])
+def test_an_unknown_flag_is_refused_before_anything_runs(tmp_path, flag):
     register(tmp_path, {"a_tests": f"touch {tmp_path}/ran"})
-    ran = subprocess.run([sys.executable, RUNNER, tmp_path, *flags], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, RUNNER, tmp_path, flag, "a_tests"], capture_output=True, text=True)
 
     assert ran.returncode == 2
-    assert f"unknown flag {flags[0]}; there is --slowest [N]" in ran.stderr
+    assert f"unknown flag {flag}; there is --slowest [N]" in ran.stderr
     assert not (tmp_path / "ran").exists()
 
 
@@ -203,7 +204,7 @@ def pick(waiting, running):
 
 
 def test_jobs_that_wait_run_beside_one_that_computes(costs):
-    waits, computes, both = [job(f"w{i}", 10, 0.3) for i in range(5)], job("c", 10, 1), job("b", 10, 2)
+    waits, computes, both = [job(f"w{i}", 10, 0.1) for i in range(5)], job("c", 10, 1), job("b", 10, 2)
 
     assert pick([both, *waits], [computes]) is waits[0], "two cores do not fit beside one"
     assert pick(waits[2:], [computes, *waits[:2]]) is waits[2]
