@@ -138,7 +138,7 @@ def test_an_unknown_flag_is_refused_before_anything_runs(tmp_path, flag):
 
 def test_every_pytest_file_is_in_one_suite():
     files = [job.command[len(suites.PYTEST)] for suite in suites.own_suites() for job in suite.jobs
-             if "pytest" in job.command and not job.environment and not job.part.endswith((":2", ":3", ":4"))]
+             if "pytest" in job.command and not job.environment and not job.part.endswith((":2", ":3", ":4", ":alone"))]
 
     found = [str(path.relative_to(ROOT)) for folder in ("tests/test_*.py", "tools/*_test.py") for path in ROOT.glob(folder)]
     assert sorted(files) == sorted(found)
@@ -173,6 +173,18 @@ def test_the_parts_of_a_pytest_file_are_the_file():
     whole, parts = collected(), [collected(f"--part={number}/3") for number in (1, 2, 3)]
     assert len(whole) > 3 and all(parts)
     assert sorted(sum(parts, [])) == sorted(whole)
+
+
+def test_tests_that_run_alone_run_once():
+    def collected(job):
+        done = subprocess.run([*job.command, "--collect-only"], cwd=ROOT, text=True, capture_output=True)
+        return {line for line in done.stdout.splitlines() if "::" in line}
+
+    suite = suites.black_box("shim_program", ["tests/test_shim.py"])
+    alone, beside = (next(job for job in suite.jobs if job.alone is wanted) for wanted in (True, False))
+    whole = collected(Job("whole", command=[*suites.PYTEST, "tests/test_shim.py"]))
+    assert collected(alone) and all("fork_bomb" in name for name in collected(alone))
+    assert collected(beside) == whole - collected(alone)
 
 
 def test_the_cases_of_all_jobs_of_a_suite_are_one_line(tmp_path, monkeypatch, capsys):

@@ -77,6 +77,7 @@ COSTS = {
     "gateway_storm/test_gateway_storm": (24, 0.2),
     "several_nodes/test_nodes_and_postgres": (70, 0.5),
     "several_nodes/test_several_nodes": (50, 0.4),
+    "shim_program/test_shim:alone": (6, 2.0),
     "shim_program/test_shim": (25, 0.4),
     "shim_program/test_shim_foreground": (16, 0.1),
     "page/test_page:1": (55, 0.6),
@@ -119,6 +120,8 @@ COSTS = {
 }
 # Jobs of a pytest file or of a GoogleTest program, if more than one.
 PARTS = {"test_gateway_clients": 3, "test_page": 2}
+# Tests that starve every neighbour, by the name of their file. They have a job with nothing beside it.
+ALONE = {"test_shim": "fork_bomb"}
 
 
 @dataclasses.dataclass
@@ -185,10 +188,14 @@ def black_box(name, paths, **environment):
     jobs = []
     for path in paths:
         stem = pathlib.Path(path).stem
-        count = PARTS.get(stem, 1)
+        count, alone = PARTS.get(stem, 1), ALONE.get(stem)
+        command = [*PYTEST, path, *(["-k", f"not {alone}"] if alone else [])]
         for number in range(1, count + 1):
             part, words = (f"{stem}:{number}", [f"--part={number}/{count}"]) if count > 1 else (stem, [])
-            jobs.append(Job(name, part, [*PYTEST, path, *words], environment=environment, must_report=True))
+            jobs.append(Job(name, part, [*command, *words], environment=environment, must_report=True))
+        if alone:
+            jobs.append(Job(name, f"{stem}:alone", [*PYTEST, path, "-k", alone], environment=environment, alone=True,
+                            must_report=True))
     return Suite(name, jobs or [Job(name)])
 
 
