@@ -86,7 +86,7 @@ class BrowserPage:
     def go(self, where):
         self.do("await page.goto(args.to)", to=f"{self.address}/#/{where}")
 
-    def sees(self, text, seconds=10):
+    def sees(self, text, seconds=30):
         """Waits until it is there to be seen."""
         self.do("await page.getByText(args.text, {exact: false}).filter({visible: true}).first()"
                 ".waitFor({timeout: args.ms})", text=text, ms=seconds * 1000)

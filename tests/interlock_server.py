@@ -71,7 +71,7 @@ def fetched_directory():
     return directory
 
 
-def eventually(holds, seconds=10, why=lambda: ""):
+def eventually(holds, seconds=20, why=lambda: ""):
     """What `holds()` returns as soon as it is true; fails when it does not become so, and then says `why()`."""
     deadline = time.monotonic() + seconds
     while not (found := holds()):

@@ -20,7 +20,7 @@ const verbs = {
   async open({ open, options }) {
     const context = await browser.newContext(options);
     const page = await context.newPage();
-    page.setDefaultTimeout(10_000);
+    page.setDefaultTimeout(30_000);
     const complaints = [];
     page.on("pageerror", (error) => complaints.push(`error: ${error.message}`));
     page.on("console", (message) => message.type() === "error" && complaints.push(`console: ${message.text()}`));
