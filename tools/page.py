@@ -25,6 +25,7 @@ FOLDERS = ("src", "public")  # And the files beside them. CMakeLists.txt watches
 NODE_MAJOR_MIN = 18          # Debian 12's own.
 NPM_SECONDS = 600
 BUILD_SECONDS = 300
+NPM_LINES_MAX = 5            # Of npm's own words, when there is no network.
 # With the patience that npm has by default nobody would hear for minutes that there is no network. No package needs a
 # script of its own to be installed, so none may run one.
 NPM_CI = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error",
@@ -91,10 +92,11 @@ def install():
     if code == 0:
         done.write_text(wanted)
     elif re.search(NO_NETWORK, said):
-        raise Trouble(f"npm could not bring what the page is built with, because it does not reach its registry:\n{said}\n"
-                      "Build once with a network, or tell npm of a registry or proxy that this machine does reach "
-                      "(npm config set registry …, npm config set proxy …). After that no build needs one, until "
-                      "web/package.json changes or build/ is removed.")
+        last = "\n".join(said.splitlines()[-NPM_LINES_MAX:])
+        raise Trouble(f"npm cannot download what the page is built with, because it does not reach its registry:\n{last}\n"
+                      "The checkout was not changed. Connect to a network, or set a registry or proxy that this machine "
+                      "reaches (npm config set registry …, npm config set proxy …), then repeat the build. Later builds need no "
+                      "network until web/package.json changes or build/ is removed.")
     else:
         said = said.split("\nnpm error Clean install a project", 1)[0]  # What follows is npm's help.
         raise Trouble(f"npm could not bring what the page is built with:\n{said}\nIf web/package.json and its lock file "
