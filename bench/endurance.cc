@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t filling_clients = 1024;
-constexpr std::size_t agents = 1000;
+constexpr std::size_t agent_count = 1000;
 constexpr std::uint64_t events_before_kill = 1'000'000;
 
 // A child of this very program. It is killed, if it still lives, when this goes.
@@ -122,7 +122,7 @@ int give_up(const std::string& problem) {
 
 // A store with its clients, filled by the clients themselves: through the engine, as in life.
 struct Filled {
-    std::unique_ptr<Workload> load = charges("charge, 1000 agents", agents);
+    std::unique_ptr<Workload> load = charges("charge, 1000 agents", agent_count);
     std::unique_ptr<Ours> ours;
     std::string problem;
 

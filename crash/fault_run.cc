@@ -14,6 +14,7 @@
 
 #include "base/codec.h"
 #include "base/ensure.h"
+#include "crash/examples.h"
 #include "crash/history.h"
 #include "crash/power_loss.h"
 #include "crash/power_loss_vfs.h"
@@ -25,7 +26,6 @@ namespace interlock::crash {
 
 namespace {
 
-constexpr std::size_t examples_max = 5;
 constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
 // Where every run begins: a store with something in it, and the client in the middle of its work.

@@ -112,8 +112,8 @@ class RecordingStore final : public PassingStore {
 };
 
 // What went wrong; empty: nothing.
-std::string carry_out(const std::vector<core::Command>& commands, engine::Engine& engine, Workload& workload,
-                      History& history) {
+std::string apply_batch(const std::vector<core::Command>& commands, engine::Engine& engine, Workload& workload,
+                        History& history) {
     std::string wrong;
     std::size_t heard = 0;
     for (const core::Command& command : commands) {
@@ -175,7 +175,7 @@ Result<History, std::string> record_history(const HistoryOptions& options) {
     engine::Engine engine(store, {});
     if (const auto opened = engine.open(workload.now()); !opened) return fail(opened.error().detail);
     for (std::size_t i = 0; i <= options.batches; ++i) {
-        if (auto wrong = carry_out(i == 0 ? workload.setup() : workload.next_batch(), engine, workload, history);
+        if (auto wrong = apply_batch(i == 0 ? workload.setup() : workload.next_batch(), engine, workload, history);
             !wrong.empty()) {
             return fail(fmt::format("batch {}: {}", i, wrong));
         }

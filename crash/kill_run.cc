@@ -19,6 +19,7 @@
 
 #include "base/codec.h"
 #include "core/reply.h"
+#include "crash/examples.h"
 #include "crash/kill_worker.h"
 #include "crash/random.h"
 #include "engine/embedded.h"
@@ -32,7 +33,6 @@ namespace interlock::crash {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t examples_max = 5;
 constexpr unsigned fresh_start_every = 10;  // Kills. A store that only grows would make each check slower.
 constexpr unsigned session_only_every = 4;
 constexpr std::size_t asked_again_max = 5'000;  // Of the answers to earlier workers, each time.

@@ -37,7 +37,7 @@ Id key_of(const Question& q, std::uint64_t what) {
                            q.epoch << 40 | static_cast<std::uint64_t>(q.client) << 24 | (q.number & 0xFFFFFF));
 }
 
-std::string agent_name(std::size_t number) { return "worker-" + std::to_string(number % hot_agents); }
+std::string worker_name(std::size_t number) { return "worker-" + std::to_string(number % hot_agents); }
 
 void ask_for_ever(engine::Embedded& interlock, const WorkerOptions& options, unsigned client) {
     std::int64_t fence = 0;
@@ -85,8 +85,8 @@ std::vector<core::Command> preparations() {
         commands.push_back(made(id_from_hash(name), std::move(body)));
     };
     for (std::size_t i = 0; i < hot_agents; ++i) {
-        add(agent_name(i),
-            core::PutAgent{.name = agent_name(i), .command = {"work"}, .max_concurrent_runs = 100, .tags = {}});
+        add(worker_name(i),
+            core::PutAgent{.name = worker_name(i), .command = {"work"}, .max_concurrent_runs = 100, .tags = {}});
     }
     add("budget", core::PutBudget{.name = "everything",
                                   .scope = {},
@@ -94,7 +94,7 @@ std::vector<core::Command> preparations() {
                                   .limit_units = Money::dollars(1'000'000).nanos(),
                                   .warn = {50}});
     add("session",
-        core::CreateSession{.session = shared_session(), .agent = agent_name(0), .title = "", .metadata = ""});
+        core::CreateSession{.session = shared_session(), .agent = worker_name(0), .title = "", .metadata = ""});
     return commands;
 }
 
@@ -103,7 +103,7 @@ std::optional<core::Command> command_of(const Question& q) {
     const std::uint64_t kind = q.session_only ? 4 : q.number % 8;
     if (kind < 4) {
         core::Charge charge;
-        charge.who.agent = agent_name(random.next());
+        charge.who.agent = worker_name(random.next());
         charge.who.provider = "maker";
         charge.who.model = "small";
         if (random.percent(20)) charge.who.session = shared_session();
@@ -123,7 +123,7 @@ std::optional<core::Command> command_of(const Question& q) {
     if (kind == 6) {
         core::AdmitRun admit;
         admit.run = core::RunId(key_of(q, 1));
-        admit.who.agent = agent_name(random.next());
+        admit.who.agent = worker_name(random.next());
         admit.node = "node";
         const std::uint64_t place = random.below(12);
         admit.places = {{.kind = core::ClaimKind::workspace,

@@ -10,14 +10,13 @@
 
 #include "base/codec.h"
 #include "base/ensure.h"
+#include "crash/examples.h"
 #include "crash/workload.h"
 #include "engine/engine.h"
 
 namespace interlock::crash {
 
 namespace {
-
-constexpr std::size_t examples_max = 5;
 
 // Judges the images of one history.
 class Judge {

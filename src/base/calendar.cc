@@ -35,7 +35,6 @@ struct ZoneRules {
 
 namespace {
 
-constexpr Duration tick{1};
 // No wall clock is further from UTC than this; RFC 9636 allows no more in a zone file.
 constexpr hours offset_max{26};
 constexpr std::size_t zone_name_max = 64;
@@ -53,7 +52,7 @@ std::optional<ZoneRules> load_rules(std::string_view name);
 WindowSpan window_at(WindowKind kind, const Zone& zone, Instant at) {
     if (kind == WindowKind::total) return {.start = far_past, .end = far_future};
 
-    at = std::clamp(at, far_past, far_future - tick);
+    at = std::clamp(at, far_past, far_future - instant_step);
     // The furthest date, not today's: a clock that falls back over midnight must not reopen the day that has ended.
     const local_days first = first_date(kind, floor<days>(furthest_local(zone, at)));
     const WindowSpan span{.start = first_instant(zone, first),
@@ -71,7 +70,7 @@ LocalTime furthest_local(const Zone& zone, Instant at) {
 
     // A turn too long ago for the clock to have been ahead of now cannot matter any more.
     for (; i > 0 && turns[i].at > at - 2 * offset_max; --i) {
-        const Instant last_shown = turns[i].at + turns[i - 1].offset - tick;
+        const Instant last_shown = turns[i].at + turns[i - 1].offset - instant_step;
         furthest = std::max(furthest, LocalTime(last_shown.time_since_epoch()));
     }
     return furthest;

@@ -1,6 +1,7 @@
 // The expected dates come from the date library asked directly, and fixed instants from published zone rules. Neither
 // passes through furthest_local or first_instant.
 #include "base/calendar.h"
+#include "base/base_test_support.h"
 
 #include <date/tz.h>
 #include <gtest/gtest.h>
@@ -20,18 +21,6 @@ namespace {
 using std::chrono::days;
 using std::chrono::hours;
 using std::chrono::minutes;
-
-Instant at(std::string_view text) {
-    const auto instant = from_iso8601(text);
-    EXPECT_TRUE(instant) << text;
-    return instant.value_or(far_past);
-}
-
-Zone zone(std::string_view name) {
-    const auto found = find_zone(name);
-    EXPECT_TRUE(found) << name;
-    return found.value_or(utc());
-}
 
 WindowSpan span(std::string_view start, std::string_view end) { return {.start = at(start), .end = at(end)}; }
 

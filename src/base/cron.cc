@@ -19,7 +19,6 @@ using std::chrono::days;
 using std::chrono::local_days;
 using std::chrono::minutes;
 
-constexpr Duration tick{1};
 constexpr std::uint64_t all_hours = (std::uint64_t{1} << 24) - 1;
 // The same date falls on the same weekday again after at most 40 years (a February 29 around 2100), so a search this
 // long that found nothing would never find anything.
@@ -35,7 +34,7 @@ std::optional<minutes> next_time_of_day(const CronFields& fields, minutes from);
 }  // namespace
 
 std::optional<Instant> next_after(const Cron& cron, const Zone& zone, Instant after) {
-    after = std::max(after, far_past - tick);
+    after = std::max(after, far_past - instant_step);
     if (after >= far_future) return std::nullopt;
 
     const bool repeats = cron.fields().minutes_repeat || cron.every_hour();
@@ -53,14 +52,14 @@ namespace {
 // "When the wall clock first comes to a due time" is both rules in one: a skipped time is come to at the end of its
 // gap, a repeated one only once.
 std::optional<Instant> next_first_time(const Cron& cron, const Zone& zone, Instant after) {
-    const auto local = next_local(cron.fields(), furthest_local(zone, after) + tick);
+    const auto local = next_local(cron.fields(), furthest_local(zone, after) + instant_step);
     if (!local) return std::nullopt;
     return first_instant(zone, *local);
 }
 
 // Every due time that the wall clock shows, however often, one stretch of equal offset after the other.
 std::optional<Instant> next_time(const Cron& cron, const Zone& zone, Instant after) {
-    for (Instant from = after + tick; from < far_future;) {
+    for (Instant from = after + instant_step; from < far_future;) {
         const OffsetSpan span = offset_at(zone, from);
         if (from == span.start && !cron.every_hour() && due_in_gap_before(cron, zone, span)) return from;
 
@@ -75,7 +74,7 @@ std::optional<Instant> next_time(const Cron& cron, const Zone& zone, Instant aft
 
 // Whether the clock skipped a due time when `span` began.
 bool due_in_gap_before(const Cron& cron, const Zone& zone, const OffsetSpan& span) {
-    const OffsetSpan before = offset_at(zone, span.start - tick);
+    const OffsetSpan before = offset_at(zone, span.start - instant_step);
     const LocalTime gap_start((span.start + before.offset).time_since_epoch());
     const LocalTime gap_end((span.start + span.offset).time_since_epoch());
     if (gap_start >= gap_end) return false;

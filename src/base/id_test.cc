@@ -1,4 +1,5 @@
 #include "base/id.h"
+#include "base/base_test_support.h"
 
 #include <gtest/gtest.h>
 
@@ -18,8 +19,6 @@ namespace interlock {
 namespace {
 
 using namespace std::chrono_literals;
-
-const Instant morning = from_micros(1'794'733'200'123'456);  // 2026-11-15T09:00:00.123456Z
 
 TEST(Id, has_the_bits_of_a_uuid_of_version_7) {
     // The example of RFC 9562, appendix A.6.

@@ -10,6 +10,9 @@ namespace interlock {
 using Duration = std::chrono::microseconds;
 using Instant = std::chrono::sys_time<Duration>;
 
+// The smallest step of time.
+constexpr Duration instant_step{1};
+
 constexpr Instant from_micros(std::int64_t micros) { return Instant(Duration(micros)); }
 constexpr std::int64_t micros(Instant at) { return at.time_since_epoch().count(); }
 

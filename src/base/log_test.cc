@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/base_test_support.h"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +16,6 @@ namespace interlock {
 namespace {
 
 using namespace std::string_view_literals;
-
-const Instant morning = from_micros(1'794'733'200'123'456);  // 2026-11-15T09:00:00.123456Z
 
 std::string text_value(std::string_view value) {
     const std::string line = format_log_line(LogFormat::text, morning, LogLevel::info, "e", {{"v", value}});

@@ -50,7 +50,7 @@ const View& agents_view() {
     return view;
 }
 
-std::vector<Flag> put_flags() {
+std::vector<Flag> agent_flags() {
     return {
         {.name = "max-concurrent-runs", .value = "N", .help = "How many runs at a time (1)", .takes = Takes::number},
         {.name = "workspace", .value = "DIR", .help = "The directory it works in", .takes = Takes::path},
@@ -120,7 +120,7 @@ std::vector<Flag> put_flags() {
         tag_flag("tags")};
 }
 
-Argument name_argument() { return {.name = "NAME", .help = "The agent", .completes = "agents"}; }
+Argument agent_argument() { return {.name = "NAME", .help = "The agent", .completes = "agents"}; }
 
 }  // namespace
 
@@ -138,7 +138,7 @@ std::vector<Command> agent_commands() {
          .view = view},
         {.words = {"agents", "show"},
          .summary = "Show one agent",
-         .arguments = {name_argument()},
+         .arguments = {agent_argument()},
          .examples = {{"interlock agents show coder", ""},
                       {"interlock agents show coder --watch", "drawn again every two seconds"}},
          .method = "GET",
@@ -146,12 +146,12 @@ std::vector<Command> agent_commands() {
          .view = view},
         {.words = {"agents", "put"},
          .summary = "Make an agent, or change it",
-         .arguments = {name_argument(),
+         .arguments = {agent_argument(),
                        {.name = "COMMAND",
                         .help = "What it runs, behind --",
                         .needed = Argument::Needed::many,
                         .member = "command"}},
-         .flags = put_flags(),
+         .flags = agent_flags(),
          .examples = {{"interlock agents put coder", "one run at a time"},
                       {"interlock agents put coder --max-concurrent-runs 3 --tag team=web -- claude -p", ""},
                       {"interlock agents put fixer --workspace . --isolate --run-timeout 30m --tries 3 -- make fix",
@@ -163,7 +163,7 @@ std::vector<Command> agent_commands() {
                   "'interlock apply DIR' keeps agents in files."},
         {.words = {"agents", "pause"},
          .summary = "Let an agent begin nothing new; what runs goes on until it is resumed",
-         .arguments = {name_argument()},
+         .arguments = {agent_argument()},
          .flags = {{.name = "reason", .value = "TEXT", .help = "Shown to whoever is refused"}},
          .examples = {{"interlock agents pause coder --reason 'looking at the last run'", ""}},
          .method = "POST",
@@ -171,14 +171,14 @@ std::vector<Command> agent_commands() {
          .view = view},
         {.words = {"agents", "resume"},
          .summary = "Let a paused agent go on",
-         .arguments = {name_argument()},
+         .arguments = {agent_argument()},
          .examples = {{"interlock agents resume coder", ""}},
          .method = "POST",
          .path = "/v1/agents/{NAME}/resume",
          .view = view},
         {.words = {"agents", "rm"},
          .summary = "Archive an agent; its ledger stays",
-         .arguments = {name_argument()},
+         .arguments = {agent_argument()},
          .examples = {{"interlock agents rm coder", "refused while it has unfinished runs"}},
          .method = "DELETE",
          .path = "/v1/agents/{NAME}",

@@ -66,9 +66,9 @@ const View& line_view() {
     return view;
 }
 
-Argument name_argument() { return {.name = "NAME", .help = "The budget", .completes = "budgets"}; }
+Argument budget_argument() { return {.name = "NAME", .help = "The budget", .completes = "budgets"}; }
 
-std::vector<Flag> put_flags() {
+std::vector<Flag> budget_flags() {
     const auto scope = [](std::string name, std::string value, std::string help, std::string completes) {
         return Flag{.name = name,
                     .value = std::move(value),
@@ -117,15 +117,15 @@ std::vector<Command> budget_commands() {
          .view = view},
         {.words = {"budgets", "show"},
          .summary = "Show one budget",
-         .arguments = {name_argument()},
+         .arguments = {budget_argument()},
          .examples = {{"interlock budgets show daily", ""}, {"interlock budgets show daily --json | jq -r .free", ""}},
          .method = "GET",
          .path = "/v1/budgets/{NAME}",
          .view = view},
         {.words = {"budgets", "put"},
          .summary = "Make a budget, or change its limit",
-         .arguments = {name_argument()},
-         .flags = put_flags(),
+         .arguments = {budget_argument()},
+         .flags = budget_flags(),
          .examples = {{"interlock budgets put daily --limit 10.00 --window day --timezone Europe/Berlin", ""},
                       {"interlock budgets put coder-month --limit 200 --window month --agent coder --warn 50,80", ""},
                       {"interlock budgets put tokens --metric tokens --limit 1000000 --window week --soft", ""}},
@@ -135,14 +135,14 @@ std::vector<Command> budget_commands() {
          .notes = "Without a scope it counts everything. Scope, metric and window of a budget never change."},
         {.words = {"budgets", "limit"},
          .summary = "Change a budget's limit and nothing else",
-         .arguments = {name_argument(), {.name = "limit", .help = "Dollars, or a count", .takes = Takes::amount}},
+         .arguments = {budget_argument(), {.name = "limit", .help = "Dollars, or a count", .takes = Takes::amount}},
          .examples = {{"interlock budgets limit daily 20.00", ""}},
          .method = "PUT",
          .path = "/v1/budgets/{NAME}/limit",
          .view = view},
         {.words = {"budgets", "rm"},
          .summary = "Remove a budget; what was spent stays in the ledger",
-         .arguments = {name_argument()},
+         .arguments = {budget_argument()},
          .examples = {{"interlock budgets rm daily", ""}},
          .method = "DELETE",
          .path = "/v1/budgets/{NAME}",
@@ -150,14 +150,14 @@ std::vector<Command> budget_commands() {
          .done = "removed budget {NAME}"},
         {.words = {"budgets", "unfreeze"},
          .summary = "Let a frozen budget be spent from again",
-         .arguments = {name_argument()},
+         .arguments = {budget_argument()},
          .examples = {{"interlock budgets unfreeze daily", "after looking at why: interlock budgets show daily"}},
          .method = "POST",
          .path = "/v1/budgets/{NAME}/unfreeze",
          .view = view},
         {.words = {"budgets", "windows"},
          .summary = "List a budget's windows, the newest first",
-         .arguments = {name_argument()},
+         .arguments = {budget_argument()},
          .examples = {{"interlock budgets windows daily --limit 7", "the last seven days"}},
          .method = "GET",
          .path = "/v1/budgets/{NAME}/windows",
@@ -165,7 +165,7 @@ std::vector<Command> budget_commands() {
          .view = &windows_view()},
         {.words = {"budgets", "line"},
          .summary = "Show how a budget's current window was spent so far, and where that leads",
-         .arguments = {name_argument()},
+         .arguments = {budget_argument()},
          .examples = {{"interlock budgets line daily", ""},
                       {"interlock budgets line daily --json | jq -r .used_up_at", "when it is used up at this rate"}},
          .method = "GET",

@@ -69,7 +69,9 @@ const View& holds_view() {
     return view;
 }
 
-Argument agent_argument() { return {.name = "AGENT", .help = "Whose", .completes = "agents", .member = "agent"}; }
+Argument charged_agent_argument() {
+    return {.name = "AGENT", .help = "Whose", .completes = "agents", .member = "agent"};
+}
 Argument hold_argument() { return {.name = "HOLD", .help = "Its id", .completes = "holds"}; }
 
 Flag ttl_flag() {
@@ -114,7 +116,7 @@ std::vector<Command> charge_commands() {
          .view = &ledger_view()},
         {.words = {"charges", "add"},
          .summary = "Record a cost",
-         .arguments = {agent_argument(),
+         .arguments = {charged_agent_argument(),
                        {.name = "COST", .help = "Dollars, exactly: 0.00075", .takes = Takes::amount, .member = "cost"}},
          .flags = joined(attribution_flags(),
                          {usage_flags("usage."),
@@ -154,7 +156,7 @@ std::vector<Command> hold_commands() {
          .view = view},
         {.words = {"holds", "reserve"},
          .summary = "Set money aside before it is spent",
-         .arguments = {agent_argument(),
+         .arguments = {charged_agent_argument(),
                        {.name = "AMOUNT", .help = "Dollars, at most", .takes = Takes::amount, .member = "amount"}},
          .flags = joined(attribution_flags(),
                          {{{.name = "tokens", .value = "N", .help = "Tokens, at most", .takes = Takes::number},

@@ -64,7 +64,7 @@ std::vector<Place> places(const std::vector<Command>& others) {
 }
 
 // In single quotes, for any shell.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
     std::string made = "'";
     for (const char c : text) made += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return made + "'";
@@ -78,7 +78,7 @@ std::string joined_words(const std::vector<std::string>& words) {
 
 // The pattern for `case "first second "`; the most telling ones come first.
 std::string pattern_of(const Place& place) {
-    return place.typed.empty() ? "*" : quoted(joined_words(place.typed) + " ") + "*";
+    return place.typed.empty() ? "*" : shell_quoted(joined_words(place.typed) + " ") + "*";
 }
 
 std::string bash(const std::vector<Place>& places) {
@@ -93,13 +93,13 @@ _interlock() {
     for (const Place& place : places) {
         std::string words;
         for (const Word& word : place.words) words += (words.empty() ? "" : " ") + word.text;
-        text += fmt::format("        {})\n            candidates={} names={}\n", pattern_of(place), quoted(words),
-                            quoted(place.names));
+        text += fmt::format("        {})\n            candidates={} names={}\n", pattern_of(place), shell_quoted(words),
+                            shell_quoted(place.names));
         if (!place.flags_with_values.empty()) {
             text += "            case $previous in\n";
             for (const Flag& flag : place.flags_with_values) {
                 text += fmt::format("                --{}) candidates={} names={} ;;\n", flag.name,
-                                    quoted(joined_words(flag.choices)), quoted(flag.completes));
+                                    shell_quoted(joined_words(flag.choices)), shell_quoted(flag.completes));
             }
             text += "            esac\n";
         }
@@ -132,17 +132,17 @@ _interlock() {
         const auto described = [](const Word& word) {
             std::string help = word.help;
             std::ranges::replace(help, ':', ',');
-            return quoted(word.text + ":" + help);
+            return shell_quoted(word.text + ":" + help);
         };
         text += fmt::format("        {})\n            names={}\n            candidates=(\n", pattern_of(place),
-                            quoted(place.names));
+                            shell_quoted(place.names));
         for (const Word& word : place.words) text += fmt::format("                {}\n", described(word));
         text += "            )\n";
         if (!place.flags_with_values.empty()) {
             text += "            case $previous in\n";
             for (const Flag& flag : place.flags_with_values) {
                 text += fmt::format("                --{}) candidates=({}) names={} ;;\n", flag.name,
-                                    joined_words(flag.choices), quoted(flag.completes));
+                                    joined_words(flag.choices), shell_quoted(flag.completes));
             }
             text += "            esac\n";
         }
@@ -175,10 +175,10 @@ std::string fish(const std::vector<Place>& places) {
             when += "; and not __fish_seen_subcommand_from";
             for (const Word& word : place.words) when += ' ' + word.text;
         }
-        const std::string begin = fmt::format("complete -c interlock -n {}", quoted(when));
+        const std::string begin = fmt::format("complete -c interlock -n {}", shell_quoted(when));
         for (const Word& word : place.words) {
             if (!word.text.starts_with("--")) {
-                text += fmt::format("{} -f -a {} -d {}\n", begin, word.text, quoted(word.help));
+                text += fmt::format("{} -f -a {} -d {}\n", begin, word.text, shell_quoted(word.help));
                 continue;
             }
             const std::string name = word.text.substr(2);
@@ -187,9 +187,9 @@ std::string fish(const std::vector<Place>& places) {
             if (flag != place.flags_with_values.end()) {
                 values = flag->choices.empty()
                              ? fmt::format(" -x -a '(interlock __complete {} 2>/dev/null)'", flag->completes)
-                             : fmt::format(" -x -a {}", quoted(joined_words(flag->choices)));
+                             : fmt::format(" -x -a {}", shell_quoted(joined_words(flag->choices)));
             }
-            text += fmt::format("{} -l {}{} -d {}\n", begin, name, values, quoted(word.help));
+            text += fmt::format("{} -l {}{} -d {}\n", begin, name, values, shell_quoted(word.help));
         }
         if (!place.names.empty())
             text += fmt::format("{} -f -a '(interlock __complete {} 2>/dev/null)'\n", begin, place.names);

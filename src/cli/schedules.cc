@@ -83,9 +83,9 @@ const View& wake_view() {
     return view;
 }
 
-Argument name_argument() { return {.name = "NAME", .help = "The schedule", .completes = "schedules"}; }
+Argument schedule_argument() { return {.name = "NAME", .help = "The schedule", .completes = "schedules"}; }
 
-std::vector<Flag> put_flags() {
+std::vector<Flag> schedule_flags() {
     Flag agent = agent_flag("Which agent it runs");
     agent.required = true;
     return {
@@ -139,15 +139,15 @@ std::vector<Command> schedule_commands() {
          .view = view},
         {.words = {"schedules", "show"},
          .summary = "Show one schedule",
-         .arguments = {name_argument()},
+         .arguments = {schedule_argument()},
          .examples = {{"interlock schedules show nightly", ""}},
          .method = "GET",
          .path = "/v1/schedules/{NAME}",
          .view = view},
         {.words = {"schedules", "put"},
          .summary = "Make a schedule, or change it",
-         .arguments = {name_argument()},
-         .flags = put_flags(),
+         .arguments = {schedule_argument()},
+         .flags = schedule_flags(),
          .examples = {{"interlock schedules put nightly --agent coder --cron '0 3 * * *' --timezone Europe/Berlin", ""},
                       {"interlock schedules put watch --agent watcher --every 15m --overlap skip --jitter 30", ""}},
          .method = "PUT",
@@ -155,7 +155,7 @@ std::vector<Command> schedule_commands() {
          .view = view},
         {.words = {"schedules", "next"},
          .summary = "Say when a schedule is due next",
-         .arguments = {name_argument()},
+         .arguments = {schedule_argument()},
          .flags = {{.name = "count", .value = "N", .help = "How many times (5)", .takes = Takes::number}},
          .examples = {{"interlock schedules next nightly --count 10", ""}},
          .method = "GET",
@@ -164,7 +164,7 @@ std::vector<Command> schedule_commands() {
          .view = &next_view()},
         {.words = {"schedules", "history"},
          .summary = "Show what became of a schedule's ticks, the newest first",
-         .arguments = {name_argument()},
+         .arguments = {schedule_argument()},
          .examples = {{"interlock schedules history nightly --limit 10", ""}},
          .method = "GET",
          .path = "/v1/schedules/{NAME}/history",
@@ -183,21 +183,21 @@ std::vector<Command> schedule_commands() {
          .view = &ticks_view()},
         {.words = {"schedules", "pause"},
          .summary = "Let a schedule rest; its runs go on",
-         .arguments = {name_argument()},
+         .arguments = {schedule_argument()},
          .examples = {{"interlock schedules pause nightly", ""}},
          .method = "POST",
          .path = "/v1/schedules/{NAME}/pause",
          .view = view},
         {.words = {"schedules", "resume"},
          .summary = "Let a schedule fire again; what it missed stays missed",
-         .arguments = {name_argument()},
+         .arguments = {schedule_argument()},
          .examples = {{"interlock schedules resume nightly", ""}},
          .method = "POST",
          .path = "/v1/schedules/{NAME}/resume",
          .view = view},
         {.words = {"schedules", "wake"},
          .summary = "Fire a schedule now",
-         .arguments = {name_argument()},
+         .arguments = {schedule_argument()},
          .examples = {{"interlock schedules wake nightly", ""},
                       {"interlock schedules wake nightly --idempotency-key push-4711", "again: nothing more"}},
          .method = "POST",
@@ -205,7 +205,7 @@ std::vector<Command> schedule_commands() {
          .view = &wake_view()},
         {.words = {"schedules", "rm"},
          .summary = "Remove a schedule; its runs stay",
-         .arguments = {name_argument()},
+         .arguments = {schedule_argument()},
          .examples = {{"interlock schedules rm nightly", ""}},
          .method = "DELETE",
          .path = "/v1/schedules/{NAME}",

@@ -4,7 +4,7 @@
 
 #include <boost/json.hpp>
 
-#include "base/calendar.h"
+#include "cli/cli_test_support.h"
 #include "cli/text.h"
 #include "cli/view.h"
 
@@ -12,8 +12,6 @@ namespace interlock::cli {
 namespace {
 
 namespace json = boost::json;
-
-const Instant noon = *from_iso8601("2026-11-15T12:00:00Z");
 
 Table runs() {
     return {.columns = {{"RUN"},

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/engine.h"
+#include "engine/engine_test_support.h"
 #include "engine/id_source.h"
 #include "store/memory_store.h"
 
@@ -11,9 +12,6 @@ namespace interlock::engine {
 namespace {
 
 using store::CommitFault;
-
-constexpr Instant noon = from_micros(1'762'948'800'000'000);
-constexpr core::OrgId org{1};
 
 core::Charge charge_of(std::int64_t nanos) {
     core::Charge charge;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/clock.h"
+#include "engine/engine_test_support.h"
 #include "engine/id_source.h"
 #include "engine/lane.h"
 #include "store/memory_store.h"
@@ -14,9 +15,6 @@ namespace {
 
 using core::ChargeStatus;
 using store::CommitFault;
-
-constexpr Instant noon = from_micros(1'762'948'800'000'000);
-constexpr core::OrgId org{1};
 
 class EngineTest : public testing::Test {
  protected:

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t name_bytes_max = 256;
 // More than any model makes, little enough that sums and products of a few of them fit.
-constexpr std::int64_t tokens_max = INT32_MAX;
+constexpr std::int64_t asked_tokens_max = INT32_MAX;
 
 bool is_among(std::string_view word, std::span<const std::string_view> words) {
     return std::ranges::find(words, word) != words.end();
@@ -242,7 +242,7 @@ std::string_view AskReader::word() {
 std::optional<std::int64_t> AskReader::whole(std::string_view name, std::int64_t least) {
     if (null_or_absent()) return std::nullopt;
     const auto number = json_.whole_number();
-    if (!number || *number < least || *number > tokens_max) {
+    if (!number || *number < least || *number > asked_tokens_max) {
         refuse(fmt::format("`{}` must be a whole number of at least {}.", name, least));
         return std::nullopt;
     }

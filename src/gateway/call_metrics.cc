@@ -12,7 +12,7 @@
 namespace interlock::gateway {
 namespace {
 
-constexpr std::string_view other = "other";
+constexpr std::string_view other_word = "other";
 
 // Seconds: a cached answer is there at once, a long one takes minutes.
 constexpr std::array call_seconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,   0.25,  0.5,
@@ -106,12 +106,12 @@ void CallMetrics::count(const core::ModelCall& call) {
 // Empty where nobody was asked.
 std::string_view CallMetrics::provider_name(const core::ModelCall& call) const {
     const std::string_view name = call.who.provider;
-    return providers_.size() < providers_max || providers_.contains(name) ? name : other;
+    return providers_.size() < providers_max || providers_.contains(name) ? name : other_word;
 }
 
 CallMetrics::OfModel& CallMetrics::of_model(std::string_view provider, std::string_view model) {
     if (const auto found = models_.find(std::tuple(provider, model)); found != models_.end()) return found->second;
-    if (models_apart_ == models_max) return models_[Model(provider, other)];
+    if (models_apart_ == models_max) return models_[Model(provider, other_word)];
     ++models_apart_;
     return models_[Model(provider, model)];
 }
@@ -171,7 +171,7 @@ void write_health(std::string& out, const std::map<std::string, Fleet::Health>& 
 
 std::string_view readable_name(std::string_view name) {
     const bool has_control = std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
-    return !has_control && simdjson::validate_utf8(name.data(), name.size()) ? name : other;
+    return !has_control && simdjson::validate_utf8(name.data(), name.size()) ? name : other_word;
 }
 
 }  // namespace interlock::gateway

@@ -8,7 +8,7 @@ namespace {
 
 // Seconds, from a millisecond to nearly nine minutes, each a quarter above the one before: a quantile that is read from
 // these is off by less than that.
-constexpr std::array bounds = [] {
+constexpr std::array latency_bounds = [] {
     std::array<double, 60> made{};
     double bound = 0.001;
     for (double& each : made) {
@@ -24,8 +24,8 @@ Instant minute_of(Instant at) { return std::chrono::floor<std::chrono::minutes>(
 
 }  // namespace
 
-LastHour::Sums::Sums() : first_byte(bounds), duration(bounds) {}
-LastHour::Slot::Slot() : first_byte(bounds), duration(bounds) {}
+LastHour::Sums::Sums() : first_byte(latency_bounds), duration(latency_bounds) {}
+LastHour::Slot::Slot() : first_byte(latency_bounds), duration(latency_bounds) {}
 LastHour::LastHour() = default;
 
 void LastHour::succeeded(Instant at, Took took) {

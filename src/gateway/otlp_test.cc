@@ -60,7 +60,7 @@ std::string attributes_in(const json::value& holder) {
     return text;
 }
 
-bool has(const std::string& text, std::string_view line) {
+bool has_line(const std::string& text, std::string_view line) {
     return ("\n" + text).find(fmt::format("\n{}\n", line)) != std::string::npos;
 }
 
@@ -155,10 +155,10 @@ TEST(OtlpTest, what_went_wrong_has_a_type) {
     const json::value span = span_of({refused});
     EXPECT_EQ(span.at_pointer("/status/code").as_int64(), 2);
     EXPECT_EQ(span.at_pointer("/status/message").as_string(), "Budget 'x' does not have enough left.");
-    EXPECT_TRUE(has(attributes_in(span), "error.type=budget_exceeded"));
+    EXPECT_TRUE(has_line(attributes_in(span), "error.type=budget_exceeded"));
     EXPECT_EQ(attributes_in(span).find("finish_reasons"), std::string::npos);
-    EXPECT_TRUE(has(attributes_in(span_of({failed})), "error.type=503"));
-    EXPECT_TRUE(has(attributes_in(span_of({broken})), "error.type=broken_off"));
+    EXPECT_TRUE(has_line(attributes_in(span_of({failed})), "error.type=503"));
+    EXPECT_TRUE(has_line(attributes_in(span_of({broken})), "error.type=broken_off"));
     EXPECT_EQ(attributes_in(span_of({known})).find("error.type"), std::string::npos);
 }
 
@@ -196,7 +196,7 @@ TEST(OtlpTest, histograms_count_what_happened_since_the_last_time) {
     EXPECT_EQ(points[0].at("timeUnixNano").as_string(), "2000");
     EXPECT_EQ(points[0].at("bucketCounts").as_array().size(), points[0].at("explicitBounds").as_array().size() + 1);
     EXPECT_EQ(points[0].at_pointer("/bucketCounts/8").as_string(), "2");  // Up to 2.56 s.
-    EXPECT_TRUE(has(attributes_in(points[1]), "error.type=budget_exceeded"));
+    EXPECT_TRUE(has_line(attributes_in(points[1]), "error.type=budget_exceeded"));
 
     const json::value& tokens = document.at_pointer("/resourceMetrics/0/scopeMetrics/0/metrics/1");
     EXPECT_EQ(tokens.at("name").as_string(), "gen_ai.client.token.usage");

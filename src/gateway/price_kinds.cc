@@ -8,7 +8,7 @@
 namespace interlock::gateway {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
@@ -18,7 +18,8 @@ std::optional<std::int64_t> picos_from_text(std::string_view dollars, int decima
     const std::string_view part = point == std::string_view::npos ? "" : dollars.substr(point + 1);
     if (whole.empty() || (point != std::string_view::npos && part.empty())) return std::nullopt;
     if (part.size() > static_cast<std::size_t>(decimals)) return std::nullopt;
-    if (!std::ranges::all_of(whole, is_digit) || !std::ranges::all_of(part, is_digit)) return std::nullopt;
+    if (!std::ranges::all_of(whole, is_decimal_digit) || !std::ranges::all_of(part, is_decimal_digit))
+        return std::nullopt;
 
     std::string digits(whole);
     digits += part;
@@ -39,7 +40,7 @@ std::string text_of_picos(std::int64_t picos, int decimals) {
 
 bool is_variant_name(std::string_view name) {
     return !name.empty() && name.size() <= variant_name_bytes_max && std::ranges::all_of(name, [](char c) {
-        return is_digit(c) || (c >= 'a' && c <= 'z') || c == '_' || c == '-';
+        return is_decimal_digit(c) || (c >= 'a' && c <= 'z') || c == '_' || c == '-';
     });
 }
 

@@ -9,7 +9,7 @@ namespace {
 using std::string_view;
 
 // What was read from a cache or written to one is not among the input tokens here.
-std::string usage_of(const SimulatedUsage& usage, std::int64_t output) {
+std::string anthropic_usage(const SimulatedUsage& usage, std::int64_t output) {
     const std::int64_t written = usage.cache_write + usage.cache_write_1h;
     return fill(
         R"({"input_tokens":$,"cache_creation_input_tokens":$,"cache_read_input_tokens":$,)"
@@ -22,7 +22,7 @@ std::string usage_of(const SimulatedUsage& usage, std::int64_t output) {
 }
 
 std::string usage_member(const SimulatedAnswer& answer, std::int64_t output) {
-    return answer.tells_usage ? R"(,"usage":)" + usage_of(answer.usage, output) : std::string();
+    return answer.tells_usage ? R"(,"usage":)" + anthropic_usage(answer.usage, output) : std::string();
 }
 
 string_view stop_reason(const SimulatedAnswer& answer) {

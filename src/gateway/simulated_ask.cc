@@ -15,7 +15,6 @@ namespace {
 namespace dom = simdjson::dom;
 using std::string_view;
 
-constexpr std::int64_t bytes_per_token = 4;
 constexpr std::int64_t choices_max = 128;
 constexpr std::int64_t dimensions_max = 4'096;
 constexpr std::size_t inputs_max = 2'048;
@@ -107,7 +106,7 @@ Result<SimulatedAsk, std::string> read_simulated_ask(const SimulatedRoute& route
     SimulatedAsk ask;
     ask.model = route.model.empty() ? std::string(text_of(member(root, "model"))) : route.model;
     if (ask.model.empty()) return fail(std::string("you must provide a model parameter"));
-    ask.prompt_tokens = (prompt_bytes(root) + bytes_per_token - 1) / bytes_per_token;
+    ask.prompt_tokens = (prompt_bytes(root) + simulated_bytes_per_token - 1) / simulated_bytes_per_token;
     read_limits(route, root, ask);
     if (ask.output_max && *ask.output_max < 1) return fail(std::string("the cap on output is to be 1 or more"));
     if (route.api == SimulatedApi::messages && !ask.output_max) return fail(std::string("max_tokens: Field required"));

@@ -27,6 +27,8 @@ std::optional<SimulatedRoute> simulated_route_of(const net::Request& request);
 // Whose words an error is put in, whatever the path.
 SimulatedDialect simulated_dialect_of(const net::Request& request);
 
+constexpr std::int64_t simulated_bytes_per_token = 4;
+
 struct SimulatedAsk {
     std::string model = {};
     bool stream = false;

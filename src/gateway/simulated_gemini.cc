@@ -7,7 +7,7 @@ namespace {
 using std::string_view;
 
 // In a stream every chunk has it, with what there is so far: the last one counts.
-std::string usage_of(const SimulatedUsage& usage, std::int64_t output, std::int64_t thoughts) {
+std::string gemini_usage(const SimulatedUsage& usage, std::int64_t output, std::int64_t thoughts) {
     const auto optional = [](string_view name, std::int64_t tokens) {
         return tokens == 0 ? std::string() : fill(R"(,"$":$)", {name, tokens});
     };
@@ -24,7 +24,7 @@ std::string usage_of(const SimulatedUsage& usage, std::int64_t output, std::int6
          optional("thoughtsTokenCount", thoughts), usage.input - usage.audio_in, audio_in, output_details});
 }
 
-string_view finish_reason(const SimulatedAnswer& answer) {
+string_view gemini_finish_reason(const SimulatedAnswer& answer) {
     return answer.reached_cap && answer.tool.empty() ? "MAX_TOKENS" : "STOP";
 }
 
@@ -32,7 +32,7 @@ std::string call_part(const SimulatedAnswer& answer) {
     return fill(R"({"functionCall":{"name":$,"args":$}})", {json_string(answer.tool), answer.tool_args});
 }
 
-std::string text_part(string_view text) { return fill(R"({"text":$})", {json_string(text)}); }
+std::string gemini_text_part(string_view text) { return fill(R"({"text":$})", {json_string(text)}); }
 
 enum class Finished { no, yes };
 
@@ -46,22 +46,24 @@ std::string searches_of(const SimulatedAnswer& answer) {
 std::string candidate(const SimulatedAnswer& answer, string_view part, std::int64_t index, Finished finished) {
     return fill(
         R"({"content":{"parts":[$],"role":"model"}$,"index":$$})",
-        {part, finished == Finished::yes ? fill(R"(,"finishReason":"$")", {finish_reason(answer)}) : std::string(),
+        {part,
+         finished == Finished::yes ? fill(R"(,"finishReason":"$")", {gemini_finish_reason(answer)}) : std::string(),
          index, finished == Finished::yes ? searches_of(answer) : std::string()});
 }
 
 std::string response(const SimulatedAnswer& answer, string_view candidates, std::int64_t output,
                      std::int64_t thoughts) {
-    return fill(R"({"candidates":[$]$,"modelVersion":$,"responseId":"sim-$"})",
-                {candidates,
-                 answer.tells_usage ? R"(,"usageMetadata":)" + usage_of(answer.usage, output, thoughts) : std::string(),
-                 answer.model, answer.id});
+    return fill(
+        R"({"candidates":[$]$,"modelVersion":$,"responseId":"sim-$"})",
+        {candidates,
+         answer.tells_usage ? R"(,"usageMetadata":)" + gemini_usage(answer.usage, output, thoughts) : std::string(),
+         answer.model, answer.id});
 }
 
 }  // namespace
 
 std::string generate_answer(const SimulatedAnswer& answer) {
-    const std::string part = answer.tool.empty() ? text_part(answer.text) : call_part(answer);
+    const std::string part = answer.tool.empty() ? gemini_text_part(answer.text) : call_part(answer);
     std::string candidates;
     for (std::int64_t i = 0; i < answer.choices; ++i) {
         candidates += (i == 0 ? "" : ",") + candidate(answer, part, i, Finished::yes);
@@ -72,11 +74,11 @@ std::string generate_answer(const SimulatedAnswer& answer) {
 SimulatedStream generate_stream(const SimulatedAnswer& answer, GeminiForm form) {
     std::vector<std::string> parts;
     if (answer.tool.empty()) {
-        for (const string_view text : parts_of(answer.text, answer.chunks)) parts.push_back(text_part(text));
+        for (const string_view text : parts_of(answer.text, answer.chunks)) parts.push_back(gemini_text_part(text));
     } else {
         parts.push_back(call_part(answer));
     }
-    if (parts.empty()) parts.push_back(text_part(""));
+    if (parts.empty()) parts.push_back(gemini_text_part(""));
 
     SimulatedStream stream;
     const std::int64_t output = answer.usage.output - answer.usage.reasoning;

@@ -9,7 +9,7 @@ namespace {
 
 using std::string_view;
 
-std::string usage_of(const SimulatedAnswer& answer) {
+std::string openai_usage(const SimulatedAnswer& answer) {
     const SimulatedUsage& usage = answer.usage;
     const std::int64_t written = usage.cache_write + usage.cache_write_1h;
     return fill(R"({"prompt_tokens":$,"completion_tokens":$,"total_tokens":$,)"
@@ -21,7 +21,7 @@ std::string usage_of(const SimulatedAnswer& answer) {
                  usage.audio_out, answer.cost.empty() ? std::string() : fill(R"(,"cost":$)", {answer.cost})});
 }
 
-string_view finish_reason(const SimulatedAnswer& answer) {
+string_view openai_finish_reason(const SimulatedAnswer& answer) {
     if (!answer.tool.empty()) return "tool_calls";
     return answer.reached_cap ? "length" : "stop";
 }
@@ -83,17 +83,17 @@ std::string chat_answer(const SimulatedAnswer& answer) {
     for (std::int64_t i = 0; i < answer.choices; ++i) {
         if (i > 0) choices.append(",");
         choices += fill(R"({"index":$,"message":$,"logprobs":null,"finish_reason":"$"})",
-                        {i, message_of(answer, i), finish_reason(answer)});
+                        {i, message_of(answer, i), openai_finish_reason(answer)});
     }
     return fill(R"({"id":"chatcmpl-$","object":"chat.completion","created":$,"model":$,"choices":[$]$,)"
                 R"("service_tier":"default","system_fingerprint":"fp_sim"})",
                 {answer.id, answer.created, answer.model, choices,
-                 answer.tells_usage ? R"(,"usage":)" + usage_of(answer) : std::string()});
+                 answer.tells_usage ? R"(,"usage":)" + openai_usage(answer) : std::string()});
 }
 
 SimulatedStream chat_stream(const SimulatedAnswer& answer) {
     SimulatedStream stream;
-    const std::string finish = json_string(finish_reason(answer));
+    const std::string finish = json_string(openai_finish_reason(answer));
     for (std::int64_t i = 0; i < answer.choices; ++i) {
         if (answer.tool.empty()) {
             add_text(answer, i, stream);
@@ -102,7 +102,7 @@ SimulatedStream chat_stream(const SimulatedAnswer& answer) {
         }
         stream.add(chunk(answer, choice_in_chunk(i, "{}", finish), "null"));
     }
-    if (answer.include_usage && answer.tells_usage) stream.add(chunk(answer, "", usage_of(answer)));
+    if (answer.include_usage && answer.tells_usage) stream.add(chunk(answer, "", openai_usage(answer)));
     stream.add("data: [DONE]\n\n");
     return stream;
 }

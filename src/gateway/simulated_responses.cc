@@ -6,7 +6,7 @@ namespace {
 
 using std::string_view;
 
-std::string usage_of(const SimulatedAnswer& answer) {
+std::string responses_usage(const SimulatedAnswer& answer) {
     const SimulatedUsage& usage = answer.usage;
     const std::int64_t written = usage.cache_write + usage.cache_write_1h;
     return fill(
@@ -34,7 +34,7 @@ std::string response(const SimulatedAnswer& answer, Status status, string_view o
          : ended    ? "completed"
                     : "in_progress",
          incomplete ? R"({"reason":"max_output_tokens"})" : "null", answer.model, output,
-         ended && answer.tells_usage ? usage_of(answer) : std::string("null")});
+         ended && answer.tells_usage ? responses_usage(answer) : std::string("null")});
 }
 
 std::string search_item(const SimulatedAnswer& answer, std::int64_t number, string_view status) {
@@ -46,7 +46,7 @@ std::string reasoning_item(const SimulatedAnswer& answer) {
     return fill(R"({"id":"rs_$","type":"reasoning","summary":[]})", {answer.id});
 }
 
-std::string text_part(string_view text) {
+std::string responses_text_part(string_view text) {
     return fill(R"({"type":"output_text","annotations":[],"logprobs":[],"text":$})", {json_string(text)});
 }
 
@@ -66,7 +66,7 @@ std::string call_item(const SimulatedAnswer& answer, Status status, string_view 
 
 std::string last_item(const SimulatedAnswer& answer) {
     if (!answer.tool.empty()) return call_item(answer, Status::ended, answer.tool_args);
-    return message_item(answer, Status::ended, text_part(answer.text));
+    return message_item(answer, Status::ended, responses_text_part(answer.text));
 }
 
 std::string all_items(const SimulatedAnswer& answer) {
@@ -111,14 +111,15 @@ void add_message(const SimulatedAnswer& answer, Events& events, SimulatedStream&
     const std::string where = fill(R"(,"item_id":"msg_$","content_index":0)", {answer.id});
     stream.add(
         events.item_event("response.output_item.added", R"(,"item":)" + message_item(answer, Status::in_progress, "")));
-    stream.add(events.item_event("response.content_part.added", where + R"(,"part":)" + text_part("")));
+    stream.add(events.item_event("response.content_part.added", where + R"(,"part":)" + responses_text_part("")));
     for (const string_view part : parts_of(answer.text, answer.chunks)) {
         stream.add_content(events.item_event("response.output_text.delta",
                                              fill(R"($,"delta":$,"logprobs":[])", {where, json_string(part)})));
     }
     stream.add(events.item_event("response.output_text.done",
                                  fill(R"($,"text":$,"logprobs":[])", {where, json_string(answer.text)})));
-    stream.add(events.item_event("response.content_part.done", where + R"(,"part":)" + text_part(answer.text)));
+    stream.add(
+        events.item_event("response.content_part.done", where + R"(,"part":)" + responses_text_part(answer.text)));
     stream.add(events.item_event("response.output_item.done", R"(,"item":)" + last_item(answer)));
 }
 

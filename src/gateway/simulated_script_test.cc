@@ -7,8 +7,8 @@ namespace interlock::gateway {
 namespace {
 
 constexpr const char* chat_path = "/v1/chat/completions";
-constexpr const char* chat = R"({"model":"m","max_tokens":20,"messages":[{"role":"user","content":"12345678"}]})";
-constexpr const char* streamed =
+constexpr const char* chat_body = R"({"model":"m","max_tokens":20,"messages":[{"role":"user","content":"12345678"}]})";
+constexpr const char* streamed_body =
     R"({"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]})";
 
 std::string saying(const std::string& text, const std::string& model = "m") {
@@ -18,14 +18,14 @@ std::string saying(const std::string& text, const std::string& model = "m") {
 
 class Directives : public SimulatedUpstreamTest {
  protected:
-    json::value with(const std::string& script) { return post(chat_path, chat, script).json(); }
+    json::value with(const std::string& script) { return post(chat_path, chat_body, script).json(); }
     std::string refused(const std::string& script) {
-        const Heard heard = post(chat_path, chat, script);
+        const Heard heard = post(chat_path, chat_body, script);
         EXPECT_EQ(heard.status, 400);
         return text_at(heard.json(), "error/message");
     }
     std::chrono::milliseconds time_of(const std::string& script) {
-        return std::chrono::duration_cast<std::chrono::milliseconds>(post(chat_path, streamed, script).took);
+        return std::chrono::duration_cast<std::chrono::milliseconds>(post(chat_path, streamed_body, script).took);
     }
 };
 
@@ -109,8 +109,8 @@ TEST_F(Directives, let_no_output_pass_the_cap_but_by_exceed) {
 }
 
 TEST_F(Directives, can_leave_usage_out) {
-    const Heard stream = post(chat_path, streamed, "no_usage=1");
-    const Heard message = post("/v1/messages", chat, "no_usage=1");
+    const Heard stream = post(chat_path, streamed_body, "no_usage=1");
+    const Heard message = post("/v1/messages", chat_body, "no_usage=1");
 
     EXPECT_FALSE(with("no_usage=1").as_object().contains("usage"));
     EXPECT_EQ(stream.body.find("usage"), std::string::npos);
@@ -125,13 +125,13 @@ TEST_F(Directives, say_what_is_said) {
 
     EXPECT_EQ(text_at(answer, "choices/0/message/content"), "grüße");
     EXPECT_EQ(number_at(answer, "usage/completion_tokens"), 2);
-    const Heard letters = post(chat_path, streamed, "text=grüße;chunks=100");
+    const Heard letters = post(chat_path, streamed_body, "text=grüße;chunks=100");
     EXPECT_EQ(letters.documents().size(), 1u + 5u + 2u);
 }
 
 TEST_F(Directives, say_in_how_many_pieces) {
-    EXPECT_EQ(post(chat_path, streamed, "chunks=9").writes.size(), 1u + 9u + 1u);
-    EXPECT_EQ(post(chat_path, streamed, "output=0").writes.size(), 1u);
+    EXPECT_EQ(post(chat_path, streamed_body, "chunks=9").writes.size(), 1u + 9u + 1u);
+    EXPECT_EQ(post(chat_path, streamed_body, "output=0").writes.size(), 1u);
 }
 
 TEST_F(Directives, that_ask_for_more_than_fits_into_memory_are_refused) {
@@ -149,8 +149,8 @@ TEST_F(Directives, make_it_wait) {
 }
 
 TEST_F(Directives, cut_a_stream_between_pieces) {
-    const Heard early = post(chat_path, streamed, "cut_after=0");
-    const Heard middle = post(chat_path, streamed, "cut_after=2");
+    const Heard early = post(chat_path, streamed_body, "cut_after=0");
+    const Heard middle = post(chat_path, streamed_body, "cut_after=2");
     const Heard late = post("/v1beta/models/m:streamGenerateContent?alt=sse", R"({"contents":[]})", "cut_after=4");
 
     EXPECT_TRUE(early.cut);
@@ -164,7 +164,7 @@ TEST_F(Directives, cut_a_stream_between_pieces) {
 }
 
 TEST_F(Directives, cut_a_whole_answer_between_bytes) {
-    const Heard heard = post(chat_path, chat, "cut_after=10");
+    const Heard heard = post(chat_path, chat_body, "cut_after=10");
 
     EXPECT_TRUE(heard.cut);
     EXPECT_EQ(heard.body, R"({"id":"cha)");
@@ -173,8 +173,8 @@ TEST_F(Directives, cut_a_whole_answer_between_bytes) {
 // ---- how it fails ---------------------------------------------------------------------------------------------------
 
 TEST_F(Directives, let_a_request_fail) {
-    const Heard limited = post(chat_path, chat, "status=429;retry_after=7");
-    const Heard overloaded = post("/v1/messages", chat, "status=529");
+    const Heard limited = post(chat_path, chat_body, "status=429;retry_after=7");
+    const Heard overloaded = post("/v1/messages", chat_body, "status=529");
     const Heard unavailable = post("/v1beta/models/m:generateContent", R"({"contents":[]})", "status=503");
 
     EXPECT_EQ(limited.status, 429);
@@ -189,7 +189,7 @@ TEST_F(Directives, let_a_request_fail) {
 
 TEST_F(Directives, let_the_first_requests_of_a_key_fail) {
     const auto status_of = [&](const std::string& key) {
-        return post(chat_path, chat, "status=500;fail_times=2;fail_key=" + key).status;
+        return post(chat_path, chat_body, "status=500;fail_times=2;fail_key=" + key).status;
     };
 
     EXPECT_EQ(status_of("a"), 500);
@@ -198,7 +198,7 @@ TEST_F(Directives, let_the_first_requests_of_a_key_fail) {
     EXPECT_EQ(status_of("a"), 200);
     EXPECT_EQ(status_of("b"), 500);
     EXPECT_EQ(status_of("a"), 200);
-    EXPECT_EQ(post(chat_path, chat, "fail_times=1;fail_key=c").status, 529);
+    EXPECT_EQ(post(chat_path, chat_body, "fail_times=1;fail_key=c").status, 529);
 }
 
 // ---- models by name -------------------------------------------------------------------------------------------------

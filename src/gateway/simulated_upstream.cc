@@ -35,7 +35,6 @@ namespace {
 
 constexpr std::int64_t output_default = 16;
 constexpr std::int64_t output_of_large = 256;
-constexpr std::int64_t bytes_per_token = 4;
 constexpr std::int64_t reasoning_of_reasoner = 8;
 constexpr std::int64_t chunk_delay_of_slow_ms = 50;
 constexpr std::uint64_t flaky_period = 3;
@@ -263,7 +262,7 @@ SimulatedAnswer answer_to(const SimulatedAsk& ask, const Script& script, std::st
     std::int64_t wanted = script.output.value_or(output_default);
     if (!script.output && script.text) {
         const auto bytes = static_cast<std::int64_t>(script.text->size());
-        wanted = (bytes + bytes_per_token - 1) / bytes_per_token;
+        wanted = (bytes + simulated_bytes_per_token - 1) / simulated_bytes_per_token;
     }
     const std::int64_t output = std::min(wanted, ask.output_max.value_or(wanted));
     const bool calls = !script.tool.empty() && !ask.has_tool_result;

@@ -11,14 +11,14 @@ namespace interlock::gateway {
 namespace {
 
 // More than anybody has used in one call; sums of a few of them fit.
-constexpr std::int64_t tokens_max = 1'000'000'000'000;
+constexpr std::int64_t metered_tokens_max = 1'000'000'000'000;
 constexpr std::size_t word_bytes_max = 128;
 
 // Nothing where it is no number. Below zero is nonsense, and counts as zero.
 std::optional<std::int64_t> tokens(JsonReader& json) {
     const auto number = json.whole_number();
     if (!number) return std::nullopt;
-    return std::clamp<std::int64_t>(*number, 0, tokens_max);
+    return std::clamp<std::int64_t>(*number, 0, metered_tokens_max);
 }
 
 template <class OnMember>
@@ -566,7 +566,7 @@ void AnswerReader::gemini_usage(JsonReader& json) {
                 else if (name == "tokenCount")
                     count = tokens(json).value_or(0);
             });
-            if (modality == "AUDIO") audio = std::min(audio + count, tokens_max);
+            if (modality == "AUDIO") audio = std::min(audio + count, metered_tokens_max);
         });
         return audio;
     };

@@ -1,9 +1,9 @@
 #include "net/address_book.h"
 
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/ip/basic_resolver.hpp>
 #include <boost/asio/redirect_error.hpp>
 
+#include "net/asio_types.h"
 #include "net/inbox.h"
 
 namespace interlock::net {
@@ -15,7 +15,6 @@ using boost::system::error_code;
 using std::chrono::steady_clock;
 
 using Resolver = asio::ip::basic_resolver<tcp, Executor>;
-using Timer = asio::basic_waitable_timer<steady_clock, asio::wait_traits<steady_clock>, Executor>;
 
 // One who waits for an answer; part of a coroutine's frame. Woken by cancelling its timer.
 struct Asking : ListHook<Asking> {

@@ -1,18 +1,15 @@
 #include "net/bell.h"
 
 #include <algorithm>
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <mutex>
 #include <vector>
 
+#include "net/asio_types.h"
 #include "net/inbox.h"
 
 namespace interlock::net {
-
-using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
-                                                boost::asio::wait_traits<std::chrono::steady_clock>, Executor>;
 
 struct InRoom;
 

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <boost/asio/connect.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <charconv>
 #include <optional>
 #include <variant>
 
+#include "net/asio_types.h"
 #include "net/request_head.h"
 #include "net/response_parser.h"
 #include "net/tls.h"
@@ -25,12 +24,9 @@ using boost::system::error_code;
 using std::chrono::steady_clock;
 using Kind = ClientError::Kind;
 
-using Socket = asio::basic_stream_socket<tcp, Executor>;
-using TlsStream = asio::ssl::stream<Socket>;
-
 using OnChunk = std::function<bool(std::string_view)>;
 
-constexpr std::size_t head_bytes_max = 64u << 10;
+constexpr std::size_t answer_head_bytes_max = 64u << 10;
 
 }  // namespace
 
@@ -181,7 +177,7 @@ error_code HttpClient::Connection::send(std::string_view text, SteadyTime deadli
 
 Result<ClientResponse, ClientError> HttpClient::Connection::receive(const ClientRequest& request, OnChunk on_chunk,
                                                                     SteadyTime deadline) {
-    ResponseParser parser(request.method, head_bytes_max);
+    ResponseParser parser(request.method, answer_head_bytes_max);
     ClientResponse response;
     Taking taking = Taking::goes_on;
     const auto take = [&](std::string_view bytes) {

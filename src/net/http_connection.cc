@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <charconv>
 #include <type_traits>
 
@@ -26,10 +24,6 @@ using boost::system::error_code;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-using TlsStream = asio::ssl::stream<Socket>;
-using Timer = asio::basic_waitable_timer<steady_clock, asio::wait_traits<steady_clock>, Executor>;
-
-constexpr SteadyTime never = SteadyTime::max();
 constexpr std::size_t buffer_bytes_first = 4u << 10;
 // A body up to this size is copied behind its head and goes out with one plain send.
 constexpr std::size_t body_bytes_copied_max = 16u << 10;

@@ -14,12 +14,11 @@
 #include <memory>
 #include <string>
 
+#include "net/asio_types.h"
 #include "net/http_server.h"
 #include "net/inbox.h"
 
 namespace interlock::net {
-
-using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, Executor>;
 
 // Written by one thread each, read by all: no cache line is fought over.
 struct Counters {

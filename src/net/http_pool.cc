@@ -1,13 +1,13 @@
 #include "net/http_pool.h"
 
 #include <algorithm>
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/error.hpp>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "net/asio_types.h"
 #include "net/out_connection.h"
 #include "net/request_head.h"
 #include "net/response_parser.h"
@@ -21,15 +21,12 @@ using boost::system::error_code;
 using std::chrono::steady_clock;
 using Kind = ClientError::Kind;
 
-using Timer = asio::basic_waitable_timer<steady_clock, asio::wait_traits<steady_clock>, Executor>;
-
-constexpr SteadyTime never = SteadyTime::max();
 constexpr std::chrono::milliseconds tick_interval{250};
 // To hear what a server has to say that did not take the whole request.
 constexpr std::chrono::milliseconds refusal_patience{1'000};
-constexpr std::size_t head_bytes_max = ReadBuffers::buffer_bytes;
+constexpr std::size_t response_head_bytes_max = ReadBuffers::buffer_bytes;
 // A body up to this size is copied behind its head, so that TLS makes one record of both.
-constexpr std::size_t body_bytes_copied_max = 12u << 10;
+constexpr std::size_t tls_body_bytes_copied_max = 12u << 10;
 
 struct Kept {
     std::unique_ptr<OutConnection> connection;
@@ -81,7 +78,7 @@ class PoolExchange final : public Exchange {
         : pool_(pool),
           site_(site),
           connection_(std::move(connection)),
-          parser_(method, head_bytes_max),
+          parser_(method, response_head_bytes_max),
           patience_(patience) {}
     ~PoolExchange() override { leave(); }
 
@@ -117,7 +114,7 @@ Task<Result<std::unique_ptr<Exchange>, ClientError>> Pool::send(Origin origin, O
     if (!append_head(head, request.method, request.target, site.host, request.headers, request.body.size())) {
         co_return fail(ClientError{Kind::could_not_connect, "the target or a header has a line break or space"});
     }
-    if (origin.secure && request.body.size() <= body_bytes_copied_max) {
+    if (origin.secure && request.body.size() <= tls_body_bytes_copied_max) {
         head.append(request.body);
         request.body.clear();
     }

@@ -23,7 +23,7 @@ using Kind = ClientError::Kind;
 
 constexpr Patience patient{
     .connect = milliseconds(5'000), .first_byte = milliseconds(5'000), .silence = milliseconds(5'000)};
-constexpr Patience impatient{
+constexpr Patience impatience{
     .connect = milliseconds(100), .first_byte = milliseconds(100), .silence = milliseconds(100)};
 
 // An io_context with its thread, as a server's loop has.
@@ -58,7 +58,7 @@ class Asker {
     std::thread thread_;
 };
 
-struct Heard {
+struct PoolAnswer {
     int status = 0;
     std::string body;
     std::size_t pieces = 0;
@@ -73,8 +73,8 @@ struct Heard {
     }
 };
 
-Task<Heard> exchange(HttpPool& pool, Origin origin, OutRequest request, Patience patience) {
-    Heard heard;
+Task<PoolAnswer> exchange(HttpPool& pool, Origin origin, OutRequest request, Patience patience) {
+    PoolAnswer heard;
     auto exchange = co_await pool.send(std::move(origin), std::move(request), patience);
     if (!exchange) {
         heard.error = exchange.error();
@@ -96,8 +96,8 @@ Task<Heard> exchange(HttpPool& pool, Origin origin, OutRequest request, Patience
 
 Origin local(std::uint16_t port) { return {.host = "127.0.0.1", .port = port}; }
 
-Heard ask(Asker& asker, Origin origin, OutRequest request = {}, Patience patience = patient) {
-    return asker.run<Heard>([&](HttpPool& pool) { return exchange(pool, origin, request, patience); });
+PoolAnswer ask(Asker& asker, Origin origin, OutRequest request = {}, Patience patience = patient) {
+    return asker.run<PoolAnswer>([&](HttpPool& pool) { return exchange(pool, origin, request, patience); });
 }
 
 std::string ask_raw(RawServer::Talk talk, Patience patience = patient, Method method = Method::post) {
@@ -120,7 +120,7 @@ TEST(HttpPool, sends_and_receives_what_does_not_fit_into_a_buffer) {
     Asker asker;
     const std::string body(20u << 20, 'x');
 
-    const Heard heard = ask(asker, local(server.port), {.body = body});
+    const PoolAnswer heard = ask(asker, local(server.port), {.body = body});
 
     EXPECT_EQ(heard.status, 200);
     EXPECT_TRUE(heard.body == "POST / " + body);
@@ -209,7 +209,7 @@ TEST(HttpPool, does_not_send_a_line_break_in_a_header) {
 }
 
 TEST(HttpPool, an_answer_that_does_not_come_is_not_waited_for) {
-    EXPECT_EQ(ask_raw(stay_silent, impatient), "outcome_unknown");
+    EXPECT_EQ(ask_raw(stay_silent, impatience), "outcome_unknown");
     EXPECT_EQ(ask_raw(answer_with("HTTP/1.1 200")), "outcome_unknown");
     EXPECT_EQ(ask_raw(read_request), "outcome_unknown");
 }
@@ -222,9 +222,9 @@ TEST(HttpPool, a_body_that_falls_silent_is_given_up) {
         };
     };
 
-    EXPECT_EQ(ask_raw(half("Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n"), impatient), "200 a, then outcome_unknown");
-    EXPECT_EQ(ask_raw(half("Content-Length: 2\r\n\r\na"), impatient), "200 a, then outcome_unknown");
-    EXPECT_EQ(ask_raw(half("\r\na"), impatient), "200 a, then outcome_unknown");
+    EXPECT_EQ(ask_raw(half("Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n"), impatience), "200 a, then outcome_unknown");
+    EXPECT_EQ(ask_raw(half("Content-Length: 2\r\n\r\na"), impatience), "200 a, then outcome_unknown");
+    EXPECT_EQ(ask_raw(half("\r\na"), impatience), "200 a, then outcome_unknown");
 }
 
 TEST(HttpPool, a_server_that_takes_nothing_is_given_up) {
@@ -232,7 +232,7 @@ TEST(HttpPool, a_server_that_takes_nothing_is_given_up) {
     RawServer server({[&](int) { done.wait(); }});
     Asker asker;
 
-    const Heard heard = ask(asker, local(server.port), {.body = std::string(40u << 20, 'x')}, impatient);
+    const PoolAnswer heard = ask(asker, local(server.port), {.body = std::string(40u << 20, 'x')}, impatience);
 
     EXPECT_EQ(heard.text(), "outcome_unknown");
     done.open();
@@ -317,7 +317,7 @@ TEST(HttpPool, small_chunks_that_came_together_are_one_piece) {
     RawServer server({answer_with(text + "0\r\n\r\n")});
     Asker asker;
 
-    const Heard heard = ask(asker, local(server.port));
+    const PoolAnswer heard = ask(asker, local(server.port));
 
     EXPECT_EQ(heard.text(), "200 " + body);
     EXPECT_LT(heard.pieces, 10u);
@@ -420,7 +420,7 @@ TEST(HttpPool, an_io_context_has_nothing_to_do_when_nothing_is_open) {
     boost::asio::io_context context(1);
     std::string text;
     boost::asio::co_spawn(context, exchange(HttpPool::of(context.get_executor()), local(server.port), {}, patient),
-                          [&](const std::exception_ptr&, const Heard& heard) { text = heard.text(); });
+                          [&](const std::exception_ptr&, const PoolAnswer& heard) { text = heard.text(); });
 
     context.run_for(milliseconds(5'000));
 
@@ -438,7 +438,7 @@ TEST(HttpPool, two_hundred_at_once_and_then_again) {
             boost::asio::co_spawn(*asker.context,
                                   exchange(HttpPool::of(asker.context->get_executor()), local(server.port),
                                            {.body = std::to_string(i)}, patient),
-                                  [&answered, i](const std::exception_ptr&, const Heard& heard) {
+                                  [&answered, i](const std::exception_ptr&, const PoolAnswer& heard) {
                                       if (heard.text() == "200 POST / " + std::to_string(i)) ++answered;
                                   });
         }
@@ -446,12 +446,6 @@ TEST(HttpPool, two_hundred_at_once_and_then_again) {
     }
 
     EXPECT_EQ(server.server.stats().connections_accepted, 200u);
-}
-
-HttpServerOptions secure_options(const TestCertificate& certificate) {
-    auto options = test_options();
-    options.tls = certificate.files;
-    return options;
 }
 
 Origin secure(std::uint16_t port, const std::string& host, const std::string& ca_file) {
@@ -467,7 +461,7 @@ TEST(HttpPoolTls, a_request_goes_there_and_back) {
     for (const std::string host : {"127.0.0.1", "localhost"}) {
         const Origin origin = secure(server.port, host, certificate.files.cert_file);
         for (const std::string& body : {std::string("small"), large, std::string()}) {
-            const Heard heard = ask(asker, origin, {.body = body});
+            const PoolAnswer heard = ask(asker, origin, {.body = body});
             EXPECT_TRUE(heard.text() == "200 POST / " + body) << heard.text().substr(0, 100);
         }
     }
@@ -504,7 +498,7 @@ TEST(HttpPoolTls, a_server_without_tls_is_not_believed_and_a_silent_one_not_wait
     Asker asker;
 
     EXPECT_EQ(ask(asker, secure(plain.port, "127.0.0.1", "")).text(), "tls_failed");
-    EXPECT_EQ(ask(asker, secure(silent.port, "127.0.0.1", ""), {}, impatient).text(), "could_not_connect");
+    EXPECT_EQ(ask(asker, secure(silent.port, "127.0.0.1", ""), {}, impatience).text(), "could_not_connect");
 }
 
 TEST(HttpPoolTls, two_hundred_at_once) {
@@ -515,9 +509,9 @@ TEST(HttpPoolTls, two_hundred_at_once) {
     const Origin origin = secure(server.port, "127.0.0.1", certificate.files.cert_file);
 
     for (int i = 0; i < 200; ++i) {
-        boost::asio::co_spawn(*asker.context,
-                              exchange(HttpPool::of(asker.context->get_executor()), origin, {}, patient),
-                              [&](const std::exception_ptr&, const Heard& heard) { answered += heard.status == 200; });
+        boost::asio::co_spawn(
+            *asker.context, exchange(HttpPool::of(asker.context->get_executor()), origin, {}, patient),
+            [&](const std::exception_ptr&, const PoolAnswer& heard) { answered += heard.status == 200; });
     }
 
     EXPECT_TRUE(eventually([&] { return answered == 200; })) << answered;

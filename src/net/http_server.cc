@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/asio/basic_socket_acceptor.hpp>
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "base/ensure.h"
+#include "net/asio_types.h"
 #include "net/http_connection.h"
 #include "net/tls.h"
 
@@ -27,8 +27,6 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
-using Timer =
-    asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>, Executor>;
 
 // Connections that may be open beyond connections_max for as long as it takes to say 503. Beyond these we just hang up.
 constexpr std::size_t turned_away_max = 256;

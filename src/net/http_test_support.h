@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "net/http_server.h"
+#include "net/test_certificate.h"
 
 namespace interlock::net {
 
@@ -262,6 +263,12 @@ inline std::string get(const std::string& target) { return "GET " + target + " H
 inline std::string post(const std::string& target, const std::string& body, const std::string& headers = "") {
     return "POST " + target + " HTTP/1.1\r\nHost: localhost\r\n" + headers +
            "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+inline HttpServerOptions secure_options(const TestCertificate& certificate) {
+    auto options = test_options();
+    options.tls = certificate.files;
+    return options;
 }
 
 }  // namespace interlock::net

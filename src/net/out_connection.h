@@ -10,8 +10,6 @@
 
 #include <openssl/ssl.h>
 
-#include <boost/asio/basic_stream_socket.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <memory>
 #include <optional>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "net/address_book.h"
+#include "net/asio_types.h"
 #include "net/inbox.h"
 #include "net/outgoing.h"
 #include "net/task.h"
@@ -82,7 +81,6 @@ class OutConnection : public ListHook<OutConnection> {
     void tick(SteadyTime now);
 
  private:
-    using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, Executor>;
     enum class Want { nothing, read, write };
 
     error_code open(const boost::asio::ip::tcp::endpoint& endpoint);

@@ -139,9 +139,9 @@ std::optional<Method> method_of(http::verb verb) {
 }
 
 // What Beast calls back, with our checks.
-class Message final : public http::basic_parser<true> {
+class RequestMessage final : public http::basic_parser<true> {
  public:
-    Message(const RequestParser::Limits& limits, Request& request) : limits_(limits), request_(request) {
+    RequestMessage(const RequestParser::Limits& limits, Request& request) : limits_(limits), request_(request) {
         header_limit(static_cast<std::uint32_t>(limits.header_bytes_max));
         body_limit(limits.body_bytes_max);
     }
@@ -179,7 +179,7 @@ class Message final : public http::basic_parser<true> {
     bool has_transfer_encoding_ = false;
 };
 
-void Message::on_request_impl(http::verb verb, string_view, string_view target, int version, error_code& error) {
+void RequestMessage::on_request_impl(http::verb verb, string_view, string_view target, int version, error_code& error) {
     const auto method = method_of(verb);
     if (!method) return refuse({501, "not_implemented", "the method is not known here"}, error);
     request_.method = *method;
@@ -202,14 +202,14 @@ void Message::on_request_impl(http::verb verb, string_view, string_view target, 
     request_.query = query;
 }
 
-void Message::on_field_impl(http::field field, string_view name, string_view value, error_code& error) {
+void RequestMessage::on_field_impl(http::field field, string_view name, string_view value, error_code& error) {
     check_singleton(field, view_of(value), error);
     if (error) return;
     request_.headers.push_back({.name = lower_case(view_of(name)), .value = std::string(view_of(value))});
 }
 
 // Each of these decides something, so a second one would be a second opinion.
-void Message::check_singleton(http::field field, std::string_view value, error_code& error) {
+void RequestMessage::check_singleton(http::field field, std::string_view value, error_code& error) {
     switch (field) {
         case http::field::host:
             if (!is_host(value)) return refuse(invalid("the Host is not a host"), error);
@@ -245,7 +245,7 @@ void Message::check_singleton(http::field field, std::string_view value, error_c
     }
 }
 
-void Message::check_head() {
+void RequestMessage::check_head() {
     const bool has_host = !request_.header("host").empty();
     if (!has_host && !http_1_0) refusal = invalid("there is no Host");
     // Beast refuses the pair as well. This is the one that must never get through, so it is said twice.
@@ -277,7 +277,7 @@ struct RequestParser::Parts {
     const Limits limits;
     Request request;
     HeadScan scan;
-    std::optional<Message> message;
+    std::optional<RequestMessage> message;
     std::optional<ChunkedBody> chunks;
     std::optional<Refusal> refusal;
 

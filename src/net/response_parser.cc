@@ -24,9 +24,9 @@ std::string lower_case(string_view text) {
 }
 
 // The head. Beast could read bodies too, but only into a callback.
-class Message final : public http::basic_parser<false> {
+class ResponseMessage final : public http::basic_parser<false> {
  public:
-    Message(Method request_method, std::size_t head_bytes_max) {
+    ResponseMessage(Method request_method, std::size_t head_bytes_max) {
         header_limit(static_cast<std::uint32_t>(head_bytes_max));
         body_limit(boost::none);
         skip(request_method == Method::head);
@@ -66,7 +66,7 @@ struct ResponseParser::Parts {
 
     const Method request_method;
     const std::size_t head_bytes_max;
-    std::optional<Message> message;
+    std::optional<ResponseMessage> message;
     std::optional<ChunkedBody> chunks;
     std::uint64_t bytes_left = 0;  // Of a body that is not chunked.
     std::string detail;
@@ -87,7 +87,7 @@ std::size_t ResponseParser::feed(std::string_view received, std::string_view& pi
 std::size_t ResponseParser::feed_head(std::string_view received) {
     std::size_t used = 0;
     while (state_ == State::head && used < received.size()) {
-        Message& message = *parts_->message;
+        ResponseMessage& message = *parts_->message;
         error_code error;
         used += message.put(boost::asio::const_buffer(received.data() + used, received.size() - used), error);
         if (error == http::error::need_more) break;

@@ -13,12 +13,6 @@ namespace {
 
 using Kind = ClientError::Kind;
 
-HttpServerOptions secure_options(const TestCertificate& certificate) {
-    auto options = test_options();
-    options.tls = certificate.files;
-    return options;
-}
-
 HttpClient client_of(std::uint16_t port, const std::string& host, const std::string& ca_file) {
     HttpClient::Options options;
     options.ca_file = ca_file;

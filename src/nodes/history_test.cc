@@ -8,14 +8,12 @@
 #include "engine/engine.h"
 #include "engine/id_source.h"
 #include "nodes/guarded_store.h"
+#include "nodes/nodes_test_support.h"
 #include "store/memory_store.h"
 #include "store/temporary_directory.h"
 
 namespace interlock::nodes {
 namespace {
-
-constexpr core::OrgId org{1};
-constexpr Instant noon = from_micros(1'762'948'800'000'000);
 
 class HistoryTest : public testing::Test {
  protected:

@@ -10,12 +10,12 @@
 #include "base/log.h"
 #include "net/http_server.h"
 #include "nodes/inbound.h"
+#include "nodes/nodes_test_support.h"
 
 namespace interlock::nodes {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr Instant noon = from_micros(1'762'948'800'000'000);
 
 // The other node: answers every command by its cost, and counts the journeys.
 class PeerLinkTest : public testing::Test {

@@ -11,13 +11,13 @@
 #include "engine/id_source.h"
 #include "net/http_server.h"
 #include "nodes/inbound.h"
+#include "nodes/nodes_test_support.h"
 #include "store/memory_store.h"
 
 namespace interlock::nodes {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr core::OrgId org{1};
 
 Instant wall_clock() { return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()); }
 

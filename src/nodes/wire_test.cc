@@ -1,4 +1,5 @@
 #include "nodes/wire.h"
+#include "nodes/nodes_test_support.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +7,6 @@
 
 namespace interlock::nodes {
 namespace {
-
-constexpr Instant noon = from_micros(1'762'948'800'000'000);
 
 engine::Submission charge(Id key, Instant deadline) {
     core::Charge body;

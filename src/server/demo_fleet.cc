@@ -27,7 +27,7 @@ namespace {
 using namespace demo;
 using namespace std::chrono_literals;
 
-constexpr auto drain_timeout = 3s;
+constexpr auto demo_drain_timeout = 3s;
 
 // A provider on this machine that fails while `rests` says so.
 class HouseProvider {
@@ -156,7 +156,7 @@ Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std:
     play.refused = fleet.refusals;
     play.oddities = fleet.oddities();
     play.first_oddity = fleet.first_oddity();
-    (*server)->drain(drain_timeout);
+    (*server)->drain(demo_drain_timeout);
     return play;
 }
 

@@ -41,9 +41,9 @@ constexpr std::array<Line, 4> lines{
          R"({"contents":[{"role":"user","parts":[{"text":"[[sim output=400]]"}]}]})"},
     Line{"/v1/responses", R"({"model":"sim/reasoner","input":"[[sim output=200 reasoning=100]]"})"}};
 
-class Agents {
+class DemoCallers {
  public:
-    Agents(std::string url, std::string key) : url_(std::move(url)), key_(std::move(key)) {}
+    DemoCallers(std::string url, std::string key) : url_(std::move(url)), key_(std::move(key)) {}
 
     void work(int number);
 
@@ -62,7 +62,7 @@ class Agents {
 };
 
 // Asks until the budget says no.
-void Agents::work(int number) {
+void DemoCallers::work(int number) {
     Client client(url_, key_);
     const Line& line = lines[static_cast<std::size_t>(number) % lines.size()];
     const json::value body = parsed(line.body);
@@ -103,7 +103,7 @@ Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const 
     const auto key = read_admin_key(directory);
     if (!key || !*key) return fail(std::string("the server has made no key"));
 
-    Agents agents((*server)->url(), **key);
+    DemoCallers agents((*server)->url(), **key);
     Client client((*server)->url(), **key);
     for (int i = 0; i < 4; ++i) {
         if (auto made = client.put(fmt::format("/v1/agents/agent-{}", i)); !made) {

@@ -15,7 +15,7 @@ std::int64_t integer(const store::Value& value) {
     return number != nullptr ? *number : 0;  // A sum over nothing is null.
 }
 
-std::string dollars(std::int64_t nanos) { return "$" + to_text(Money::nanos(nanos)); }
+std::string exact_dollars(std::int64_t nanos) { return "$" + to_text(Money::nanos(nanos)); }
 
 // A sentence that is only there when something is wrong.
 void complain(Check& check, std::string what) {
@@ -41,17 +41,18 @@ Result<Check, store::ReadError> check_money(store::Snapshot& snapshot, const Boo
     });
     if (!read) return fail(read.error());
 
-    check.sentences.push_back(fmt::format("{} limit, {} spent in {} calls, {}.", dollars(limit), dollars(sum),
-                                          with_separators(events), most <= limit ? "never above" : "ABOVE THE LIMIT"));
+    check.sentences.push_back(fmt::format("{} limit, {} spent in {} calls, {}.", exact_dollars(limit),
+                                          exact_dollars(sum), with_separators(events),
+                                          most <= limit ? "never above" : "ABOVE THE LIMIT"));
     check.holds = most <= limit;
     if (sum == books.spent && events == books.calls_paid) {
         check.sentences.push_back("The agents' own books come to the same, to the nano-dollar.");
     } else {
-        complain(check, fmt::format("The agents were told of {} in {} calls.", dollars(books.spent),
+        complain(check, fmt::format("The agents were told of {} in {} calls.", exact_dollars(books.spent),
                                     with_separators(books.calls_paid)));
     }
-    if (settled != sum) complain(check, fmt::format("The budget says {}.", dollars(settled)));
-    if (held != 0) complain(check, fmt::format("{} is still held for nobody.", dollars(held)));
+    if (settled != sum) complain(check, fmt::format("The budget says {}.", exact_dollars(settled)));
+    if (held != 0) complain(check, fmt::format("{} is still held for nobody.", exact_dollars(held)));
     check.sentences.push_back(fmt::format("{} calls and {} runs were refused for want of money.",
                                           with_separators(books.calls_refused), with_separators(books.runs_refused)));
     return check;

@@ -16,7 +16,7 @@ constexpr std::size_t bar_columns_max = 60;
 constexpr std::size_t history_columns = 24;
 
 // Six decimals, cut: the picture shows the movement, the report the exact amount.
-std::string dollars(std::int64_t nanos) {
+std::string short_dollars(std::int64_t nanos) {
     constexpr std::int64_t dollar = Money::nanos_per_dollar;
     return fmt::format("${}.{:06}", nanos / dollar, nanos % dollar / 1000);
 }
@@ -128,7 +128,7 @@ std::vector<std::string> picture(const Scene& scene, const Terminal& terminal, s
     const std::size_t room = columns > indent + 20 ? columns - indent - percent_and_brackets : 10;
     row("budget", {bar(books, terminal, std::min(room, bar_columns_max)) +
                    fmt::format(" {:>3}%", books.spent * 100 / budget_limit.nanos())});
-    row("", {dollars(books.spent) + " spent", dollars(books.held) + " held"});
+    row("", {short_dollars(books.spent) + " spent", short_dollars(books.held) + " held"});
     row("calls",
         {with_separators(books.calls_paid) + " paid", with_separators(books.calls_refused) + " refused by the budget"});
     row("session", {with_separators(books.messages_told) + " messages",
@@ -164,7 +164,7 @@ std::string line(const Scene& scene) {
     return fmt::format(
         "{:5.1f} s  {} spent, {} held; {} calls paid, {} refused; {} messages; {} runs, {} in line, {} turned away, "
         "{} collisions; {} commands/s, {} commits/s",
-        scene.elapsed.count(), dollars(books.spent), dollars(books.held), with_separators(books.calls_paid),
+        scene.elapsed.count(), short_dollars(books.spent), short_dollars(books.held), with_separators(books.calls_paid),
         with_separators(books.calls_refused), with_separators(books.messages_told), with_separators(books.runs()),
         in_line, with_separators(turned_away), books.collisions, with_separators(scene.commands_a_second),
         with_separators(scene.commits_a_second));

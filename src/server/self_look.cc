@@ -14,36 +14,36 @@ namespace interlock::server {
 namespace {
 
 using api::SelfFinding;
-using enum api::FindingLevel;
+using Level = api::FindingLevel;
 
 constexpr std::chrono::days price_list_age_max{90};
 constexpr std::chrono::days verify_age_max{7};
 
 // What the command looks at when there is no server to ask.
 SelfFinding as_here(const cli::Finding& finding) {
-    constexpr std::array levels{ok, warn, fail};
+    constexpr std::array levels{Level::ok, Level::warn, Level::fail};
     return {levels[static_cast<std::size_t>(finding.level)], finding.what, finding.detail, finding.advice};
 }
 
 SelfFinding look_at_store(const SelfFacts& facts) {
-    if (facts.not_ready) return {fail, "store", *facts.not_ready, "the log says more"};
+    if (facts.not_ready) return {Level::fail, "store", *facts.not_ready, "the log says more"};
     if (facts.engine.failed_commits > 0) {
         return {
-            warn, "store",
+            Level::warn, "store",
             fmt::format("{} commits have failed, the last: {}", facts.engine.failed_commits, facts.engine.last_failure),
             "is the disk full or failing? Whoever asked was told, and nothing is half done"};
     }
-    return {ok, "store", "answers", {}};
+    return {Level::ok, "store", "answers", {}};
 }
 
 SelfFinding look_at_memory(const SelfFacts& facts) {
-    if (!facts.memory_pressure) return {ok, "memory", "the kernel does not say how hard it is pressed", {}};
+    if (!facts.memory_pressure) return {Level::ok, "memory", "the kernel does not say how hard it is pressed", {}};
     const std::string detail = fmt::format("{:.1f} % of the time somebody waits for it", *facts.memory_pressure);
     if (facts.memory_pressure_max == 0 || *facts.memory_pressure <= facts.memory_pressure_max) {
-        return {ok, "memory", detail, {}};
+        return {Level::ok, "memory", detail, {}};
     }
     return {
-        warn, "memory", detail,
+        Level::warn, "memory", detail,
         fmt::format("no run is started above {:.0f} %: end some, or lower the node's cap", facts.memory_pressure_max)};
 }
 
@@ -60,23 +60,24 @@ SelfFinding look_at_upstreams(const SelfFacts& facts) {
         if (fails) failing.push_back(upstream.name);
     }
     if (enabled == 0) {
-        return {ok, "upstreams", "none: the gateway has nowhere to send calls to models", {}};
+        return {Level::ok, "upstreams", "none: the gateway has nowhere to send calls to models", {}};
     }
     if (!keyless.empty()) {
-        return {fail, "upstreams", fmt::format("the key is not found of {}", fmt::join(keyless, ", ")),
+        return {Level::fail, "upstreams", fmt::format("the key is not found of {}", fmt::join(keyless, ", ")),
                 "interlock upstreams show NAME says where it is looked for"};
     }
     if (!failing.empty()) {
-        return {warn, "upstreams", fmt::format("failing: {}", fmt::join(failing, ", ")), "interlock upstreams ls"};
+        return {Level::warn, "upstreams", fmt::format("failing: {}", fmt::join(failing, ", ")),
+                "interlock upstreams ls"};
     }
-    return {ok, "upstreams", fmt::format("{}, none failing", enabled), {}};
+    return {Level::ok, "upstreams", fmt::format("{}, none failing", enabled), {}};
 }
 
 SelfFinding look_at_prices(const SelfFacts& facts) {
     const std::string detail = fmt::format("{} of {}", facts.price_list, facts.price_list_date);
     const auto made = from_iso8601(facts.price_list_date + "T00:00:00Z");
-    if (!made || facts.now - *made <= price_list_age_max) return {ok, "price list", detail, {}};
-    return {warn, "price list",
+    if (!made || facts.now - *made <= price_list_age_max) return {Level::ok, "price list", detail, {}};
+    return {Level::warn, "price list",
             fmt::format("{}, {} days old", detail,
                         std::chrono::duration_cast<std::chrono::days>(facts.now - *made).count()),
             "interlock prices update --from FILE, or a newer version of the server"};
@@ -90,13 +91,13 @@ SelfFinding look_at_promises(const SelfFacts& facts) {
     const boost::json::value* violations = report.is_object() ? report.get_object().if_contains("violations") : nullptr;
     const std::int64_t found = violations != nullptr && violations->is_int64() ? violations->get_int64() : 0;
     if (found > 0) {
-        return {fail, "promises", fmt::format("{} violations at {}", found, to_iso8601(last.at)),
+        return {Level::fail, "promises", fmt::format("{} violations at {}", found, to_iso8601(last.at)),
                 "interlock verify names them"};
     }
     const std::string detail = checked ? fmt::format("all held at {}", to_iso8601(last.at))
                                        : std::string("not checked since this server was started");
     const bool long_ago = facts.now - std::max(last.at, facts.started_at) > verify_age_max;
-    return {long_ago ? warn : ok, "promises", detail, long_ago ? "interlock verify" : ""};
+    return {long_ago ? Level::warn : Level::ok, "promises", detail, long_ago ? "interlock verify" : ""};
 }
 
 SelfFinding look_at_versions(const SelfFacts& facts) {
@@ -105,8 +106,8 @@ SelfFinding look_at_versions(const SelfFacts& facts) {
         if (node.alive && node.version != facts.version)
             others.insert(fmt::format("{} has {}", node.name, node.version));
     }
-    if (others.empty()) return {ok, "version", facts.version, {}};
-    return {warn, "version", fmt::format("{}, but {}", facts.version, fmt::join(others, ", ")),
+    if (others.empty()) return {Level::ok, "version", facts.version, {}};
+    return {Level::warn, "version", fmt::format("{}, but {}", facts.version, fmt::join(others, ", ")),
             "bring all nodes to one version"};
 }
 

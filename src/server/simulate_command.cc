@@ -19,7 +19,7 @@
 namespace interlock::server {
 namespace {
 
-constexpr std::chrono::seconds drain_timeout{2};
+constexpr std::chrono::seconds simulator_drain_timeout{2};
 
 // The provider's books. A line is one write to a file that is only appended to, so lines of several threads never mix.
 class Books {
@@ -84,7 +84,7 @@ int simulate_command(const SimulateOptions& options, const Terminal& terminal) {
     std::fflush(terminal.out);
 
     ending.wait();
-    server.drain(drain_timeout);
+    server.drain(simulator_drain_timeout);
     return 0;
 }
 

@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto patience = 5s;
-const std::string run = "run_of_this_test_" + std::to_string(::getpid());
+const std::string this_run = "run_of_this_test_" + std::to_string(::getpid());
 
 // A process that does nothing, in a session of its own, and is dead when the test is over.
 class Sleeper {
@@ -60,14 +60,14 @@ shim::State state_of(const Sleeper& main) {
     return state;
 }
 
-TEST(LeftoversTest, nothing_is_gone_at_once) { EXPECT_TRUE(end_leftovers({}, run, ItsShim::spared, patience)); }
+TEST(LeftoversTest, nothing_is_gone_at_once) { EXPECT_TRUE(end_leftovers({}, this_run, ItsShim::spared, patience)); }
 
 TEST(LeftoversTest, who_carries_the_runs_id_is_found_and_nobody_else) {
-    const Sleeper mine({"INTERLOCK_RUN=" + run});
-    const Sleeper other({"INTERLOCK_RUN=" + run + "0"});
-    while (!mine.carries("INTERLOCK_RUN=" + run)) std::this_thread::sleep_for(1ms);
+    const Sleeper mine({"INTERLOCK_RUN=" + this_run});
+    const Sleeper other({"INTERLOCK_RUN=" + this_run + "0"});
+    while (!mine.carries("INTERLOCK_RUN=" + this_run)) std::this_thread::sleep_for(1ms);
 
-    EXPECT_TRUE(end_leftovers({}, run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers({}, this_run, ItsShim::spared, patience));
 
     EXPECT_FALSE(mine.alive());
     EXPECT_TRUE(other.alive());
@@ -77,14 +77,14 @@ TEST(LeftoversTest, the_main_process_is_found_by_its_number_and_its_start) {
     const Sleeper main;
     shim::State another = state_of(main);
     another.child_start = "1";
-    EXPECT_TRUE(end_leftovers(another, run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers(another, this_run, ItsShim::spared, patience));
     EXPECT_TRUE(main.alive()) << "the number was given out again";
     another = state_of(main);
     another.boot = "another boot";
-    EXPECT_TRUE(end_leftovers(another, run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers(another, this_run, ItsShim::spared, patience));
     EXPECT_TRUE(main.alive()) << "the number is of another boot";
 
-    EXPECT_TRUE(end_leftovers(state_of(main), run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers(state_of(main), this_run, ItsShim::spared, patience));
     EXPECT_FALSE(main.alive());
 }
 
@@ -115,7 +115,7 @@ TEST(LeftoversTest, what_the_main_process_has_in_its_session_is_found_with_it) {
     const std::string start = shim::start_time(left);
     EXPECT_TRUE(shim::alive(left, start));
 
-    EXPECT_TRUE(end_leftovers(state, run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::spared, patience));
 
     EXPECT_FALSE(shim::alive(left, start));
     ::waitpid(main, nullptr, 0);
@@ -130,9 +130,9 @@ TEST(LeftoversTest, a_shim_is_spared_unless_it_could_still_begin) {
     state.start = shim.start();
     EXPECT_TRUE(shim_is_alive(state));
 
-    EXPECT_TRUE(end_leftovers(state, run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::spared, patience));
     EXPECT_TRUE(shim_is_alive(state));
-    EXPECT_TRUE(end_leftovers(state, run, ItsShim::killed, patience));
+    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::killed, patience));
     EXPECT_FALSE(shim_is_alive(state));
 }
 

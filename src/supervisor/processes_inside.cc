@@ -36,7 +36,7 @@ std::string link_text(const std::string& path) {
     return length < 0 ? std::string() : std::string(buffer.data(), static_cast<std::size_t>(length));
 }
 
-bool below(std::string_view path, std::string_view top) {
+bool is_below(std::string_view path, std::string_view top) {
     return path.starts_with(top) &&
            (path.size() == top.size() || path[top.size()] == '/' || path.substr(top.size()) == " (deleted)");
 }
@@ -90,7 +90,7 @@ bool maps_something(const std::string& process, std::string_view path) {
     const std::string maps = read_file(process + "/maps").value_or("");
     for (std::size_t at = maps.find(" " + escaped); at != std::string::npos; at = maps.find(" " + escaped, at + 1)) {
         const std::string_view line = std::string_view(maps).substr(at + 1);
-        if (below(line.substr(0, line.find('\n')), escaped)) return true;
+        if (is_below(line.substr(0, line.find('\n')), escaped)) return true;
     }
     return false;
 }
@@ -104,7 +104,7 @@ std::string use_of(const std::string& process, const Target& target, bool& unsee
         const std::string link = process + "/" + name;
         const std::string leads_to = link_text(link);
         const bool directory = std::string_view(name) != "exe";
-        if (below(leads_to, target.path) || (other_mounts && directory && climbs_to(link, target))) {
+        if (is_below(leads_to, target.path) || (other_mounts && directory && climbs_to(link, target))) {
             return fmt::format("its {} is {}", what, leads_to);
         }
     }
@@ -112,7 +112,7 @@ std::string use_of(const std::string& process, const Target& target, bool& unsee
     for (std::filesystem::directory_iterator entries(process + "/fd", error), end; !error && entries != end;
          entries.increment(error)) {
         const std::string leads_to = link_text(entries->path());
-        if (below(leads_to, target.path)) return fmt::format("it has {} open", leads_to);
+        if (is_below(leads_to, target.path)) return fmt::format("it has {} open", leads_to);
     }
     if (maps_something(process, target.path)) return "it has mapped a file in it";
     return "";

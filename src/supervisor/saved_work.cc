@@ -145,7 +145,7 @@ Result<std::vector<ChangedFile>, std::string> files_to_save(const IndexCopy& ind
 }
 
 // As git reads a path that begins with a quotation mark.
-std::string quoted(std::string_view path) {
+std::string quoted_path(std::string_view path) {
     std::string text = "\"";
     for (const char c : path) {
         const auto byte = static_cast<unsigned char>(c);
@@ -170,7 +170,7 @@ Result<std::vector<FileNow>, std::string> files_now(const Git& git, const std::s
         if (status && S_ISREG(status->st_mode)) {
             now.back().mode = (status->st_mode & 0100) != 0 ? "100755" : "100644";
             regular.push_back(now.size() - 1);
-            regular_paths += quoted(at);
+            regular_paths += quoted_path(at);
         } else if (status && S_ISLNK(status->st_mode)) {
             std::array<char, 4097> target;
             const auto length = readlink(at.c_str(), target.data(), target.size());
