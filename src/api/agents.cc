@@ -181,7 +181,7 @@ Result<void, store::ReadError> add_totals(store::Snapshot& snapshot, core::OrgId
                           });
 }
 
-Answered show(Call& call, std::string name, int status, bool repeated) {
+Answered show_agent(Call& call, std::string name, int status, bool repeated) {
     if (!call.caller.may_see_agent(name)) co_return respond(call, not_found("agent", name));
     const Caller caller = call.caller;
     const auto views = co_await read(
@@ -198,7 +198,7 @@ Answered show(Call& call, std::string name, int status, bool repeated) {
     co_return respond(status, views->front(), repeated);
 }
 
-Answered get_agent(Call& call) { return show(call, call.names[0], 200, false); }
+Answered get_agent(Call& call) { return show_agent(call, call.names[0], 200, false); }
 
 Answered list_agents(Call& call) {
     const auto limit = read_limit(call);
@@ -232,29 +232,29 @@ Answered put_agent(Call& call) {
     const auto body = read_body<AgentBody>(call);
     if (!body) co_return respond(call, body.error());
     if (const auto good = check_paths(*body); !good) co_return respond(call, good.error());
-    const auto done = co_await ask<core::AgentReply>(call, command_of(call.names[0], *body), body->key);
+    const auto done = co_await ask(call, command_of(call.names[0], *body), body->key);
     if (!done) co_return respond(call, done.error());
-    co_return co_await show(call, call.names[0], 200, done->repeated);
+    co_return co_await show_agent(call, call.names[0], 200, done->repeated);
 }
 
 Answered pause_agent(Call& call) {
     const auto body = read_body<PauseBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::AgentReply>(call, core::PauseAgent{call.names[0], body->reason}, body->key);
+    const auto done = co_await ask(call, core::PauseAgent{call.names[0], body->reason}, body->key);
     if (!done) co_return respond(call, done.error());
-    co_return co_await show(call, call.names[0], 200, done->repeated);
+    co_return co_await show_agent(call, call.names[0], 200, done->repeated);
 }
 
 Answered resume_agent(Call& call) {
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::AgentReply>(call, core::ResumeAgent{call.names[0]}, body->key);
+    const auto done = co_await ask(call, core::ResumeAgent{call.names[0]}, body->key);
     if (!done) co_return respond(call, done.error());
-    co_return co_await show(call, call.names[0], 200, done->repeated);
+    co_return co_await show_agent(call, call.names[0], 200, done->repeated);
 }
 
 Answered delete_agent(Call& call) {
-    const auto done = co_await ask<core::AgentReply>(call, core::ArchiveAgent{call.names[0]});
+    const auto done = co_await ask(call, core::ArchiveAgent{call.names[0]});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 

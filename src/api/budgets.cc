@@ -149,11 +149,11 @@ Answered show_as(Call& call, std::string name, int status, bool repeated,
     co_return respond(status, **view, repeated);
 }
 
-Answered show(Call& call, std::string name, int status, bool repeated) {
+Answered show_budget(Call& call, std::string name, int status, bool repeated) {
     return show_as<BudgetView>(call, std::move(name), status, repeated, view_of);
 }
 
-Answered get_budget(Call& call) { return show(call, call.names[0], 200, false); }
+Answered get_budget(Call& call) { return show_budget(call, call.names[0], 200, false); }
 
 Answered list_budgets(Call& call) {
     const auto limit = read_limit(call);
@@ -341,19 +341,19 @@ Answered put_limit(Call& call) {
     const core::Budget& row = **budget;
     const auto limit = limit_in(row.metric, body->limit);
     if (!limit) co_return respond(call, limit.error());
-    const auto done = co_await ask<core::BudgetReply>(call,
-                                                      core::PutBudget{.name = name,
-                                                                      .scope = row.scope,
-                                                                      .metric = row.metric,
-                                                                      .window = row.window,
-                                                                      .zone = row.zone,
-                                                                      .limit_units = *limit,
-                                                                      .hard = row.hard,
-                                                                      .warn = row.warn,
-                                                                      .on_exhausted = row.on_exhausted},
-                                                      body->key);
+    const auto done = co_await ask(call,
+                                   core::PutBudget{.name = name,
+                                                   .scope = row.scope,
+                                                   .metric = row.metric,
+                                                   .window = row.window,
+                                                   .zone = row.zone,
+                                                   .limit_units = *limit,
+                                                   .hard = row.hard,
+                                                   .warn = row.warn,
+                                                   .on_exhausted = row.on_exhausted},
+                                   body->key);
     if (!done) co_return respond(call, done.error());
-    co_return co_await show(call, name, 200, done->repeated);
+    co_return co_await show_budget(call, name, 200, done->repeated);
 }
 
 Answered put_budget(Call& call) {
@@ -361,32 +361,32 @@ Answered put_budget(Call& call) {
     if (!body) co_return respond(call, body.error());
     const auto limit = limit_in(body->metric, body->limit);
     if (!limit) co_return respond(call, limit.error());
-    const auto done = co_await ask<core::BudgetReply>(call,
-                                                      core::PutBudget{.name = call.names[0],
-                                                                      .scope = body->scope,
-                                                                      .metric = body->metric,
-                                                                      .window = body->window,
-                                                                      .zone = body->timezone,
-                                                                      .limit_units = *limit,
-                                                                      .hard = body->hard,
-                                                                      .warn = body->warn,
-                                                                      .on_exhausted = body->on_exhausted},
-                                                      body->key);
+    const auto done = co_await ask(call,
+                                   core::PutBudget{.name = call.names[0],
+                                                   .scope = body->scope,
+                                                   .metric = body->metric,
+                                                   .window = body->window,
+                                                   .zone = body->timezone,
+                                                   .limit_units = *limit,
+                                                   .hard = body->hard,
+                                                   .warn = body->warn,
+                                                   .on_exhausted = body->on_exhausted},
+                                   body->key);
     if (!done) co_return respond(call, done.error());
-    co_return co_await show(call, call.names[0], 200, done->repeated);
+    co_return co_await show_budget(call, call.names[0], 200, done->repeated);
 }
 
 Answered delete_budget(Call& call) {
-    const auto done = co_await ask<core::BudgetReply>(call, core::DeleteBudget{call.names[0]});
+    const auto done = co_await ask(call, core::DeleteBudget{call.names[0]});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
 Answered unfreeze_budget(Call& call) {
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::BudgetReply>(call, core::UnfreezeBudget{call.names[0]}, body->key);
+    const auto done = co_await ask(call, core::UnfreezeBudget{call.names[0]}, body->key);
     if (!done) co_return respond(call, done.error());
-    co_return co_await show(call, call.names[0], 200, done->repeated);
+    co_return co_await show_budget(call, call.names[0], 200, done->repeated);
 }
 
 }  // namespace

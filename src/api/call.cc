@@ -115,6 +115,24 @@ net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, core::CommandKe
     });
 }
 
+net::Task<Result<Done, Problem>> ask(Call& call, core::CommandBody body, std::optional<std::string> key_in_body) {
+    const auto key = read_key(call, key_in_body);
+    if (!key) co_return fail(key.error());
+    engine::Answer answer = co_await submit(call, key->key, std::move(body));
+    if (!answer) co_return fail(problem_of(answer.error()));
+    if (auto refusal = refusal_of(answer->reply)) co_return fail(pointed(std::move(*refusal), call.request.body));
+    co_return Done{std::move(answer->reply), answer->repeated};
+}
+
+net::Task<Result<void, Problem>> read_snapshot(Call& call,
+                                               std::function<Result<void, store::ReadError>(store::Snapshot&)> work) {
+    store::ReadPool& reads = call.parts.reads;
+    const auto done =
+        co_await net::run_on(call.parts.workers, [&reads, work = std::move(work)] { return reads.with(work); });
+    if (!done) co_return fail(unavailable("the store cannot be read: " + done.error().detail));
+    co_return Result<void, Problem>();
+}
+
 Problem pointed(Problem problem, std::string_view body) {
     if (problem.code != "invalid_request" || !problem.pointer.empty()) return problem;
     const std::size_t end = std::min(problem.detail.find_first_of(" :"), problem.detail.size());
@@ -129,8 +147,6 @@ Problem pointed(Problem problem, std::string_view body) {
     if (!word.empty() && body.find("\"" + word + "\"") != std::string_view::npos) problem.pointer = "/" + word;
     return problem;
 }
-
-Problem no_such_org() { return {.status = 404, .code = "not_found", .detail = "the key's org does not exist"}; }
 
 net::Response respond(int status, std::string body) {
     net::Response response;

@@ -1,12 +1,15 @@
 // One request on its way through the API: who calls, what they sent, and the ways to carry it out.
 //
-//   (1) A handler reaches rows only with its caller's org: ask() and read() add it. Who makes orgs says which:
-//   submit_to(). (2) Every mutation has a key; a repeat gets the first answer and says so.
+//   1. A handler reaches rows only with its caller's org: ask() and read() add it. Only the handler that makes orgs
+//      names one: submit_to().
+//   2. Every mutation has a key; a repeat gets the first answer and says so.
 //
 // Handlers are coroutines on the connection's thread. They never block: commands go to the engine, reads to the
 // workers.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -91,40 +94,42 @@ core::CommandKey key_from_text(std::string_view text);
 
 // ---- carrying it out ----------------------------------------------------------------------------------------------
 
-template <class Reply>
+// A command that was carried out.
 struct Done {
-    Reply reply;
-    bool repeated = false;
+    core::Reply reply;
+    bool repeated = false;  // It was carried out before, and this is its first reply.
+
+    template <class Reply>
+    const Reply& as() const {
+        return std::get<Reply>(reply);
+    }
 };
 
 net::Task<engine::Answer> submit(Call& call, core::CommandKey key, core::CommandBody body);
 net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, core::CommandKey key, core::CommandBody body);
 // A refusal of the rules points at the member it speaks of, where its sentence begins with one.
 Problem pointed(Problem problem, std::string_view body);
-// Whether a reply is of the kind that was asked for; it is not when the org does not exist.
-Problem no_such_org();
 
-template <class Reply>
-net::Task<Result<Done<Reply>, Problem>> ask(Call& call, core::CommandBody body,
-                                            std::optional<std::string> key_in_body = {}) {
-    const auto key = read_key(call, key_in_body);
-    if (!key) co_return fail(key.error());
-    engine::Answer answer = co_await submit(call, key->key, std::move(body));
-    if (!answer) co_return fail(problem_of(answer.error()));
-    Reply* reply = std::get_if<Reply>(&answer->reply);
-    if (reply == nullptr) co_return fail(no_such_org());
-    if (auto refusal = refusal_of(*reply)) co_return fail(pointed(std::move(*refusal), call.request.body));
-    co_return Done<Reply>{std::move(*reply), answer->repeated};
-}
+// Carries a command out under the key of the header or the body. A refusal comes back as a problem.
+net::Task<Result<Done, Problem>> ask(Call& call, core::CommandBody body, std::optional<std::string> key_in_body = {});
 
 // Runs `work` on a snapshot of the store, on a worker. What it refers to outlives the wait: the handler's own frame.
-template <class Work>
-auto read(Call& call, Work work)
-    -> net::Task<Result<typename std::invoke_result_t<Work&, store::Snapshot&>::value_type, Problem>> {
-    store::ReadPool& reads = call.parts.reads;
-    auto result = co_await net::run_on(call.parts.workers, [&reads, work] { return reads.with(work); });
-    if (!result) co_return fail(unavailable("the store cannot be read: " + result.error().detail));
-    co_return std::move(*result);
+net::Task<Result<void, Problem>> read_snapshot(Call& call,
+                                               std::function<Result<void, store::ReadError>(store::Snapshot&)> work);
+
+template <class Work, class Value = typename std::invoke_result_t<Work&, store::Snapshot&>::value_type>
+net::Task<Result<Value, Problem>> read(Call& call, Work work) {
+    // Not in this frame: a connection that ends while it waits is gone before the work is done.
+    const auto value = std::make_shared<std::optional<Value>>();
+    const auto done = co_await read_snapshot(
+        call, [value, work](store::Snapshot& snapshot) mutable -> Result<void, store::ReadError> {
+            auto result = work(snapshot);
+            if (!result) return fail(std::move(result.error()));
+            value->emplace(std::move(*result));
+            return {};
+        });
+    if (!done) co_return fail(done.error());
+    co_return std::move(**value);
 }
 
 // ---- what is sent back --------------------------------------------------------------------------------------------

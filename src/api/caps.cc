@@ -55,7 +55,7 @@ Answered list_caps(Call& call) {
 Answered put(Call& call, core::CapKind kind, std::string name) {
     const auto body = read_body<CapBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::CapReply>(call, core::SetCap{kind, name, body->max_live}, body->key);
+    const auto done = co_await ask(call, core::SetCap{kind, name, body->max_live}, body->key);
     if (!done) co_return respond(call, done.error());
     const core::OrgId org = call.caller.org;
     const auto view = co_await read(call, [=, most = body->max_live](store::Snapshot& snapshot) {
@@ -66,7 +66,7 @@ Answered put(Call& call, core::CapKind kind, std::string name) {
 }
 
 Answered lift(Call& call, core::CapKind kind, std::string name) {
-    const auto done = co_await ask<core::CapReply>(call, core::SetCap{kind, std::move(name), std::nullopt});
+    const auto done = co_await ask(call, core::SetCap{kind, std::move(name), std::nullopt});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 

@@ -74,14 +74,10 @@ core::CommandBody command_of(const Caller& caller, const ChargeBody& body) {
 
 Result<ChargeView, Problem> view_of(const Key& key, const engine::Answer& answer, std::string_view body) {
     if (!answer) return fail(problem_of(answer.error()));
-    const auto* reply = std::get_if<core::ChargeReply>(&answer->reply);
-    if (reply == nullptr) return fail(no_such_org());
-    if (auto refusal = refusal_of(*reply)) return fail(pointed(std::move(*refusal), body));
-    return ChargeView{.key = key.text,
-                      .seq = reply->seq,
-                      .cost = reply->cost,
-                      .overage = reply->overage,
-                      .repeated = answer->repeated};
+    if (auto refusal = refusal_of(answer->reply)) return fail(pointed(std::move(*refusal), body));
+    const auto& reply = std::get<core::ChargeReply>(answer->reply);
+    return ChargeView{
+        .key = key.text, .seq = reply.seq, .cost = reply.cost, .overage = reply.overage, .repeated = answer->repeated};
 }
 
 Answered charge_one(Call& call, const json::value& parsed) {

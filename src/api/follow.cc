@@ -1,5 +1,7 @@
 #include "api/follow.h"
 
+#include <charconv>
+
 #include "net/sse.h"
 
 namespace interlock::api {

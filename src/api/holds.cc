@@ -101,17 +101,17 @@ BOOST_DESCRIBE_STRUCT(HoldView, (),
                       (id, status, agent, workflow, provider, model, run, session, tags, amount, tokens, calls,
                        dispatched, created_at, expires_at, closed_at, budgets))
 
-using Metrics = std::map<std::string, core::Metric>;
+using BudgetMetrics = std::map<std::string, core::Metric>;
 
-Result<Metrics, store::ReadError> metrics_of_budgets(store::Snapshot& snapshot, core::OrgId org) {
+Result<BudgetMetrics, store::ReadError> metrics_of_budgets(store::Snapshot& snapshot, core::OrgId org) {
     const auto budgets = store::read_rows<core::Budget>(snapshot, org);
     if (!budgets) return fail(budgets.error());
-    Metrics metrics;
+    BudgetMetrics metrics;
     for (const core::Budget& budget : *budgets) metrics[budget.name] = budget.metric;
     return metrics;
 }
 
-HoldView view_of(const core::Hold& hold, const Metrics& metrics) {
+HoldView view_of(const core::Hold& hold, const BudgetMetrics& metrics) {
     HoldView view{
         .id = hold.id,
         .status = hold.state == core::HoldState::open ? "held" : boost::describe::enum_to_string(hold.state, ""),
@@ -146,7 +146,7 @@ Answered reserve(Call& call) {
     if (body->amount == Money() && body->tokens == 0 && body->calls == 0) {
         co_return respond(call, invalid("amount is missing; a hold sets aside dollars, tokens or calls", "/amount"));
     }
-    const auto done = co_await ask<core::ReserveReply>(
+    const auto done = co_await ask(
         call,
         core::Reserve{.hold = core::HoldId(call.parts.fresh_id()),
                       .who = attribution_of(call.caller, *body),
@@ -156,16 +156,16 @@ Answered reserve(Call& call) {
                       .dispatched = body->dispatched},
         body->key);
     if (!done) co_return respond(call, done.error());
-    co_return respond(201,
-                      HeldAnswer{.id = done->reply.hold,
-                                 .amount = body->amount,
-                                 .expires_at = done->reply.expires_at,
-                                 .repeated = done->repeated},
-                      done->repeated);
+    const auto& reply = done->as<core::ReserveReply>();
+    co_return respond(
+        201,
+        HeldAnswer{
+            .id = reply.hold, .amount = body->amount, .expires_at = reply.expires_at, .repeated = done->repeated},
+        done->repeated);
 }
 
 // Whether the caller's key may touch this hold. Keys that are bound to nothing are not asked to look.
-net::Task<Result<core::HoldId, Problem>> reachable(Call& call) {
+net::Task<Result<core::HoldId, Problem>> reachable_hold(Call& call) {
     const auto id = read_id<core::HoldId>("hold", call.names[0]);
     if (!id || call.caller.bound() == Bound::nothing) co_return id;
     const core::OrgId org = call.caller.org;
@@ -181,53 +181,53 @@ net::Task<Result<core::HoldId, Problem>> reachable(Call& call) {
 }
 
 Answered settle(Call& call) {
-    const auto id = co_await reachable(call);
+    const auto id = co_await reachable_hold(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<SettleBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::SettleReply>(call,
-                                                      core::SettleHold{.hold = *id,
-                                                                       .cost = body->cost,
-                                                                       .usage = body->usage,
-                                                                       .calls = body->calls,
-                                                                       .price = body->price,
-                                                                       .estimated = body->estimated,
-                                                                       .unpriced = body->unpriced},
-                                                      body->key);
+    const auto done = co_await ask(call,
+                                   core::SettleHold{.hold = *id,
+                                                    .cost = body->cost,
+                                                    .usage = body->usage,
+                                                    .calls = body->calls,
+                                                    .price = body->price,
+                                                    .estimated = body->estimated,
+                                                    .unpriced = body->unpriced},
+                                   body->key);
     if (!done) co_return respond(call, done.error());
-    co_return respond(200,
-                      SettledAnswer{.id = *id,
-                                    .seq = done->reply.seq,
-                                    .cost = done->reply.cost,
-                                    .overage = done->reply.overage,
-                                    .repeated = done->repeated},
-                      done->repeated);
+    const auto& reply = done->as<core::SettleReply>();
+    co_return respond(
+        200,
+        SettledAnswer{
+            .id = *id, .seq = reply.seq, .cost = reply.cost, .overage = reply.overage, .repeated = done->repeated},
+        done->repeated);
 }
 
 Answered release(Call& call) {
-    const auto id = co_await reachable(call);
+    const auto id = co_await reachable_hold(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::HoldReply>(call, core::ReleaseHold{*id}, body->key);
+    const auto done = co_await ask(call, core::ReleaseHold{*id}, body->key);
     if (!done) co_return respond(call, done.error());
     co_return respond(200, ReleasedAnswer{.id = *id, .repeated = done->repeated}, done->repeated);
 }
 
 Answered extend(Call& call) {
-    const auto id = co_await reachable(call);
+    const auto id = co_await reachable_hold(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<ExtendBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done =
-        co_await ask<core::HoldReply>(call, core::ExtendHold{*id, body->ttl_s, body->dispatched}, body->key);
+    const auto done = co_await ask(call, core::ExtendHold{*id, body->ttl_s, body->dispatched}, body->key);
     if (!done) co_return respond(call, done.error());
-    co_return respond(200, ExtendedAnswer{.id = *id, .expires_at = done->reply.expires_at, .repeated = done->repeated},
-                      done->repeated);
+    co_return respond(
+        200,
+        ExtendedAnswer{.id = *id, .expires_at = done->as<core::HoldReply>().expires_at, .repeated = done->repeated},
+        done->repeated);
 }
 
 Answered get_hold(Call& call) {
-    const auto id = co_await reachable(call);
+    const auto id = co_await reachable_hold(call);
     if (!id) co_return respond(call, id.error());
     const core::OrgId org = call.caller.org;
     const Id wanted = id->value;

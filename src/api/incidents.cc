@@ -12,6 +12,7 @@
 #include "api/route.h"
 #include "base/calendar.h"
 #include "store/read_rows.h"
+#include "store/read_value.h"
 
 namespace interlock::api {
 namespace {

@@ -56,12 +56,12 @@ net::Task<Result<core::ApiKey, Problem>> find_key(Call& call, std::string id) {
     co_return std::move(**key);
 }
 
-Answered show(Call& call, std::string id) {
+Answered show_key(Call& call, std::string id) {
     const auto key = co_await find_key(call, id);
     co_return key ? respond(200, view_of(*key), false) : respond(call, key.error());
 }
 
-Answered get_key(Call& call) { return show(call, call.names[0]); }
+Answered get_key(Call& call) { return show_key(call, call.names[0]); }
 Answered get_own_key(Call& call) {
     const auto key = co_await find_key(call, call.caller.key_id);
     if (key) co_return respond(200, view_of(*key), false);
@@ -103,11 +103,11 @@ Answered create_key(Call& call) {
         if (!*there) co_return respond(call, not_found("run", id_text(body->run)));
     }
     const NewKey made = make_key();
-    const auto done = co_await ask<core::KeyReply>(
+    const auto done = co_await ask(
         call, core::CreateKey{made.id, made.hash, body->scopes, body->agent, body->run, body->budget, body->note},
         body->key);
     if (!done) co_return respond(call, done.error());
-    const auto key = co_await find_key(call, done->reply.id);
+    const auto key = co_await find_key(call, done->as<core::KeyReply>().id);
     if (!key) co_return respond(call, key.error());
     call.parts.keys.put(call.caller.org, *key);
     call.parts.log.info("key_made", {{"key", key->id}, {"by", call.caller.key_id}});
@@ -119,7 +119,7 @@ Answered create_key(Call& call) {
 }
 
 Answered revoke_key(Call& call) {
-    const auto done = co_await ask<core::KeyReply>(call, core::RevokeKey{call.names[0]});
+    const auto done = co_await ask(call, core::RevokeKey{call.names[0]});
     if (!done) co_return respond(call, done.error());
     // Before the answer: from then on nobody comes in with it, and those who follow something by it are woken to leave.
     call.parts.keys.revoke(call.names[0]);

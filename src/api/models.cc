@@ -38,10 +38,6 @@ struct Used {
     std::map<std::string, Instant> set_at;  // By the name of the price.
 };
 
-std::string day_text(std::int64_t day) {
-    return to_iso8601(Instant(std::chrono::duration_cast<Duration>(std::chrono::days(day)))).substr(0, 10);
-}
-
 Result<Used, store::ReadError> read_used(store::Snapshot& snapshot, core::OrgId org, std::int64_t from_day) {
     Used used;
     const auto read = snapshot.query(

@@ -77,10 +77,9 @@ net::Task<Result<OrgKeyView, Problem>> make_admin_key(Call& call, core::OrgId or
     const auto answer =
         co_await submit_to(call, org, key, core::CreateKey{made.id, made.hash, {"admin"}, {}, {}, {}, std::move(note)});
     if (!answer) co_return fail(problem_of(answer.error()));
-    const auto* reply = std::get_if<core::KeyReply>(&answer->reply);
-    if (reply == nullptr) co_return fail(not_found("org", name));
-    if (auto refusal = refusal_of(*reply)) co_return fail(std::move(*refusal));
-    const std::string id = reply->id;
+    if (std::holds_alternative<core::NoSuchOrg>(answer->reply)) co_return fail(not_found("org", name));
+    if (auto refusal = refusal_of(answer->reply)) co_return fail(std::move(*refusal));
+    const std::string id = std::get<core::KeyReply>(answer->reply).id;
     const auto row = co_await read(
         call, [=](store::Snapshot& snapshot) { return store::read_row<core::ApiKey>(snapshot, org, id); });
     if (!row) co_return fail(row.error());
@@ -114,9 +113,9 @@ net::Task<Result<Found, Problem>> found_org(Call& call, std::string name, core::
         const auto answer = co_await submit_to(call, org, key, core::CreateOrg{name});
         if (!answer) co_return fail(problem_of(answer.error()));
         const auto* reply = std::get_if<core::OrgReply>(&answer->reply);
-        if (reply == nullptr) co_return fail(no_such_org());
-        if (reply->status == core::OrgStatus::name_taken) continue;  // Another org has got the number meanwhile.
-        if (auto refusal = refusal_of(*reply)) co_return fail(pointed(std::move(*refusal), call.request.body));
+        // Another org has got the number meanwhile.
+        if (reply != nullptr && reply->status == core::OrgStatus::name_taken) continue;
+        if (auto refusal = refusal_of(answer->reply)) co_return fail(pointed(std::move(*refusal), call.request.body));
         co_return Found{org, reply->status == core::OrgStatus::created, abandoned};
     }
     co_return fail(unavailable("others make orgs at the same moment; try again with the same key"));

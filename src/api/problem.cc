@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include <fmt/format.h>
+#include <boost/describe/enum_to_string.hpp>
 
 namespace interlock::api {
 namespace {
@@ -165,6 +166,41 @@ std::string facts_of(const core::Holder& holder) {
     return fmt::format(R"(,"holder":{{"run":{},"agent":{},"status":{},"path":{},"since":{}}})", to_json(holder.run),
                        to_json(holder.agent), to_json(holder.state),
                        holder.place.path.empty() ? "null" : to_json(holder.place.path), to_json(holder.since));
+}
+
+namespace {
+
+template <class Reply>
+std::optional<Problem> refusal_in(const Reply& reply) {
+    if constexpr (std::is_same_v<Reply, core::NoSuchOrg>) {
+        return Problem{.status = 404, .code = "not_found", .detail = "the key's org does not exist"};
+    } else if constexpr (std::is_same_v<Reply, core::TickReply>) {
+        return std::nullopt;
+    } else {
+        if constexpr (std::is_same_v<Reply, core::WakeReply>) {
+            if (reply.status == core::WakeStatus::refused) return refusal_in(reply.admit);
+        }
+        auto problem = problem_of_outcome(boost::describe::enum_to_string(reply.status, ""), reply.detail);
+        if (!problem) return problem;
+        if constexpr (requires { reply.budget; }) {
+            if (reply.budget) problem->facts += facts_of(*reply.budget);
+        }
+        if constexpr (requires { reply.holder; }) {
+            if (reply.holder) problem->facts += facts_of(*reply.holder);
+        }
+        if constexpr (std::is_same_v<Reply, core::AppendReply>) {
+            if (reply.status == core::AppendStatus::unexpected_seq) {
+                problem->facts += ",\"next_seq\":" + to_json(reply.next_seq);
+            }
+        }
+        return problem;
+    }
+}
+
+}  // namespace
+
+std::optional<Problem> refusal_of(const core::Reply& reply) {
+    return std::visit([](const auto& of_kind) { return refusal_in(of_kind); }, reply);
 }
 
 std::string amount_text(core::Metric metric, std::int64_t units) {

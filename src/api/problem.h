@@ -8,8 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include <boost/describe/enum_to_string.hpp>
-
 #include "api/wire.h"
 #include "core/reply.h"
 #include "engine/engine.h"
@@ -43,27 +41,8 @@ std::optional<Problem> problem_of_outcome(std::string_view outcome, std::string_
 std::string facts_of(const core::BudgetRefusal& budget);
 std::string facts_of(const core::Holder& holder);
 
-// The refusal in a reply, with every fact the reply has.
-template <class Reply>
-std::optional<Problem> refusal_of(const Reply& reply) {
-    if constexpr (std::is_same_v<Reply, core::WakeReply>) {
-        if (reply.status == core::WakeStatus::refused) return refusal_of(reply.admit);
-    }
-    auto problem = problem_of_outcome(boost::describe::enum_to_string(reply.status, ""), reply.detail);
-    if (!problem) return problem;
-    if constexpr (requires { reply.budget; }) {
-        if (reply.budget) problem->facts += facts_of(*reply.budget);
-    }
-    if constexpr (requires { reply.holder; }) {
-        if (reply.holder) problem->facts += facts_of(*reply.holder);
-    }
-    if constexpr (std::is_same_v<Reply, core::AppendReply>) {
-        if (reply.status == core::AppendStatus::unexpected_seq) {
-            problem->facts += ",\"next_seq\":" + to_json(reply.next_seq);
-        }
-    }
-    return problem;
-}
+// The refusal in a reply, with every fact the reply has. Empty: the command was carried out.
+std::optional<Problem> refusal_of(const core::Reply& reply);
 
 // "10.00" or "1000": an amount in a budget's metric.
 std::string amount_text(core::Metric metric, std::int64_t units);

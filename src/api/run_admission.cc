@@ -227,13 +227,12 @@ net::Task<std::optional<Problem>> check_repository(Call& call, const core::Admit
 
 // ---- the answer ---------------------------------------------------------------------------------------------------
 
-net::Response admitted(StoredRun stored, const Done<core::AdmitReply>& done,
-                       const std::optional<std::string>& worktree) {
+net::Response admitted(StoredRun stored, const Done& done, const std::optional<std::string>& worktree) {
     AdmittedView view;
     static_cast<RunDetail&>(view) = detail_of(stored);
     if (worktree) view.workspace = worktree;
-    view.place_in_line = done.reply.place_in_line;
-    view.waits_for = done.reply.waits_for;
+    view.place_in_line = done.as<core::AdmitReply>().place_in_line;
+    view.waits_for = done.as<core::AdmitReply>().waits_for;
     view.repeated = done.repeated;
     return respond(201, view, done.repeated);
 }
@@ -258,9 +257,9 @@ Answered admit_and_show(Call& call, core::AdmitRun command, std::optional<std::s
     for (const core::Place& place : command.places) {
         if (place.kind == core::ClaimKind::workspace && workspace.empty()) workspace = place.path;
     }
-    const auto done = co_await ask<core::AdmitReply>(call, std::move(command), std::move(key));
+    const auto done = co_await ask(call, std::move(command), std::move(key));
     if (!done) co_return respond(call, done.error());
-    auto stored = co_await read_stored_run(call, done->reply.run);
+    auto stored = co_await read_stored_run(call, done->as<core::AdmitReply>().run);
     if (!stored) co_return respond(call, stored.error());
     const core::Run& run = stored->run;
     std::optional<std::string> worktree;

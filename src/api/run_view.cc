@@ -35,7 +35,7 @@ ProcessView view_of(const core::Launch& launch) {
 
 std::optional<std::string> stated(const std::string& text) { return text.empty() ? std::nullopt : std::optional(text); }
 
-RunView view_of(const core::Run& run) {
+RunView run_view_of(const core::Run& run) {
     RunView view{.id = run.id,
                  .name = run.name,
                  .status = run.state,
@@ -80,7 +80,7 @@ RunView view_of(const core::Run& run) {
 
 RunDetail detail_of(const StoredRun& stored) {
     RunDetail detail;
-    static_cast<RunView&>(detail) = view_of(stored.run);
+    static_cast<RunView&>(detail) = run_view_of(stored.run);
     if (!stored.launch) return detail;
     detail.command = stored.launch->process.command;
     detail.process = view_of(*stored.launch);
@@ -116,7 +116,7 @@ net::Task<Result<StoredRun, Problem>> read_stored_run(Call& call, core::RunId id
     co_return std::move(**found);
 }
 
-net::Task<Result<core::RunId, Problem>> reachable(Call& call) {
+net::Task<Result<core::RunId, Problem>> reachable_run(Call& call) {
     const auto id = read_id<core::RunId>("run", call.names[0]);
     if (!id || call.caller.bound() == Bound::nothing) co_return id;
     const auto run = co_await read_run(call, *id);

@@ -89,7 +89,7 @@ struct StoredRun {
     std::optional<core::Launch> launch;  // Only of supervised ones.
 };
 
-RunView view_of(const core::Run& run);
+RunView run_view_of(const core::Run& run);
 RunDetail detail_of(const StoredRun& stored);
 
 // The org's runs that have not ended, and those of them that work, as conditions. By the index of states, which SQLite
@@ -106,7 +106,7 @@ std::optional<std::string> stated(const std::string& text);
 net::Task<Result<core::Run, Problem>> read_run(Call& call, core::RunId id);
 net::Task<Result<StoredRun, Problem>> read_stored_run(Call& call, core::RunId id);
 // The one that the path names. Bound keys look first whether it is theirs; for all others the rules do.
-net::Task<Result<core::RunId, Problem>> reachable(Call& call);
+net::Task<Result<core::RunId, Problem>> reachable_run(Call& call);
 
 // Where what is asked for is another node's business: which one's, and where that is.
 net::Task<Problem> of_another_node(Call& call, std::string node, std::string_view what);

@@ -118,8 +118,8 @@ Result<std::vector<core::RunState>, Problem> read_states(const Call& call) {
     for (const std::string& name : comma_separated(call.parameter("status"))) {
         core::RunState state;
         if (!boost::describe::enum_from_string(name.c_str(), state)) {
-            return fail(invalid(fmt::format("status has '{}'; it is a list of: {}", name,
-                                            wire_detail::enumerator_list<core::RunState>())));
+            return fail(invalid(
+                fmt::format("status has '{}'; it is a list of: {}", name, enumerator_list(wire_type<core::RunState>))));
         }
         states.push_back(state);
     }
@@ -196,34 +196,35 @@ Answered list_runs(Call& call) {
     });
     if (!runs) co_return respond(call, runs.error());
     std::vector<RunView> views;
-    for (const core::Run& run : *runs) views.push_back(view_of(run));
+    for (const core::Run& run : *runs) views.push_back(run_view_of(run));
     co_return respond(page_of(std::move(views), count, [](const RunView& view) { return id_text(view.id); }));
 }
 
-net::Response answered(core::RunId id, const Done<core::RunReply>& done) {
+net::Response answered(core::RunId id, const Done& done) {
+    const auto& reply = done.as<core::RunReply>();
     return respond(200,
                    RunAnswer{.id = id,
-                             .status = done.reply.state,
-                             .lease_until = core::has_ended(done.reply.state) ? far_past : done.reply.lease_until,
-                             .stop_requested = stated(done.reply.stop_requested),
+                             .status = reply.state,
+                             .lease_until = core::has_ended(reply.state) ? far_past : reply.lease_until,
+                             .stop_requested = stated(reply.stop_requested),
                              .repeated = done.repeated},
                    done.repeated);
 }
 
 template <class Command>
 Answered with_fence(Call& call) {
-    const auto id = co_await reachable(call);
+    const auto id = co_await reachable_run(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<FenceBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::RunReply>(call, Command{*id, body->fence}, body->key);
+    const auto done = co_await ask(call, Command{*id, body->fence}, body->key);
     co_return done ? answered(*id, *done) : respond(call, done.error());
 }
 
 // Its owner shows the fence. Whoever has none decides about somebody else's work, which takes an operator.
 template <class Command>
 Answered with_any_fence(Call& call) {
-    const auto id = co_await reachable(call);
+    const auto id = co_await reachable_run(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<AnyFenceBody>(call);
     if (!body) co_return respond(call, body.error());
@@ -233,35 +234,35 @@ Answered with_any_fence(Call& call) {
                                         .detail = "without the run's fence this takes an operator key",
                                         .pointer = "/fence"});
     }
-    const auto done = co_await ask<core::RunReply>(call, Command{*id, body->fence}, body->key);
+    const auto done = co_await ask(call, Command{*id, body->fence}, body->key);
     co_return done ? answered(*id, *done) : respond(call, done.error());
 }
 
 Answered finish(Call& call) {
-    const auto id = co_await reachable(call);
+    const auto id = co_await reachable_run(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<FinishBody>(call);
     if (!body) co_return respond(call, body.error());
     const core::RunState outcome = body->outcome == Outcome::succeeded ? core::RunState::succeeded
                                    : body->outcome == Outcome::failed  ? core::RunState::failed
                                                                        : core::RunState::timed_out;
-    const auto done = co_await ask<core::RunReply>(call,
-                                                   core::FinishRun{.run = *id,
-                                                                   .fence = body->fence,
-                                                                   .outcome = outcome,
-                                                                   .reason = body->reason,
-                                                                   .charge = body->charge,
-                                                                   .by_client = true},
-                                                   body->key);
+    const auto done = co_await ask(call,
+                                   core::FinishRun{.run = *id,
+                                                   .fence = body->fence,
+                                                   .outcome = outcome,
+                                                   .reason = body->reason,
+                                                   .charge = body->charge,
+                                                   .by_client = true},
+                                   body->key);
     co_return done ? answered(*id, *done) : respond(call, done.error());
 }
 
 Answered cancel(Call& call) {
-    const auto id = co_await reachable(call);
+    const auto id = co_await reachable_run(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<CancelBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::RunReply>(
+    const auto done = co_await ask(
         call,
         core::CancelRun{
             .run = *id, .fence = body->fence, .reason = body->reason, .charge = body->charge, .by_client = true},

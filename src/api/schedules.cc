@@ -127,7 +127,7 @@ std::optional<std::int64_t> seconds_from_text(std::string_view text) {
     return all;
 }
 
-Answered show(Call& call, std::string name, bool repeated) {
+Answered show_schedule(Call& call, std::string name, bool repeated) {
     const core::OrgId org = call.caller.org;
     const auto schedule = co_await read(
         call, [=](store::Snapshot& snapshot) { return store::read_row<core::Schedule>(snapshot, org, name); });
@@ -138,7 +138,7 @@ Answered show(Call& call, std::string name, bool repeated) {
     co_return respond(200, view_of(**schedule), repeated);
 }
 
-Answered get_schedule(Call& call) { return show(call, call.names[0], false); }
+Answered get_schedule(Call& call) { return show_schedule(call, call.names[0], false); }
 
 Answered list_schedules(Call& call) {
     const auto limit = read_limit(call);
@@ -199,40 +199,40 @@ Answered put_schedule(Call& call) {
     if (!places) co_return respond(call, places.error());
     std::vector<core::Place> worktrees;
     if (body->isolate.value_or(its.workplace.isolate)) worktrees.push_back(call.parts.worktrees);
-    const auto done = co_await ask<core::ScheduleReply>(
-        call,
-        core::PutSchedule{.name = call.names[0],
-                          .agent = body->agent,
-                          .every_s = body->every_s,
-                          .cron = body->cron,
-                          .zone = body->timezone,
-                          .jitter_s = body->jitter_s,
-                          .overlap = body->overlap,
-                          .missed = body->missed,
-                          .missed_max = body->missed_max,
-                          .places = *places,
-                          .lease_s = body->lease_s,
-                          .priority = body->priority,
-                          .hold = {.usd = body->hold.nanos(), .tokens = 0, .calls = 0, .runs = 0},
-                          .enabled = body->enabled,
-                          .node = body->node.empty() ? call.parts.node : body->node,
-                          .worktrees = std::move(worktrees)},
-        body->key);
+    const auto done =
+        co_await ask(call,
+                     core::PutSchedule{.name = call.names[0],
+                                       .agent = body->agent,
+                                       .every_s = body->every_s,
+                                       .cron = body->cron,
+                                       .zone = body->timezone,
+                                       .jitter_s = body->jitter_s,
+                                       .overlap = body->overlap,
+                                       .missed = body->missed,
+                                       .missed_max = body->missed_max,
+                                       .places = *places,
+                                       .lease_s = body->lease_s,
+                                       .priority = body->priority,
+                                       .hold = {.usd = body->hold.nanos(), .tokens = 0, .calls = 0, .runs = 0},
+                                       .enabled = body->enabled,
+                                       .node = body->node.empty() ? call.parts.node : body->node,
+                                       .worktrees = std::move(worktrees)},
+                     body->key);
     if (!done) co_return respond(call, done.error());
-    co_return co_await show(call, call.names[0], done->repeated);
+    co_return co_await show_schedule(call, call.names[0], done->repeated);
 }
 
 Answered delete_schedule(Call& call) {
-    const auto done = co_await ask<core::ScheduleReply>(call, core::DeleteSchedule{call.names[0]});
+    const auto done = co_await ask(call, core::DeleteSchedule{call.names[0]});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
 Answered enable(Call& call, bool enabled) {
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::ScheduleReply>(call, core::EnableSchedule{call.names[0], enabled}, body->key);
+    const auto done = co_await ask(call, core::EnableSchedule{call.names[0], enabled}, body->key);
     if (!done) co_return respond(call, done.error());
-    co_return co_await show(call, call.names[0], done->repeated);
+    co_return co_await show_schedule(call, call.names[0], done->repeated);
 }
 
 Answered pause(Call& call) { return enable(call, false); }
@@ -242,13 +242,12 @@ Answered wake(Call& call) {
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
     if (!call.caller.agent.empty()) {  // The schedule must be the caller's agent's.
-        net::Response shown = co_await show(call, call.names[0], false);
+        net::Response shown = co_await show_schedule(call, call.names[0], false);
         if (shown.status != 200) co_return shown;
     }
-    const auto done =
-        co_await ask<core::WakeReply>(call, core::Wake{call.names[0], core::RunId(call.parts.fresh_id())}, body->key);
+    const auto done = co_await ask(call, core::Wake{call.names[0], core::RunId(call.parts.fresh_id())}, body->key);
     if (!done) co_return respond(call, done.error());
-    const core::WakeReply& reply = done->reply;
+    const auto& reply = done->as<core::WakeReply>();
     WakeAnswer answer{.status = reply.status,
                       .run = reply.run,
                       .run_status = {},

@@ -3,6 +3,7 @@
 #include "api/session_view.h"
 #include "api/sessions.h"
 #include "store/read_rows.h"
+#include "store/read_value.h"
 
 namespace interlock::api {
 namespace {

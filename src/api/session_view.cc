@@ -44,7 +44,7 @@ MessageView view_of(core::Message&& message) {
 
 }  // namespace
 
-SessionView view_of(const core::Session& session) {
+SessionView session_view_of(const core::Session& session) {
     return {.id = session.id,
             .agent = session.agent,
             .title = session.title,

@@ -30,7 +30,7 @@ struct SessionView {
 BOOST_DESCRIBE_STRUCT(SessionView, (),
                       (id, agent, title, metadata, created_at, parent, first_seq, next_seq, messages, closed,
                        input_tokens, output_tokens, spent, events))
-SessionView view_of(const core::Session& session);
+SessionView session_view_of(const core::Session& session);
 
 struct MessageView {
     std::int64_t seq = 0;

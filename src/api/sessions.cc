@@ -6,6 +6,7 @@
 #include "api/session_view.h"
 #include "api/sessions.h"
 #include "store/read_rows.h"
+#include "store/read_value.h"
 
 namespace interlock::api {
 namespace {
@@ -72,7 +73,7 @@ BOOST_DESCRIBE_STRUCT(TurnAnswer, (), (first_seq, last_seq, repeated))
 Answered get_session(Call& call) {
     const auto session = co_await find_session(call);
     if (!session) co_return respond(call, session.error());
-    co_return respond(200, view_of(*session), false);
+    co_return respond(200, session_view_of(*session), false);
 }
 
 // So many are looked at for one page of a search; the cursor says where the next goes on.
@@ -145,7 +146,7 @@ Result<Page<SessionView>, store::ReadError> search_sessions(store::Snapshot& sna
     }
     if (!found) return fail(found.error());
     std::vector<SessionView> views;
-    for (const core::Session& session : *found) views.push_back(view_of(session));
+    for (const core::Session& session : *found) views.push_back(session_view_of(session));
     auto page = page_of(std::move(views), search.limit, [](const SessionView& view) { return id_text(view.id); });
     if (!page.next && !last.value.empty()) page.next = id_text(last);
     return page;
@@ -177,7 +178,7 @@ Answered list_sessions(Call& call) {
     });
     if (!sessions) co_return respond(call, sessions.error());
     std::vector<SessionView> views;
-    for (const core::Session& session : *sessions) views.push_back(view_of(session));
+    for (const core::Session& session : *sessions) views.push_back(session_view_of(session));
     co_return respond(page_of(std::move(views), count, [](const SessionView& view) { return id_text(view.id); }));
 }
 
@@ -186,12 +187,12 @@ Answered create_session(Call& call) {
     if (!body) co_return respond(call, body.error());
     if (body->agent.empty()) body->agent = call.caller.agent;
     if (!call.caller.may_see_agent(body->agent)) co_return respond(call, not_found("agent", body->agent));
-    const auto done = co_await ask<core::SessionReply>(
+    const auto done = co_await ask(
         call,
         core::CreateSession{core::SessionId(call.parts.fresh_id()), body->agent, body->title, body->metadata.text},
         body->key);
     if (!done) co_return respond(call, done.error());
-    co_return co_await show_session(call, done->reply.session, 201, done->repeated);
+    co_return co_await show_session(call, done->as<core::SessionReply>().session, 201, done->repeated);
 }
 
 Answered fork_session(Call& call) {
@@ -199,11 +200,11 @@ Answered fork_session(Call& call) {
     if (!from) co_return respond(call, from.error());
     const auto body = read_body<ForkBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::SessionReply>(
+    const auto done = co_await ask(
         call, core::ForkSession{from->id, body->at_seq, core::SessionId(call.parts.fresh_id()), body->title},
         body->key);
     if (!done) co_return respond(call, done.error());
-    co_return co_await show_session(call, done->reply.session, 201, done->repeated);
+    co_return co_await show_session(call, done->as<core::SessionReply>().session, 201, done->repeated);
 }
 
 Answered close_session(Call& call) {
@@ -211,7 +212,7 @@ Answered close_session(Call& call) {
     if (!session) co_return respond(call, session.error());
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask<core::SessionReply>(call, core::CloseSession{session->id}, body->key);
+    const auto done = co_await ask(call, core::CloseSession{session->id}, body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show_session(call, session->id, 200, done->repeated);
 }
@@ -226,7 +227,7 @@ core::NewMessage new_message(Call& call, const MessageBody& body) {
 }
 
 // Keys that are bound to an agent or a run look at the session first; for all others the rules do.
-net::Task<Result<core::SessionId, Problem>> reachable(Call& call) {
+net::Task<Result<core::SessionId, Problem>> reachable_session(Call& call) {
     if (call.caller.agent.empty()) co_return read_id<core::SessionId>("session", call.names[0]);
     const auto session = co_await find_session(call);
     if (!session) co_return fail(session.error());
@@ -255,9 +256,10 @@ Answered append_turn(Call& call, core::SessionId session, const json::value& par
                         .run = body->run.value.empty() ? call.caller.run : body->run,
                         .fence = body->fence};
     for (const MessageBody& message : body->messages) append.messages.push_back(new_message(call, message));
-    const auto done = co_await ask<core::AppendReply>(call, std::move(append), body->key);
+    const auto done = co_await ask(call, std::move(append), body->key);
     if (!done) co_return respond(call, done.error());
-    co_return respond(201, TurnAnswer{done->reply.first_seq, done->reply.last_seq, done->repeated}, done->repeated);
+    const auto& reply = done->as<core::AppendReply>();
+    co_return respond(201, TurnAnswer{reply.first_seq, reply.last_seq, done->repeated}, done->repeated);
 }
 
 Answered append_one(Call& call, core::SessionId session, const json::value& parsed) {
@@ -272,11 +274,11 @@ Answered append_one(Call& call, core::SessionId session, const json::value& pars
                         .run = body->run.value.empty() ? call.caller.run : body->run,
                         .fence = body->fence};
     append.messages.push_back(std::move(message));
-    const auto done = co_await ask<core::AppendReply>(call, std::move(append), body->key);
+    const auto done = co_await ask(call, std::move(append), body->key);
     if (!done) co_return respond(call, done.error());
     if (done->repeated) {  // The id is the one that was drawn the first time.
         const core::OrgId org = call.caller.org;
-        const std::int64_t seq = done->reply.first_seq;
+        const std::int64_t seq = done->as<core::AppendReply>().first_seq;
         const auto first = co_await read(call, [=](store::Snapshot& snapshot) {
             return store::read_rows<core::Message>(snapshot, org, "and session = $2 and seq = $3",
                                                    {session.value, seq});
@@ -284,11 +286,11 @@ Answered append_one(Call& call, core::SessionId session, const json::value& pars
         if (!first) co_return respond(call, first.error());
         if (!first->empty()) id = first->front().id;
     }
-    co_return respond(201, OneAnswer{done->reply.first_seq, id, done->repeated}, done->repeated);
+    co_return respond(201, OneAnswer{done->as<core::AppendReply>().first_seq, id, done->repeated}, done->repeated);
 }
 
 Answered append(Call& call) {
-    const auto session = co_await reachable(call);
+    const auto session = co_await reachable_session(call);
     if (!session) co_return respond(call, session.error());
     const auto parsed = parse_body(call);
     if (!parsed) co_return respond(call, parsed.error());
@@ -321,7 +323,7 @@ Answered show_session(Call& call, core::SessionId id, int status, bool repeated)
         call, [=](store::Snapshot& snapshot) { return store::read_row<core::Session>(snapshot, org, id.value); });
     if (!session) co_return respond(call, session.error());
     if (!*session) co_return respond(call, not_found("session", id_text(id)));
-    co_return respond(status, view_of(**session), repeated);
+    co_return respond(status, session_view_of(**session), repeated);
 }
 
 std::vector<Route> session_routes() {

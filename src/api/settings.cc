@@ -141,7 +141,7 @@ Answered list(Call& call) {
     co_return respond(200, out + "],\"next\":" + to_json(page.next) + "}");
 }
 
-Answered show(Call& call, Kind kind, std::string name, bool repeated) {
+Answered show_setting(Call& call, Kind kind, std::string name, bool repeated) {
     const auto setting = co_await find_setting(call, kind.kind, name);
     if (!setting) co_return respond(call, setting.error());
     if (!*setting) co_return respond(call, not_found(kind.noun, name));
@@ -150,7 +150,7 @@ Answered show(Call& call, Kind kind, std::string name, bool repeated) {
 
 template <const Kind& kind>
 Answered get(Call& call) {
-    return show(call, kind, call.names[0], false);
+    return show_setting(call, kind, call.names[0], false);
 }
 
 // The body without what shown() adds, so that what was read can be changed and sent back.
@@ -171,7 +171,7 @@ Answered put(Call& call) {
     if (!document) co_return respond(call, document.error());
     const auto done = co_await put_setting(call, kind.kind, name, std::move(*document));
     if (!done) co_return respond(call, done.error());
-    co_return co_await show(call, kind, name, done->repeated);
+    co_return co_await show_setting(call, kind, name, done->repeated);
 }
 
 Answered put_secret(Call& call) {
@@ -183,7 +183,7 @@ Answered put_secret(Call& call) {
     const auto done = co_await put_setting(call, secrets.kind, name, body->value, body->key);
     if (!done) co_return respond(call, done.error());
     call.parts.log.info("secret_set", {{"secret", name}, {"by", call.caller.key_id}});
-    co_return co_await show(call, secrets, name, done->repeated);
+    co_return co_await show_setting(call, secrets, name, done->repeated);
 }
 
 template <const Kind& kind>
@@ -240,9 +240,9 @@ net::Response respond_object(std::string object, bool repeated) {
 }
 
 // Whoever sets something finds it in force when the answer is there.
-net::Task<Result<Done<core::SettingReply>, Problem>> change_setting(Call& call, core::CommandBody body,
-                                                                    std::optional<std::string> key_in_body) {
-    auto done = co_await ask<core::SettingReply>(call, std::move(body), std::move(key_in_body));
+net::Task<Result<Done, Problem>> change_setting(Call& call, core::CommandBody body,
+                                                std::optional<std::string> key_in_body) {
+    auto done = co_await ask(call, std::move(body), std::move(key_in_body));
     if (!done) co_return done;
     const Parts& parts = call.parts;
     const core::OrgId org = call.caller.org;
@@ -250,9 +250,8 @@ net::Task<Result<Done<core::SettingReply>, Problem>> change_setting(Call& call, 
     co_return done;
 }
 
-net::Task<Result<Done<core::SettingReply>, Problem>> put_setting(Call& call, std::string_view kind, std::string name,
-                                                                 std::string document,
-                                                                 std::optional<std::string> key_in_body) {
+net::Task<Result<Done, Problem>> put_setting(Call& call, std::string_view kind, std::string name, std::string document,
+                                             std::optional<std::string> key_in_body) {
     auto canonical = co_await checked(call, kind, name, std::move(document));
     if (!canonical) co_return fail(canonical.error());
     co_return co_await change_setting(call, core::PutSetting{std::string(kind), std::move(name), std::move(*canonical)},

@@ -46,10 +46,6 @@ Result<std::int64_t, Problem> read_day(const Call& call, std::string_view name, 
     return utc_day(*at);
 }
 
-std::string day_text(std::int64_t day) {
-    return to_iso8601(Instant(std::chrono::duration_cast<Duration>(std::chrono::days(day)))).substr(0, 10);
-}
-
 struct Spent {
     std::vector<SpendView> items;
     std::int64_t total = 0;

@@ -115,7 +115,7 @@ Answered tail_session(Call& call) {
 
 net::Task<void> write_export(Parts& parts, core::OrgId org, core::Session session, net::StreamWriter& writer) {
     Sha256Hasher hash;
-    std::string text = to_json(view_of(session));
+    std::string text = to_json(session_view_of(session));
     text.insert(1, "\"interlock_session\":1,");
     text += '\n';
     std::int64_t after = -1;
@@ -233,13 +233,17 @@ Answered import_session(Call& call) {
     }
     const auto key = read_key(call, std::nullopt);
     if (!key) co_return respond(call, key.error());
-    const auto made = co_await ask<core::SessionReply>(call, std::move(imported->session), key->text);
+    const auto made = co_await ask(call, std::move(imported->session), key->text);
     if (!made) co_return respond(call, made.error());
 
     std::size_t next = 0;
     std::int64_t seq = 0;
     while (next < imported->messages.size()) {
-        core::Append turn{.session = made->reply.session, .messages = {}, .expected_seq = seq, .run = {}, .fence = {}};
+        core::Append turn{.session = made->as<core::SessionReply>().session,
+                          .messages = {},
+                          .expected_seq = seq,
+                          .run = {},
+                          .fence = {}};
         std::size_t bytes = 0;
         while (next < imported->messages.size() && turn.messages.size() < core::limits::messages_per_turn_max) {
             bytes += imported->messages[next].content.size() + imported->messages[next].metadata.size();
@@ -250,11 +254,9 @@ Answered import_session(Call& call) {
         const core::CommandKey turn_key(id_from_hash(fmt::format("{} from {}", key->text, next)));
         engine::Answer answer = co_await submit(call, turn_key, std::move(turn));
         if (!answer) co_return respond(call, problem_of(answer.error()));
-        const auto* reply = std::get_if<core::AppendReply>(&answer->reply);
-        if (reply == nullptr) co_return respond(call, no_such_org());
-        if (const auto refusal = refusal_of(*reply)) co_return respond(call, *refusal);
+        if (const auto refusal = refusal_of(answer->reply)) co_return respond(call, *refusal);
     }
-    co_return co_await show_session(call, made->reply.session, 201, made->repeated);
+    co_return co_await show_session(call, made->as<core::SessionReply>().session, 201, made->repeated);
 }
 
 json::value lines() { return {{"type", "string"}, {"description", "One JSON object per line."}}; }

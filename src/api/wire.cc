@@ -1,11 +1,41 @@
 #include "api/wire.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
 
 namespace interlock::api {
+
+// ---- reading ------------------------------------------------------------------------------------------------------
+
+bool WireReader::refuse(std::string detail) {
+    problem_ = {pointer_, std::move(detail)};
+    return false;
+}
+
+void WireReader::enter(std::string_view step) {
+    sizes_.push_back(pointer_.size());
+    pointer_ += '/';
+    for (const char c : step) {
+        if (c == '~') {
+            pointer_ += "~0";
+        } else if (c == '/') {
+            pointer_ += "~1";
+        } else {
+            pointer_ += c;
+        }
+    }
+}
+
+void WireReader::enter(std::size_t index) { enter(std::string_view(std::to_string(index))); }
+
+void WireReader::leave() {
+    pointer_.resize(sizes_.back());
+    sizes_.pop_back();
+}
+
 namespace {
 
 // What is beyond a double has been read as infinity, for which JSON has no word.
@@ -18,48 +48,233 @@ bool is_finite(const json::value& value) {
     return true;
 }
 
-}  // namespace
-
-bool WireReader::get_text(const json::value& from, std::string& into) {
-    if (!from.is_string()) return refuse("must be a string");
+bool get_text(WireReader& reader, const json::value& from, std::string& into) {
+    if (!from.is_string()) return reader.refuse("must be a string");
     into.assign(from.get_string().data(), from.get_string().size());
     return true;
 }
 
-bool WireReader::get_money(const json::value& from, Money& into) {
-    if (from.is_number()) return refuse("must be a string, so that no digit is lost: \"0.25\"");
-    std::string text;
-    if (!get_text(from, text)) return false;
-    const auto money = money_from_text(text);
-    if (!money)
-        return refuse("'" + text + "' is not an amount of dollars such as \"0.00075\", with at most nine decimals");
-    into = *money;
-    return true;
-}
-
-bool WireReader::get_amount(const json::value& from, AmountText& into) {
-    if (from.is_string()) return get_text(from, into.text);
-    std::int64_t count = 0;
-    if (from.is_double()) return refuse("must be a string, so that no digit is lost: \"0.25\"");
-    if (!get_integer(from, INT64_MIN, INT64_MAX, count)) return false;
-    into.text = std::to_string(count);
-    return true;
-}
-
-bool WireReader::get_object_text(const json::value& from, JsonText& into) {
-    if (!from.is_object()) return refuse("must be an object");
-    if (!is_finite(from)) return refuse("has a number that is too large to be kept");
-    into.text = json::serialize(from);
-    return true;
-}
-
-bool WireReader::get_integer(const json::value& from, std::int64_t min, std::int64_t max, std::int64_t& into) {
+bool get_integer(WireReader& reader, const json::value& from, std::int64_t min, std::int64_t max, std::int64_t& into) {
     const bool fits = from.is_int64() || (from.is_uint64() && from.get_uint64() <= INT64_MAX);
-    if (!fits) return refuse("must be a whole number");
+    if (!fits) return reader.refuse("must be a whole number");
     into = from.is_int64() ? from.get_int64() : static_cast<std::int64_t>(from.get_uint64());
     if (into >= min && into <= max) return true;
-    return refuse(fmt::format("is {}; it must be from {} to {}", into, min, max));
+    return reader.refuse(fmt::format("is {}; it must be from {} to {}", into, min, max));
 }
+
+// "agent, cost"
+template <class Named>
+std::string name_list(std::span<const Named> all) {
+    std::string list;
+    for (const Named& each : all) list.append(list.empty() ? "" : ", ").append(each.name);
+    return list;
+}
+
+}  // namespace
+
+std::string enumerator_list(const WireType& type) { return name_list(type.enumerators); }
+
+namespace wire_detail {
+
+bool read_bool(const WireType&, WireReader& reader, const json::value& from, void* into) {
+    if (!from.is_bool()) return reader.refuse("must be true or false");
+    *static_cast<bool*>(into) = from.get_bool();
+    return true;
+}
+
+bool read_text(const WireType&, WireReader& reader, const json::value& from, void* into) {
+    return get_text(reader, from, *static_cast<std::string*>(into));
+}
+
+bool read_money(const WireType&, WireReader& reader, const json::value& from, void* into) {
+    if (from.is_number()) return reader.refuse("must be a string, so that no digit is lost: \"0.25\"");
+    std::string text;
+    if (!get_text(reader, from, text)) return false;
+    const auto money = money_from_text(text);
+    if (!money) {
+        return reader.refuse("'" + text +
+                             "' is not an amount of dollars such as \"0.00075\", with at most nine decimals");
+    }
+    *static_cast<Money*>(into) = *money;
+    return true;
+}
+
+bool read_amount(const WireType&, WireReader& reader, const json::value& from, void* into) {
+    std::string& text = static_cast<AmountText*>(into)->text;
+    if (from.is_string()) return get_text(reader, from, text);
+    std::int64_t count = 0;
+    if (from.is_double()) return reader.refuse("must be a string, so that no digit is lost: \"0.25\"");
+    if (!get_integer(reader, from, INT64_MIN, INT64_MAX, count)) return false;
+    text = std::to_string(count);
+    return true;
+}
+
+bool read_object_text(const WireType&, WireReader& reader, const json::value& from, void* into) {
+    if (!from.is_object()) return reader.refuse("must be an object");
+    if (!is_finite(from)) return reader.refuse("has a number that is too large to be kept");
+    static_cast<JsonText*>(into)->text = json::serialize(from);
+    return true;
+}
+
+bool read_id(const WireType& type, WireReader& reader, const json::value& from, void* into) {
+    if (!from.is_string()) return reader.refuse("must be an id, which is a string");
+    const auto id = id_from_text(type.id_prefix, from.get_string());
+    if (!id || id->empty()) return reader.refuse("must be an id such as " + to_text(type.id_prefix, Id{1, 1}));
+    *static_cast<Id*>(into) = *id;
+    return true;
+}
+
+bool read_number(const WireType& type, WireReader& reader, const json::value& from, std::int64_t& into) {
+    return get_integer(reader, from, type.min, type.max, into);
+}
+
+bool read_enumerator(const WireType& type, WireReader& reader, const json::value& from, std::int64_t& into) {
+    std::string name;
+    if (!get_text(reader, from, name)) return false;
+    const auto found = std::ranges::find(type.enumerators, name, &WireEnumerator::name);
+    if (found == type.enumerators.end()) {
+        return reader.refuse("'" + name + "' is not one of: " + enumerator_list(type));
+    }
+    into = found->value;
+    return true;
+}
+
+bool read_struct(const WireType& type, WireReader& reader, const json::value& from, void* into) {
+    if (!from.is_object()) return reader.refuse("must be an object");
+    const json::object& object = from.get_object();
+    std::size_t known = 0;
+    for (const WireMember& member : type.members) {
+        const json::value* found = object.if_contains(member.name);
+        if (found != nullptr) ++known;
+        const bool left_out = found == nullptr || (found->is_null() && !member.required);
+        if (left_out && !member.required) continue;
+        reader.enter(member.name);
+        if (found == nullptr) return reader.refuse("is required");
+        if (!member.type->read(*member.type, reader, *found, member.in(into))) return false;
+        reader.leave();
+    }
+    if (known == object.size()) return true;
+    for (const auto& [name, _] : object) {
+        if (std::ranges::find(type.members, std::string_view(name), &WireMember::name) != type.members.end()) continue;
+        reader.enter(name);
+        return reader.refuse("is not known here; known are: " + name_list(type.members));
+    }
+    return true;
+}
+
+bool read_nothing(const WireType&, WireReader& reader, const json::value&, void*) {
+    return reader.refuse("cannot be set");
+}
+
+// ---- writing ------------------------------------------------------------------------------------------------------
+
+void write_bool(const WireType&, std::string& out, const void* value) {
+    out += *static_cast<const bool*>(value) ? "true" : "false";
+}
+
+void write_text(const WireType&, std::string& out, const void* value) {
+    put_text(out, *static_cast<const std::string*>(value));
+}
+
+void write_money(const WireType&, std::string& out, const void* value) {
+    put_text(out, to_text(*static_cast<const Money*>(value)));
+}
+
+void write_amount(const WireType&, std::string& out, const void* value) {
+    put_text(out, static_cast<const AmountText*>(value)->text);
+}
+
+void write_object_text(const WireType&, std::string& out, const void* value) {
+    const std::string& text = static_cast<const JsonText*>(value)->text;
+    out += text.empty() ? "{}" : text;
+}
+
+void write_instant(const WireType&, std::string& out, const void* value) {
+    const Instant at = *static_cast<const Instant*>(value);
+    at == far_past || at == far_future ? void(out += "null") : put_text(out, to_iso8601(at));
+}
+
+void write_id(const WireType& type, std::string& out, const void* value) {
+    const Id id = *static_cast<const Id*>(value);
+    id.empty() ? void(out += "null") : put_text(out, to_text(type.id_prefix, id));
+}
+
+void write_struct(const WireType& type, std::string& out, const void* value) {
+    char before = '{';
+    for (const WireMember& member : type.members) {
+        out += before;
+        out += '"';
+        out += member.name;
+        out += "\":";
+        // A place in an object is the same whether it is read or written.
+        member.type->write(*member.type, out, member.in(const_cast<void*>(value)));
+        before = ',';
+    }
+    out += before == '{' ? "{}" : "}";
+}
+
+void write_number(std::string& out, std::int64_t value) {
+    char digits[24];
+    out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+}
+
+void write_enumerator(const WireType& type, std::string& out, std::int64_t value) {
+    const auto found = std::ranges::find(type.enumerators, value, &WireEnumerator::value);
+    put_text(out, found == type.enumerators.end() ? "" : found->name);
+}
+
+// ---- schema -------------------------------------------------------------------------------------------------------
+
+json::value bool_schema(const WireType&) { return {{"type", "boolean"}}; }
+json::value text_schema(const WireType&) { return {{"type", "string"}}; }
+json::value money_schema(const WireType&) {
+    return {{"type", "string"}, {"pattern", "^-?[0-9]+(\\.[0-9]{1,9})?$"}, {"examples", {"0.00075"}}};
+}
+json::value amount_schema(const WireType&) {
+    return {{"type", {"string", "integer"}}, {"examples", {"10.00", "1000"}}};
+}
+json::value object_schema(const WireType&) { return {{"type", "object"}}; }
+json::value instant_schema(const WireType&) { return {{"type", {"string", "null"}}, {"format", "date-time"}}; }
+json::value id_schema(const WireType& type) {
+    return {{"type", {"string", "null"}}, {"pattern", "^" + std::string(type.id_prefix) + "_[0-9a-z]{26}$"}};
+}
+json::value number_schema(const WireType&) { return {{"type", "integer"}}; }
+
+json::value enum_schema(const WireType& type) {
+    json::array names;
+    for (const WireEnumerator& each : type.enumerators) names.emplace_back(each.name);
+    return {{"type", "string"}, {"enum", std::move(names)}};
+}
+
+json::value optional_schema(const WireType& type) {
+    json::value schema = type.element->schema(*type.element);
+    if (json::value* kind = schema.as_object().if_contains("type")) *kind = json::array{*kind, "null"};
+    return schema;
+}
+
+json::value list_schema(const WireType& type) {
+    return {{"type", "array"}, {"items", type.element->schema(*type.element)}};
+}
+
+json::value map_schema(const WireType& type) {
+    return {{"type", "object"}, {"additionalProperties", type.element->schema(*type.element)}};
+}
+
+json::value struct_schema(const WireType& type) {
+    json::object properties;
+    json::array required;
+    for (const WireMember& member : type.members) {
+        properties[member.name] = member.type->schema(*member.type);
+        if (member.required) required.emplace_back(member.name);
+    }
+    json::object schema{{"type", "object"}, {"properties", std::move(properties)}};
+    if (!required.empty()) schema["required"] = std::move(required);
+    return schema;
+}
+
+}  // namespace wire_detail
+
+// ---- text ---------------------------------------------------------------------------------------------------------
 
 void put_text(std::string& out, std::string_view text) {
     constexpr std::string_view hex = "0123456789abcdef";
@@ -80,6 +295,10 @@ void put_text(std::string& out, std::string_view text) {
         }
     }
     out += '"';
+}
+
+std::string day_text(std::int64_t day) {
+    return to_iso8601(Instant(std::chrono::duration_cast<Duration>(std::chrono::days(day)))).substr(0, 10);
 }
 
 }  // namespace interlock::api

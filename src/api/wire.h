@@ -1,32 +1,33 @@
 // JSON on the wire: one description of a struct gives its reader, its writer and its schema.
 //
-//   (1) A member that is not described is refused by name; so is one that is missing and `required`, or is not of its
-//       type. The refusal points at the place (RFC 6901).
-//   (2) Money is a decimal string, an id a text with its prefix, an instant RFC 3339 in UTC; far_past and far_future
-//       are null.
-//   (3) What is written reads back equal.
+//   1. A member that is not described is refused by name; so is one that is missing and `required`, or is not of its
+//      type. The refusal points at the place (RFC 6901).
+//   2. Money is a decimal string, an id a text with its prefix, an instant RFC 3339 in UTC; far_past and far_future
+//      are null.
+//   3. What is written reads back equal.
 //
 // A struct that is read names what it cannot do without: `static constexpr std::array required{"agent", "cost"}`.
+//
+// The compiler makes of each type a constant table (WireType): the names, places and types of its members. wire.cc has
+// the functions that walk such a table, once for all structs.
 #pragma once
 
 #include <algorithm>
-#include <charconv>
-#include <concepts>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
-#include <boost/describe/enum_from_string.hpp>
-#include <boost/describe/enum_to_string.hpp>
 #include <boost/describe/enumerators.hpp>
 #include <boost/describe/members.hpp>
 #include <boost/json.hpp>
-#include <boost/mp11/algorithm.hpp>
+#include <boost/mp11/list.hpp>
 
 #include "base/calendar.h"
 #include "base/codec.h"
@@ -79,7 +80,95 @@ struct BadMember {
     std::string detail;
 };
 
+// Where a reader is in the document, and what it refused.
+class WireReader {
+ public:
+    const BadMember& problem() const { return problem_; }
+
+    // Returns false.
+    bool refuse(std::string detail);
+    // Goes down to a member or an element, until leave().
+    void enter(std::string_view step);
+    void enter(std::size_t index);
+    void leave();
+
+ private:
+    std::string pointer_;
+    std::vector<std::size_t> sizes_;  // Of the pointer, before each step.
+    BadMember problem_;
+};
+
+// ---- what a type is on the wire -----------------------------------------------------------------------------------
+
+struct WireType;
+
+struct WireMember {
+    std::string_view name;
+    void* (*in)(void* object);
+    const WireType* type;
+    bool required;
+};
+
+struct WireEnumerator {
+    std::string_view name;
+    std::int64_t value;
+};
+
+struct WireType {
+    // False when the value is not of the type; the reader says where and why.
+    bool (*read)(const WireType& type, WireReader& reader, const json::value& from, void* into);
+    void (*write)(const WireType& type, std::string& out, const void* value);
+    json::value (*schema)(const WireType& type);
+
+    std::span<const WireMember> members = {};          // Of a struct.
+    std::span<const WireEnumerator> enumerators = {};  // Of an enum.
+    const WireType* element = nullptr;                 // Of an optional, a list or a map.
+    std::string_view id_prefix = {};                   // Of an id.
+    std::int64_t min = 0;                              // Of a number.
+    std::int64_t max = 0;
+};
+
+// "queued, running"
+std::string enumerator_list(const WireType& type);
+
 namespace wire_detail {
+
+bool read_bool(const WireType&, WireReader&, const json::value&, void*);
+bool read_text(const WireType&, WireReader&, const json::value&, void*);
+bool read_money(const WireType&, WireReader&, const json::value&, void*);
+bool read_amount(const WireType&, WireReader&, const json::value&, void*);
+bool read_object_text(const WireType&, WireReader&, const json::value&, void*);
+bool read_id(const WireType&, WireReader&, const json::value&, void*);
+bool read_struct(const WireType&, WireReader&, const json::value&, void*);
+bool read_nothing(const WireType&, WireReader&, const json::value&, void*);  // Of types that are only written.
+bool read_number(const WireType&, WireReader&, const json::value&, std::int64_t& into);
+bool read_enumerator(const WireType&, WireReader&, const json::value&, std::int64_t& into);
+
+void write_bool(const WireType&, std::string&, const void*);
+void write_text(const WireType&, std::string&, const void*);
+void write_money(const WireType&, std::string&, const void*);
+void write_amount(const WireType&, std::string&, const void*);
+void write_object_text(const WireType&, std::string&, const void*);
+void write_instant(const WireType&, std::string&, const void*);
+void write_id(const WireType&, std::string&, const void*);
+void write_struct(const WireType&, std::string&, const void*);
+void write_number(std::string& out, std::int64_t value);
+void write_enumerator(const WireType&, std::string& out, std::int64_t value);
+
+json::value bool_schema(const WireType&);
+json::value text_schema(const WireType&);
+json::value money_schema(const WireType&);
+json::value amount_schema(const WireType&);
+json::value object_schema(const WireType&);
+json::value instant_schema(const WireType&);
+json::value id_schema(const WireType&);
+json::value number_schema(const WireType&);
+json::value enum_schema(const WireType&);
+json::value optional_schema(const WireType&);
+json::value list_schema(const WireType&);
+json::value map_schema(const WireType&);
+json::value struct_schema(const WireType&);
+
 template <class T>
 constexpr bool is_optional = false;
 template <class T>
@@ -92,7 +181,7 @@ template <class T>
 using Members = boost::describe::describe_members<T, boost::describe::mod_public | boost::describe::mod_inherited>;
 
 template <class T>
-bool is_required(std::string_view name) {
+constexpr bool is_required(std::string_view name) {
     if constexpr (requires { T::required; }) {
         return std::ranges::find(T::required, name) != T::required.end();
     } else {
@@ -101,218 +190,35 @@ bool is_required(std::string_view name) {
 }
 
 template <class T>
-std::string enumerator_list() {
-    std::string all;
-    boost::mp11::mp_for_each<boost::describe::describe_enumerators<T>>(
-        [&](auto each) { all += (all.empty() ? "" : ", ") + std::string(each.name); });
-    return all;
-}
+constexpr WireType make_wire_type();
 
-template <class T>
-std::string member_list() {
-    std::string all;
-    boost::mp11::mp_for_each<Members<T>>([&](auto each) { all += (all.empty() ? "" : ", ") + std::string(each.name); });
-    return all;
-}
 }  // namespace wire_detail
 
-// ---- reading ------------------------------------------------------------------------------------------------------
-
-class WireReader {
- public:
-    // False when the value is not a T; problem() says where and why.
-    template <class T>
-    bool get(const json::value& from, T& into);
-    const BadMember& problem() const { return problem_; }
-
- private:
-    bool refuse(std::string detail) {
-        problem_ = {pointer_, std::move(detail)};
-        return false;
-    }
-    template <class Read>
-    bool inside(std::string_view step, Read read);
-    bool get_text(const json::value& from, std::string& into);
-    bool get_money(const json::value& from, Money& into);
-    bool get_amount(const json::value& from, AmountText& into);
-    bool get_object_text(const json::value& from, JsonText& into);
-    bool get_integer(const json::value& from, std::int64_t min, std::int64_t max, std::int64_t& into);
-    template <class T>
-    bool get_struct(const json::value& from, T& into);
-
-    std::string pointer_;
-    BadMember problem_;
-};
-
-template <class Read>
-bool WireReader::inside(std::string_view step, Read read) {
-    const std::size_t before = pointer_.size();
-    pointer_ += '/';
-    for (const char c : step)
-        pointer_ += c == '~' ? std::string("~0") : c == '/' ? std::string("~1") : std::string(1, c);
-    const bool good = read();
-    pointer_.resize(before);
-    return good;
-}
-
 template <class T>
-bool WireReader::get(const json::value& from, T& into) {
-    using namespace wire_detail;
-    if constexpr (is_optional<T>) {
-        if (from.is_null()) {
-            into.reset();
-            return true;
-        }
-        return get(from, into.emplace());
-    } else if constexpr (std::is_same_v<T, bool>) {
-        if (!from.is_bool()) return refuse("must be true or false");
-        into = from.get_bool();
-        return true;
-    } else if constexpr (std::is_same_v<T, std::string>) {
-        return get_text(from, into);
-    } else if constexpr (std::is_same_v<T, Money>) {
-        return get_money(from, into);
-    } else if constexpr (std::is_same_v<T, AmountText>) {
-        return get_amount(from, into);
-    } else if constexpr (std::is_same_v<T, JsonText>) {
-        return get_object_text(from, into);
-    } else if constexpr (is_wire_id<T>) {
-        if (!from.is_string()) return refuse("must be an id, which is a string");
-        const auto id = id_from_text(id_prefix<T>, from.get_string());
-        if (!id || id->empty()) return refuse("must be an id such as " + to_text(id_prefix<T>, Id{1, 1}));
-        into = T(*id);
-        return true;
-    } else if constexpr (std::is_same_v<T, core::Fence>) {
-        return get_integer(from, 0, INT64_MAX, into.value);
-    } else if constexpr (std::is_enum_v<T>) {
-        std::string name;
-        if (!get_text(from, name)) return false;
-        if (boost::describe::enum_from_string(name.c_str(), into)) return true;
-        return refuse("'" + name + "' is not one of: " + enumerator_list<T>());
-    } else if constexpr (std::is_integral_v<T>) {
-        std::int64_t number = 0;
-        if (!get_integer(from, std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), number)) return false;
-        into = static_cast<T>(number);
-        return true;
-    } else if constexpr (is_map<T>) {
-        if (!from.is_object()) {
-            return refuse(std::is_integral_v<typename T::mapped_type> ? "must be an object of numbers"
-                                                                      : "must be an object of strings");
-        }
-        for (const auto& [name, value] : from.get_object()) {
-            if (!inside(name, [&] { return get(value, into[std::string(name)]); })) return false;
-        }
-        return true;
-    } else if constexpr (codec_detail::IsVector<T>::value) {
-        if (!from.is_array()) return refuse("must be an array");
-        std::size_t index = 0;
-        for (const json::value& element : from.get_array()) {
-            if (!inside(std::to_string(index++), [&] { return get(element, into.emplace_back()); })) return false;
-        }
-        return true;
-    } else {
-        return get_struct(from, into);
-    }
-}
+inline constexpr WireType wire_type = wire_detail::make_wire_type<T>();
 
-template <class T>
-bool WireReader::get_struct(const json::value& from, T& into) {
-    using namespace wire_detail;
-    if (!from.is_object()) return refuse("must be an object");
-    const json::object& object = from.get_object();
-    std::size_t known = 0;
-    bool good = true;
-    boost::mp11::mp_for_each<Members<T>>([&](auto member) {
-        if (!good) return;
-        const json::value* found = object.if_contains(member.name);
-        const bool required = is_required<T>(member.name);
-        if (found != nullptr) {
-            ++known;
-            if (found->is_null() && !required) return;  // As if it were not there.
-            good = inside(member.name, [&] { return get(*found, into.*member.pointer); });
-        } else if (required) {
-            good = inside(member.name, [&] { return refuse("is required"); });
-        }
-    });
-    if (!good || known == object.size()) return good;
-    for (const auto& [name, _] : object) {
-        bool described = false;
-        boost::mp11::mp_for_each<Members<T>>(
-            [&, key = std::string_view(name)](auto member) { described |= key == member.name; });
-        if (!described) {
-            return inside(name, [&] { return refuse("is not known here; known are: " + member_list<T>()); });
-        }
-    }
-    return true;
-}
+// ---- reading, writing, schema -------------------------------------------------------------------------------------
 
 template <class T>
 Result<T, BadMember> from_json(const json::value& from) {
+    constexpr const WireType& type = wire_type<T>;
     WireReader reader;
     T into{};
-    if (!reader.get(from, into)) return fail(reader.problem());
+    if (!type.read(type, reader, from, &into)) return fail(reader.problem());
     return into;
 }
 
-// ---- writing ------------------------------------------------------------------------------------------------------
-
 void put_text(std::string& out, std::string_view text);
+// "2026-11-15", of a day since 1970 in UTC.
+std::string day_text(std::int64_t day);
+
+inline void put_json(std::string& out, std::string_view text) { put_text(out, text); }
 
 template <class T>
+    requires(!std::is_convertible_v<T, std::string_view>)
 void put_json(std::string& out, const T& value) {
-    using namespace wire_detail;
-    if constexpr (is_optional<T>) {
-        value ? put_json(out, *value) : void(out += "null");
-    } else if constexpr (std::is_same_v<T, bool>) {
-        out += value ? "true" : "false";
-    } else if constexpr (std::is_convertible_v<T, std::string_view>) {
-        put_text(out, value);
-    } else if constexpr (std::is_same_v<T, Money>) {
-        put_text(out, to_text(value));
-    } else if constexpr (std::is_same_v<T, AmountText>) {
-        put_text(out, value.text);
-    } else if constexpr (std::is_same_v<T, JsonText>) {
-        out += value.text.empty() ? "{}" : value.text;
-    } else if constexpr (std::is_same_v<T, Instant>) {
-        value == far_past || value == far_future ? void(out += "null") : put_text(out, to_iso8601(value));
-    } else if constexpr (is_wire_id<T>) {
-        value.value.empty() ? void(out += "null") : put_text(out, id_text(value));
-    } else if constexpr (codec_detail::IsStrong<T>::value) {
-        put_json(out, value.value);
-    } else if constexpr (std::is_enum_v<T>) {
-        put_text(out, boost::describe::enum_to_string(value, ""));
-    } else if constexpr (std::is_integral_v<T>) {
-        char digits[24];
-        out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
-    } else if constexpr (is_map<T>) {
-        out += '{';
-        for (const auto& [name, mapped] : value) {
-            if (out.back() != '{') out += ',';
-            put_text(out, name);
-            out += ':';
-            put_json(out, mapped);
-        }
-        out += '}';
-    } else if constexpr (codec_detail::IsVector<T>::value) {
-        out += '[';
-        bool first = true;
-        for (const auto& element : value) {
-            if (!std::exchange(first, false)) out += ',';
-            put_json(out, element);
-        }
-        out += ']';
-    } else {
-        char before = '{';
-        boost::mp11::mp_for_each<Members<T>>([&](auto member) {
-            out += before;
-            out += '"';
-            out += member.name;
-            out += "\":";
-            put_json(out, value.*member.pointer);
-            before = ',';
-        });
-        out += before == '{' ? "{}" : "}";
-    }
+    constexpr const WireType& type = wire_type<T>;
+    type.write(type, out, &value);
 }
 
 template <class T>
@@ -322,52 +228,195 @@ std::string to_json(const T& value) {
     return out;
 }
 
-// ---- schema -------------------------------------------------------------------------------------------------------
-
 // JSON Schema as OpenAPI 3.1 has it.
 template <class T>
 json::value schema_of() {
-    using namespace wire_detail;
+    constexpr const WireType& type = wire_type<T>;
+    return type.schema(type);
+}
+
+// ---- the table of a type ------------------------------------------------------------------------------------------
+
+namespace wire_detail {
+
+template <class T>
+bool read_integer_as(const WireType& type, WireReader& reader, const json::value& from, void* into) {
+    std::int64_t number = 0;
+    if (!read_number(type, reader, from, number)) return false;
+    *static_cast<T*>(into) = static_cast<T>(number);
+    return true;
+}
+template <class T>
+void write_integer_as(const WireType&, std::string& out, const void* value) {
+    write_number(out, static_cast<std::int64_t>(*static_cast<const T*>(value)));
+}
+
+template <class T>
+bool read_enum_as(const WireType& type, WireReader& reader, const json::value& from, void* into) {
+    std::int64_t number = 0;
+    if (!read_enumerator(type, reader, from, number)) return false;
+    *static_cast<T*>(into) = static_cast<T>(number);
+    return true;
+}
+template <class T>
+void write_enum_as(const WireType& type, std::string& out, const void* value) {
+    write_enumerator(type, out, static_cast<std::int64_t>(*static_cast<const T*>(value)));
+}
+
+// A strong type is written as what it wraps.
+template <class T>
+void write_strong_as(const WireType& type, std::string& out, const void* value) {
+    type.element->write(*type.element, out, &static_cast<const T*>(value)->value);
+}
+
+template <class T>
+bool read_optional_as(const WireType& type, WireReader& reader, const json::value& from, void* into) {
+    auto& optional = *static_cast<std::optional<T>*>(into);
+    optional.reset();
+    return from.is_null() || type.element->read(*type.element, reader, from, &optional.emplace());
+}
+template <class T>
+void write_optional_as(const WireType& type, std::string& out, const void* value) {
+    const auto& optional = *static_cast<const std::optional<T>*>(value);
+    optional ? type.element->write(*type.element, out, &*optional) : void(out += "null");
+}
+
+template <class T>
+bool read_list_as(const WireType& type, WireReader& reader, const json::value& from, void* into) {
+    if (!from.is_array()) return reader.refuse("must be an array");
+    auto& list = *static_cast<std::vector<T>*>(into);
+    for (const json::value& element : from.get_array()) {
+        reader.enter(list.size());
+        if (!type.element->read(*type.element, reader, element, &list.emplace_back())) return false;
+        reader.leave();
+    }
+    return true;
+}
+template <class T>
+void write_list_as(const WireType& type, std::string& out, const void* value) {
+    char before = '[';
+    for (const T& element : *static_cast<const std::vector<T>*>(value)) {
+        out += before;
+        type.element->write(*type.element, out, &element);
+        before = ',';
+    }
+    out += before == '[' ? "[]" : "]";
+}
+
+template <class T>
+bool read_map_as(const WireType& type, WireReader& reader, const json::value& from, void* into) {
+    if (!from.is_object()) {
+        return reader.refuse(std::is_integral_v<T> ? "must be an object of numbers" : "must be an object of strings");
+    }
+    auto& map = *static_cast<std::map<std::string, T>*>(into);
+    for (const auto& [name, value] : from.get_object()) {
+        reader.enter(name);
+        if (!type.element->read(*type.element, reader, value, &map[std::string(name)])) return false;
+        reader.leave();
+    }
+    return true;
+}
+template <class T>
+void write_map_as(const WireType& type, std::string& out, const void* value) {
+    char before = '{';
+    for (const auto& [name, mapped] : *static_cast<const std::map<std::string, T>*>(value)) {
+        out += before;
+        put_text(out, name);
+        out += ':';
+        type.element->write(*type.element, out, &mapped);
+        before = ',';
+    }
+    out += before == '{' ? "{}" : "}";
+}
+
+template <class T, class Member>
+void* member_in(void* object) {
+    return &(static_cast<T*>(object)->*Member::pointer);
+}
+template <class T, class Member>
+using MemberType = std::remove_cvref_t<decltype(std::declval<T&>().*Member::pointer)>;
+
+template <class T, class Members>
+struct MembersOf;
+template <class T, template <class...> class List, class... Member>
+struct MembersOf<T, List<Member...>> {
+    static constexpr std::array<WireMember, sizeof...(Member)> all{WireMember{
+        Member::name, member_in<T, Member>, &wire_type<MemberType<T, Member>>, is_required<T>(Member::name)}...};
+};
+
+template <class Enumerators>
+struct EnumeratorsOf;
+template <template <class...> class List, class... Each>
+struct EnumeratorsOf<List<Each...>> {
+    static constexpr std::array<WireEnumerator, sizeof...(Each)> all{
+        WireEnumerator{Each::name, static_cast<std::int64_t>(Each::value)}...};
+};
+
+template <class T>
+constexpr WireType make_wire_type() {
     if constexpr (is_optional<T>) {
-        json::value schema = schema_of<typename T::value_type>();
-        if (json::value* type = schema.as_object().if_contains("type")) *type = json::array{*type, "null"};
-        return schema;
+        using Value = typename T::value_type;
+        return {.read = read_optional_as<Value>,
+                .write = write_optional_as<Value>,
+                .schema = optional_schema,
+                .element = &wire_type<Value>};
     } else if constexpr (std::is_same_v<T, bool>) {
-        return {{"type", "boolean"}};
-    } else if constexpr (std::is_same_v<T, Money>) {
-        return {{"type", "string"}, {"pattern", "^-?[0-9]+(\\.[0-9]{1,9})?$"}, {"examples", {"0.00075"}}};
-    } else if constexpr (std::is_same_v<T, AmountText>) {
-        return {{"type", {"string", "integer"}}, {"examples", {"10.00", "1000"}}};
-    } else if constexpr (std::is_same_v<T, JsonText>) {
-        return {{"type", "object"}};
-    } else if constexpr (std::is_same_v<T, Instant>) {
-        return {{"type", {"string", "null"}}, {"format", "date-time"}};
-    } else if constexpr (is_wire_id<T>) {
-        return {{"type", {"string", "null"}}, {"pattern", "^" + std::string(id_prefix<T>) + "_[0-9a-z]{26}$"}};
-    } else if constexpr (codec_detail::IsStrong<T>::value || std::is_integral_v<T>) {
-        return {{"type", "integer"}};
-    } else if constexpr (std::is_enum_v<T>) {
-        json::array names;
-        boost::mp11::mp_for_each<boost::describe::describe_enumerators<T>>(
-            [&](auto each) { names.emplace_back(each.name); });
-        return {{"type", "string"}, {"enum", std::move(names)}};
+        return {.read = read_bool, .write = write_bool, .schema = bool_schema};
     } else if constexpr (std::is_same_v<T, std::string>) {
-        return {{"type", "string"}};
+        return {.read = read_text, .write = write_text, .schema = text_schema};
+    } else if constexpr (std::is_same_v<T, Money>) {
+        return {.read = read_money, .write = write_money, .schema = money_schema};
+    } else if constexpr (std::is_same_v<T, AmountText>) {
+        return {.read = read_amount, .write = write_amount, .schema = amount_schema};
+    } else if constexpr (std::is_same_v<T, JsonText>) {
+        return {.read = read_object_text, .write = write_object_text, .schema = object_schema};
+    } else if constexpr (std::is_same_v<T, Instant>) {
+        return {.read = read_nothing, .write = write_instant, .schema = instant_schema};
+    } else if constexpr (is_wire_id<T>) {
+        static_assert(sizeof(T) == sizeof(Id));  // read_id and write_id take it for one.
+        return {.read = read_id, .write = write_id, .schema = id_schema, .id_prefix = id_prefix<T>};
+    } else if constexpr (std::is_same_v<T, core::Fence>) {
+        return {.read = read_integer_as<std::int64_t>,
+                .write = write_integer_as<std::int64_t>,
+                .schema = number_schema,
+                .min = 0,
+                .max = INT64_MAX};
+    } else if constexpr (codec_detail::IsStrong<T>::value) {
+        return {.read = read_nothing,
+                .write = write_strong_as<T>,
+                .schema = number_schema,
+                .element = &wire_type<std::remove_cvref_t<decltype(T::value)>>};
+    } else if constexpr (std::is_enum_v<T>) {
+        return {.read = read_enum_as<T>,
+                .write = write_enum_as<T>,
+                .schema = enum_schema,
+                .enumerators = EnumeratorsOf<boost::describe::describe_enumerators<T>>::all};
+    } else if constexpr (std::is_integral_v<T>) {
+        return {.read = read_integer_as<T>,
+                .write = write_integer_as<T>,
+                .schema = number_schema,
+                .min = std::numeric_limits<T>::min(),
+                .max = std::numeric_limits<T>::max()};
     } else if constexpr (is_map<T>) {
-        return {{"type", "object"}, {"additionalProperties", schema_of<typename T::mapped_type>()}};
+        using Value = typename T::mapped_type;
+        return {.read = read_map_as<Value>,
+                .write = write_map_as<Value>,
+                .schema = map_schema,
+                .element = &wire_type<Value>};
     } else if constexpr (codec_detail::IsVector<T>::value) {
-        return {{"type", "array"}, {"items", schema_of<typename T::value_type>()}};
+        using Value = typename T::value_type;
+        return {.read = read_list_as<Value>,
+                .write = write_list_as<Value>,
+                .schema = list_schema,
+                .element = &wire_type<Value>};
     } else {
-        json::object properties;
-        json::array required;
-        boost::mp11::mp_for_each<Members<T>>([&](auto member) {
-            properties[member.name] = schema_of<std::remove_cvref_t<decltype(std::declval<T&>().*member.pointer)>>();
-            if (is_required<T>(member.name)) required.emplace_back(member.name);
-        });
-        json::object schema{{"type", "object"}, {"properties", std::move(properties)}};
-        if (!required.empty()) schema["required"] = std::move(required);
-        return schema;
+        return {.read = read_struct,
+                .write = write_struct,
+                .schema = struct_schema,
+                .members = MembersOf<T, Members<T>>::all};
     }
 }
+
+}  // namespace wire_detail
 
 }  // namespace interlock::api

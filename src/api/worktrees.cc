@@ -126,7 +126,7 @@ net::Task<Result<WorktreeLook, std::string>> look_at(Call& call, core::RunId run
     co_return co_await net::run_on(call.parts.workers, [&look, run] { return look(run); });
 }
 
-Answered show(Call& call, core::RunId run) {
+Answered show_worktree(Call& call, core::RunId run) {
     const auto known = co_await read_worktree(call, run);
     if (!known) co_return respond(call, known.error());
     WorktreeDetail detail;
@@ -144,7 +144,7 @@ Answered show(Call& call, core::RunId run) {
 Answered get_worktree(Call& call) {
     const auto run = read_id<core::RunId>("worktree", call.names[0]);
     if (!run) co_return respond(call, run.error());
-    co_return co_await show(call, *run);
+    co_return co_await show_worktree(call, *run);
 }
 
 net::Task<Collected> collect(Call& call, Known known, bool remove, bool force) {
@@ -231,7 +231,7 @@ Answered post_restore(Call& call) {
             co_return respond(call, Problem{.status = 409, .code = "refused", .detail = done.error()});
         }
     }
-    co_return co_await show(call, *run);
+    co_return co_await show_worktree(call, *run);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "base/codec.h"
 #include "store/columns.h"
 #include "store/row_json.h"
+#include "store/table_shape.h"
 
 namespace interlock::store {
 
@@ -32,12 +33,8 @@ inline std::string_view id_bytes(Id id, Scratch& scratch) {
     return {scratch.id.data(), scratch.id.size()};
 }
 
-// What a column is to a database.
-enum class ColumnForm { integer, text, bytes };
-
-template <class Row, std::size_t I>
+template <class Row, class Column>
 constexpr ColumnForm column_form() {
-    using Column = boost::mp11::mp_at_c<Columns<Row>, I>;
     using T = std::remove_cvref_t<decltype(Column::in(std::declval<Row&>()))>;
     if constexpr (is_id<T> || (std::is_same_v<T, std::string> && strings_are_bytes<Row>)) {
         return ColumnForm::bytes;

@@ -1,7 +1,7 @@
 // Which columns a row has: its described members, in order, after the org.
 //
-//   (1) One description serves writing, reading, the text of every statement and the comparison with the schema: a
-//       member that is added to a row is a column everywhere, or the schema test fails.
+//   1. One description serves writing, reading, the text of every statement and the comparison with the schema: a
+//      member that is added to a row is a column everywhere, or the schema test fails.
 //
 // A member of a flat struct type becomes that struct's columns, under their own names; amounts are the exception, since
 // a row may have several: they take the member's name in front (bound_usd).
@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include <boost/mp11/algorithm.hpp>
 #include <boost/mp11/list.hpp>
@@ -77,16 +76,6 @@ using Columns = boost::mp11::mp_flatten<boost::mp11::mp_transform<
 template <class Row>
 constexpr std::size_t column_count = boost::mp11::mp_size<Columns<Row>>::value;
 
-template <class Row>
-const std::vector<std::string>& column_names() {
-    static const std::vector<std::string> names = [] {
-        std::vector<std::string> all;
-        boost::mp11::mp_for_each<Columns<Row>>([&](auto column) { all.push_back(column.name()); });
-        return all;
-    }();
-    return names;
-}
-
 // Bytes that are not text. Every other string is.
 template <class Row>
 constexpr bool strings_are_bytes = std::is_same_v<Row, core::FeedPage> || std::is_same_v<Row, core::Answer>;
@@ -101,44 +90,5 @@ template <class T>
 constexpr bool is_id = false;
 template <class Tag>
 constexpr bool is_id<Strong<Tag, Id>> = true;
-
-// How a name is written in SQL. "window" is a word of SQL's own; not every database minds.
-inline std::string quoted(const std::string& name) { return name == "window" ? "\"window\"" : name; }
-
-// "a, b, c"
-inline std::string joined(const std::vector<std::string>& words, std::string_view between) {
-    std::string all;
-    for (const std::string& word : words) {
-        if (!all.empty()) all += between;
-        all += word;
-    }
-    return all;
-}
-
-// "org, key, …"
-template <class Row>
-std::string column_list() {
-    std::string list = "org";
-    for (const std::string& name : column_names<Row>()) list += ", " + quoted(name);
-    return list;
-}
-
-template <class Row>
-std::vector<std::string> key_names() {
-    std::vector<std::string> names{"org"};
-    for (std::size_t i = 0; i < Row::key_columns; ++i) names.push_back(column_names<Row>()[i]);
-    return names;
-}
-
-// "where org = ? and key = ?"
-template <class Row>
-std::string where_key() {
-    return "where " + joined(key_names<Row>(), " = ? and ") + " = ?";
-}
-
-template <class Row>
-std::string select_rows() {
-    return "select " + column_list<Row>() + " from " + std::string(Row::table) + " ";
-}
 
 }  // namespace interlock::store

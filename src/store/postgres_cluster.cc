@@ -12,7 +12,6 @@
 namespace interlock::store {
 namespace {
 
-constexpr const char* store_time = "(extract(epoch from clock_timestamp()) * 1000000)::bigint";
 constexpr const char* channel = "interlock";
 constexpr std::size_t payload_bytes_max = 7900;  // The server takes less than 8000.
 

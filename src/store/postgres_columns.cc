@@ -1,10 +1,69 @@
 #include "store/postgres_columns.h"
 
+#include <array>
 #include <bit>
+#include <cstring>
 
 #include <fmt/format.h>
 
+#include "store/postgres_text.h"
+
 namespace interlock::store {
+
+// ---- writing ------------------------------------------------------------------------------------------------------
+
+PostgresArray::PostgresArray(ColumnForm form, std::size_t count) {
+    constexpr std::array types{postgres_int8, postgres_text, postgres_bytea};
+    bytes_.reserve(20 + count * 20);
+    for (const std::uint32_t word : {std::uint32_t{1}, std::uint32_t{1}, types[static_cast<std::size_t>(form)],
+                                     static_cast<std::uint32_t>(count), std::uint32_t{1}}) {
+        append(word);
+    }
+}
+
+void PostgresArray::integer(std::int64_t value) {
+    append(std::uint32_t{sizeof value});
+    const std::uint64_t bits = __builtin_bswap64(static_cast<std::uint64_t>(value));
+    bytes_.append(reinterpret_cast<const char*>(&bits), sizeof bits);
+}
+
+void PostgresArray::bytes(std::string_view value) {
+    append(static_cast<std::uint32_t>(value.size()));
+    bytes_.append(value);
+}
+
+void PostgresArray::text(std::string_view value) {
+    if (is_plain_text(value)) return bytes(value);
+    const std::size_t head = bytes_.size();
+    append(std::uint32_t{0});
+    append_escaped(bytes_, value);
+    const std::uint32_t length = __builtin_bswap32(static_cast<std::uint32_t>(bytes_.size() - head - 4));
+    std::memcpy(bytes_.data() + head, &length, sizeof length);
+}
+
+void PostgresArray::null() { append(std::uint32_t{0xFFFF'FFFF}); }
+
+void PostgresArray::append(std::uint32_t word) {
+    word = __builtin_bswap32(word);
+    bytes_.append(reinterpret_cast<const char*>(&word), sizeof word);
+}
+
+ColumnArrays arrays_for(const TableShape& shape, std::size_t columns, std::size_t rows, WantedColumn wanted) {
+    ColumnArrays arrays(columns);
+    for (std::size_t i = 0; i < columns; ++i) {
+        if (wanted(shape.columns[i])) arrays[i].emplace(shape.forms[i], rows);
+    }
+    return arrays;
+}
+
+void add_arrays(PostgresParameters& parameters, ColumnArrays& arrays) {
+    for (std::optional<PostgresArray>& array : arrays) {
+        if (array) parameters.array(array->take());
+    }
+}
+
+// ---- reading ------------------------------------------------------------------------------------------------------
+
 namespace {
 
 template <class Number>
@@ -81,6 +140,15 @@ bool read_value(const PGresult& result, int row, int column, Value& value) {
         default:
             return false;
     }
+}
+
+bool read_values(const PGresult& result, int row, std::vector<Value>& values) {
+    values.resize(static_cast<std::size_t>(PQnfields(&result)));
+    bool good = true;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        good = read_value(result, row, static_cast<int>(i), values[i]) && good;
+    }
+    return good;
 }
 
 }  // namespace interlock::store

@@ -209,7 +209,7 @@ Result<std::vector<std::string>, PostgresError> PostgresConnection::notification
 
 namespace {
 
-OpenError unavailable(std::string detail) { return {OpenError::Kind::unavailable, std::move(detail)}; }
+OpenError no_connection(std::string detail) { return {OpenError::Kind::unavailable, std::move(detail)}; }
 
 // Settings of the session, by name, where this version of the server has them. A backend whose client is gone must
 // notice soon, because it may keep a lane locked.
@@ -269,9 +269,9 @@ Result<std::unique_ptr<PostgresConnection>, OpenError> PostgresConnection::conne
     PGconn* connection = self->connection_.get();
     if (PQstatus(connection) != CONNECTION_OK) {
         return fail(
-            unavailable(fmt::format("no connection to PostgreSQL: {}; is the server running, is the address "
-                                    "right, and does the database exist?",
-                                    trimmed(PQerrorMessage(connection)))));
+            no_connection(fmt::format("no connection to PostgreSQL: {}; is the server running, is the address "
+                                      "right, and does the database exist?",
+                                      trimmed(PQerrorMessage(connection)))));
     }
     if (auto ready = self->get_ready(options, use); !ready) return fail(ready.error());
     return self;
@@ -280,7 +280,7 @@ Result<std::unique_ptr<PostgresConnection>, OpenError> PostgresConnection::conne
 Result<void, OpenError> PostgresConnection::get_ready(const PostgresOptions& options, Use use) {
     PQsetNoticeReceiver(connection_.get(), on_notice, this);
     if (PQsetnonblocking(connection_.get(), 1) != 0 || PQenterPipelineMode(connection_.get()) == 0) {
-        return fail(unavailable(lost(0).detail));
+        return fail(no_connection(lost(0).detail));
     }
     static const PostgresStatement settings{settings_sql};
     static const PostgresStatement lane_settings{lane_settings_sql};
@@ -288,9 +288,9 @@ Result<void, OpenError> PostgresConnection::get_ready(const PostgresOptions& opt
     std::vector<PostgresRequest> requests{{&promises}, {&settings}};
     if (use == Use::lane) requests.push_back({&lane_settings});
     const auto answers = exchange(requests, options.connect_timeout);
-    if (!answers) return fail(unavailable("PostgreSQL does not get ready: " + answers.error().detail));
+    if (!answers) return fail(no_connection("PostgreSQL does not get ready: " + answers.error().detail));
     if (std::string fault = find_fault(*answers->front()); !fault.empty()) {
-        return fail(unavailable("PostgreSQL is there, but " + fault));
+        return fail(no_connection("PostgreSQL is there, but " + fault));
     }
     return {};
 }

@@ -37,6 +37,9 @@ struct PostgresOptions {
 };
 
 // Known by its address, so it must outlive the connections that have prepared it.
+// The time of the database, in microseconds.
+inline constexpr const char* store_time = "(extract(epoch from clock_timestamp()) * 1000000)::bigint";
+
 struct PostgresStatement {
     std::string sql;
     std::vector<Oid> types = {};  // Of the parameters; those that are left out are the server's to find out.

@@ -19,8 +19,6 @@
 namespace interlock::store {
 namespace {
 
-constexpr core::OrgId org_one{1};
-
 template <class... Row>
 void put(Store& store, core::OrgId org, const Row&... row) {
     WriteSet writes;

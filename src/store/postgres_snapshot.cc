@@ -67,10 +67,7 @@ class PostgresSnapshot final : public Snapshot {
         asking_ = true;
         const auto answers = connection_->exchange(requests, options_.read_timeout, [&](const PGresult& row) {
             any = true;
-            values.resize(static_cast<std::size_t>(PQnfields(&row)));
-            for (std::size_t i = 0; i < values.size(); ++i) {
-                good = read_value(row, 0, static_cast<int>(i), values[i]) && good;
-            }
+            good = read_values(row, 0, values) && good;
             if (good) on_row(values);
         });
         asking_ = false;

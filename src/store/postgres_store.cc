@@ -30,8 +30,6 @@ const PostgresStatement& commit_statement() {
     return statement;
 }
 
-constexpr const char* store_time = "(extract(epoch from clock_timestamp()) * 1000000)::bigint";
-
 template <class Row>
 void add_writes(core::OrgId org, const RowWrites<Row>& writes, std::vector<PostgresRequest>& requests) {
     // What goes makes room first: a place that changes hands is erased and claimed in one commit.
@@ -47,19 +45,20 @@ void add_writes(core::OrgId org, const RowWrites<Row>& writes, std::vector<Postg
     if (writes.put.empty()) return;
     KeyOrder<Row> order;
     const std::span<const Row* const> ordered = order.of(writes.put);
-    const auto add_put = [&](const PostgresStatement& statement, std::span<const Row* const> rows, auto wanted) {
+    const auto add_put = [&](const PostgresStatement& statement, std::span<const Row* const> rows,
+                             WantedColumn wanted) {
         PostgresRequest& request = requests.emplace_back(&statement);
         request.parameters.integer(org.value);
         add_columns<Row>(request.parameters, rows, wanted);
     };
     if constexpr (std::is_same_v<Row, core::CostEvent>) {
         using enum LedgerTable;
-        add_put(put_into_ledger<plain>(), ordered, [](std::string_view name) { return is_in(plain, name); });
+        add_put(put_into_ledger<plain>(), ordered, is_column_of<plain>);
         std::vector<const Row*> with_details;
         std::ranges::copy_if(ordered, std::back_inserter(with_details),
                              [](const Row* event) { return has_details(*event); });
         if (with_details.empty()) return;
-        add_put(put_into_ledger<details>(), with_details, [](std::string_view name) { return is_in(details, name); });
+        add_put(put_into_ledger<details>(), with_details, is_column_of<details>);
     } else {
         add_put(put_rows<Row>(), ordered, any_column);
     }
@@ -216,8 +215,6 @@ void for_each_live_kind(Visit visit) {
     boost::mp11::mp_for_each<boost::mp11::mp_transform<boost::mp11::mp_identity, LiveRow>>(visit);
 }
 
-std::string makes_no_sense(std::string_view table) { return fmt::format("a row of {} makes no sense", table); }
-
 }  // namespace
 
 // Asks for all of them at once and remembers what is there and what is not. False when there was no answer.
@@ -244,6 +241,7 @@ bool PostgresStore::fetch(core::OrgId org, const std::vector<core::ColdRow>& row
     if (!answers) return fail_read(without_lane(answers.error())), false;
 
     std::string why;
+    std::vector<Value> values;
     for_each_cold_kind([&](auto kind) {
         using Row = typename decltype(kind)::type;
         for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -252,7 +250,7 @@ bool PostgresStore::fetch(core::OrgId org, const std::vector<core::ColdRow>& row
             for (int at = 0; at < PQntuples(&found); ++at) {
                 core::OrgId of;
                 Row row;
-                if (!read_row(found, at, of, row)) why = makes_no_sense(Row::table);
+                if (!read_row(found, at, values, of, row)) why = unreadable_row(Row::table).detail;
                 std::get<Read<Row>>(read_)[{org, core::key_of(row)}] = std::move(row);
             }
         }
@@ -383,6 +381,7 @@ Result<void, ReadError> PostgresStore::load_live(const OnLiveRow& on_row) {
     if (!answers) return fail_read(without_lane(answers.error())), fail(closed());
 
     std::string why;
+    std::vector<Value> values;
     std::size_t next = 1;
     for_each_live_kind([&](auto kind) {
         using Row = typename decltype(kind)::type;
@@ -390,10 +389,10 @@ Result<void, ReadError> PostgresStore::load_live(const OnLiveRow& on_row) {
         for (int at = 0; at < PQntuples(&found) && why.empty(); ++at) {
             core::OrgId org;
             Row row;
-            if (read_row(found, at, org, row)) {
+            if (read_row(found, at, values, org, row)) {
                 on_row(org, std::move(row));
             } else {
-                why = makes_no_sense(Row::table);
+                why = unreadable_row(Row::table).detail;
             }
         }
     });

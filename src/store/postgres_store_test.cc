@@ -31,8 +31,6 @@ namespace {
 using namespace std::chrono_literals;
 using enum CommitError::Kind;
 
-constexpr core::OrgId org_one{1};
-
 // The same address by way of another port.
 std::string by_port(const std::string& uri, std::uint16_t port) {
     const std::size_t colon = uri.find(':', uri.find("://") + 3);
@@ -111,7 +109,7 @@ TEST_F(PostgresStoreTest, the_tables_have_the_columns_of_the_rows_in_their_order
                                                  "information_schema.columns where table_schema = current_schema() and "
                                                  "table_name = '{}'",
                                                  Row::table));
-        EXPECT_EQ(columns, "org," + joined(column_names<Row>(), ",")) << Row::table;
+        EXPECT_EQ(columns, "org," + joined(shape_of<Row>().columns, ",")) << Row::table;
     });
 }
 

@@ -13,6 +13,8 @@
 
 namespace interlock::store {
 
+inline constexpr core::OrgId org_one{1};
+
 // Of an empty database, whose owner may do everything (postgres_store_test.cc).
 std::string postgres_test_uri();
 

@@ -3,7 +3,7 @@
 namespace interlock::store {
 namespace {
 
-constexpr char hex_digits[] = "0123456789abcdef";
+constexpr char lower_hex[] = "0123456789abcdef";
 
 bool hex_value(char c, std::uint32_t& value) {
     if (c >= '0' && c <= '9') return value = static_cast<std::uint32_t>(c - '0'), true;
@@ -32,8 +32,8 @@ void write_json_text(std::string& out, std::string_view text) {
             out += c;
         } else if (byte < 0x20) {
             out += "\\u00";
-            out += hex_digits[byte >> 4];
-            out += hex_digits[byte & 15];
+            out += lower_hex[byte >> 4];
+            out += lower_hex[byte & 15];
         } else {
             out += c;
         }
@@ -44,7 +44,7 @@ void write_json_text(std::string& out, std::string_view text) {
 void write_json_id(std::string& out, Id id) {
     out += '"';
     for (const std::uint64_t half : {id.high, id.low}) {
-        for (int shift = 60; shift >= 0; shift -= 4) out += hex_digits[half >> shift & 15];
+        for (int shift = 60; shift >= 0; shift -= 4) out += lower_hex[half >> shift & 15];
     }
     out += '"';
 }

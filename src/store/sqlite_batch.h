@@ -63,7 +63,7 @@ class BatchTable {
 
     static int connect(sqlite3* db, void* batch, int, const char* const*, sqlite3_vtab** table, char**) {
         *table = &(new Table{{}, static_cast<const Batch<Row>*>(batch)})->base;
-        return sqlite3_declare_vtab(db, ("create table put(" + column_list<Row>() + ")").c_str());
+        return sqlite3_declare_vtab(db, ("create table put(" + column_list(shape_of<Row>()) + ")").c_str());
     }
     static int disconnect(sqlite3_vtab* table) {
         delete reinterpret_cast<Table*>(table);

@@ -14,12 +14,14 @@
 #include "store/key_order.h"
 #include "store/ledger_sum.h"
 #include "store/ledger_tables.h"
+#include "store/read_rows.h"
 #include "store/sqlite_batch.h"
 #include "store/sqlite_columns.h"
 #include "store/sqlite_db.h"
 #include "store/sqlite_file.h"
 #include "store/sqlite_log_buffer.h"
 #include "store/sqlite_repair.h"
+#include "store/table_shape.h"
 
 namespace interlock::store {
 namespace {
@@ -42,24 +44,37 @@ struct Kind {
 
 // What of a row stays as it was first written. An update that leaves it out costs less: above all, no agent has to be
 // looked for a second time because the row refers to one.
-template <class Row>
-bool is_fixed(std::string_view column) {
-    if constexpr (std::is_same_v<Row, core::Hold>) {
-        constexpr std::array<std::string_view, 10> fixed{"agent", "workflow", "provider", "model",   "api_key",
-                                                         "run",   "session",  "tags",     "for_run", "created_at"};
-        return std::ranges::find(fixed, column) != fixed.end();
-    }
-    return false;
+bool is_fixed(const TableShape& shape, std::string_view column) {
+    constexpr std::array<std::string_view, 10> fixed{"agent", "workflow", "provider", "model",   "api_key",
+                                                     "run",   "session",  "tags",     "for_run", "created_at"};
+    return shape.table == core::Hold::table && std::ranges::find(fixed, column) != fixed.end();
 }
 
 // Takes the table's columns of each event of the batch.
 std::string put_into_ledger(LedgerTable table) {
     std::string columns = "org";
-    for (const std::string& name : column_names<core::CostEvent>()) {
+    for (const std::string& name : shape_of<core::CostEvent>().columns) {
         if (is_in(table, name)) columns += ", " + name;
     }
     return fmt::format("insert or rollback into {}({}) select {} from put_cost_events", ledger_table(table), columns,
                        columns);
+}
+
+std::string put_rows_sql(const TableShape& shape) {
+    if (shape.table == core::CostEvent::table) return put_into_ledger(LedgerTable::plain);
+    const std::string columns = column_list(shape);
+    // Any error ends the whole transaction anyway. Saying so spares SQLite the notes by which it could undo this
+    // statement alone.
+    if (shape.life == core::Life::appended) {
+        return fmt::format("insert or rollback into {0}({1}) select {1} from put_{0}", shape.table, columns);
+    }
+    std::vector<std::string> settings;
+    for (std::size_t i = shape.key_columns; i < shape.columns.size(); ++i) {
+        if (!is_fixed(shape, shape.columns[i])) settings.push_back(assignment(shape.columns[i]));
+    }
+    // "where true" tells SQLite's parser that "on conflict" does not belong to a join.
+    return fmt::format("insert into {0}({1}) select {1} from put_{0} where true on conflict({2}) do update set {3}",
+                       shape.table, columns, primary_key(shape), joined(settings, ", "));
 }
 
 }  // namespace
@@ -272,8 +287,7 @@ bool SqliteStore::load(core::OrgId org, core::ColdRow& row) {
                 if (rc == SQLITE_DONE) return false;
                 if (rc == SQLITE_ROW && read_row(statement, 1, wanted)) return true;
             }
-            fail_read(rc == SQLITE_ROW ? fmt::format("a row of {} makes no sense", Row::table)
-                                       : error_text(connection_->db.get()));
+            fail_read(rc == SQLITE_ROW ? unreadable_row(Row::table).detail : error_text(connection_->db.get()));
             return false;
         },
         row);
@@ -394,32 +408,29 @@ namespace {
 
 // Which rows of a kind live in memory. The conditions are those of the partial indexes, word for word: SQLite takes an
 // index only where it sees that its condition holds.
-template <class Row>
-std::string live_rows() {
-    if constexpr (std::is_same_v<Row, core::Run>) {
-        return select_rows<Row>() + "where state in ('queued', 'starting', 'running', 'paused')";
-    } else if constexpr (std::is_same_v<Row, core::Hold>) {
-        return select_rows<Row>() + "where state = 'open'";
-    } else if constexpr (std::is_same_v<Row, core::FeedPage>) {
-        return select_rows<Row>() +
-               "where rowid in (select (select rowid from feed_pages as page where page.org = orgs.org "
-               "order by last_seq desc limit 1) from orgs)";
-    } else {
-        return select_rows<Row>();
+std::string live_rows_sql(const TableShape& shape) {
+    std::string_view where;
+    if (shape.table == core::Run::table) where = "where state in ('queued', 'starting', 'running', 'paused')";
+    if (shape.table == core::Hold::table) where = "where state = 'open'";
+    if (shape.table == core::FeedPage::table) {
+        where =
+            "where rowid in (select (select rowid from feed_pages as page where page.org = orgs.org "
+            "order by last_seq desc limit 1) from orgs)";
     }
+    return select_rows(shape).append(where);
 }
 
 // Empty, or what went wrong.
 template <class Row>
 std::string read_live(sqlite3* db, const OnLiveRow& on_row) {
-    const Statement statement = prepare(db, live_rows<Row>());
+    const Statement statement = prepare(db, live_rows_sql(shape_of<Row>()));
     if (!statement) return error_text(db);
     int rc = SQLITE_OK;
     while ((rc = sqlite3_step(statement.get())) == SQLITE_ROW) {
         core::OrgId org;
         Row row;
         if (!read_column(statement.get(), 0, org) || !read_row(statement.get(), 1, row)) {
-            return fmt::format("a row of {} makes no sense", Row::table);
+            return unreadable_row(Row::table).detail;
         }
         on_row(org, std::move(row));
     }
@@ -574,41 +585,22 @@ int SqliteStore::Connection::get_ready(std::size_t checkpoint_pages) {
 
 template <class Row>
 int SqliteStore::Connection::ready_to_put() {
-    Kind<Row>& kind = of<Row>();
-    if (kind.put) return SQLITE_OK;
-    const std::string columns = column_list<Row>();
-    const std::string table(Row::table);
-    if constexpr (std::is_same_v<Row, core::CostEvent>) {
-        return prepare_into(kind.put, put_into_ledger(LedgerTable::plain));
-    } else if constexpr (Row::life == core::Life::appended) {
-        // Any error ends the whole transaction anyway. Saying so spares SQLite the notes by which it could undo this
-        // statement alone.
-        return prepare_into(kind.put, fmt::format("insert or rollback into {}({}) select {} from put_{}", table,
-                                                  columns, columns, table));
-    } else {
-        std::vector<std::string> settings;
-        for (std::size_t i = Row::key_columns; i < column_count<Row>; ++i) {
-            const std::string& name = column_names<Row>()[i];
-            if (!is_fixed<Row>(name)) settings.push_back(fmt::format("{0} = excluded.{0}", quoted(name)));
-        }
-        // "where true" tells SQLite's parser that "on conflict" does not belong to a join.
-        return prepare_into(
-            kind.put,
-            fmt::format("insert into {}({}) select {} from put_{} where true on conflict({}) do update set {}", table,
-                        columns, columns, table, joined(key_names<Row>(), ", "), joined(settings, ", ")));
-    }
+    Statement& put = of<Row>().put;
+    return put ? SQLITE_OK : prepare_into(put, put_rows_sql(shape_of<Row>()));
 }
 
 template <class Row>
 int SqliteStore::Connection::ready_to_erase() {
     Statement& erase = of<Row>().erase;
-    return erase ? SQLITE_OK : prepare_into(erase, fmt::format("delete from {} {}", Row::table, where_key<Row>()));
+    if (erase) return SQLITE_OK;
+    return prepare_into(erase, fmt::format("delete from {} {}", Row::table, where_key(shape_of<Row>())));
 }
 
 template <class Row>
 int SqliteStore::Connection::ready_to_load() {
     Statement& load = of<Row>().load;
-    return load ? SQLITE_OK : prepare_into(load, select_rows<Row>() + where_key<Row>());
+    if (load) return SQLITE_OK;
+    return prepare_into(load, select_rows(shape_of<Row>()) + where_key(shape_of<Row>()));
 }
 
 int SqliteStore::Connection::prepare_into(Statement& statement, const std::string& sql) {

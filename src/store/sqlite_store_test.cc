@@ -126,7 +126,7 @@ TEST_F(SqliteStoreTest, every_member_of_a_row_is_a_column_and_every_column_a_mem
 
     boost::mp11::mp_for_each<core::AllRows>([&]<class Row>(Row) {
         std::vector<std::string> members{"org"};
-        for (const std::string& name : column_names<Row>()) members.push_back(name);
+        for (const std::string& name : shape_of<Row>().columns) members.push_back(name);
         const std::string info = fmt::format("select name from pragma_table_info('{}') order by cid", Row::table);
         EXPECT_EQ(texts(**snapshot, info), members) << Row::table;
         tables.emplace(Row::table);

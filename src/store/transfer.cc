@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -12,8 +13,11 @@
 
 #include "base/codec.h"
 #include "base/sha256.h"
+#include "store/columns.h"
 #include "store/read_rows.h"
+#include "store/read_value.h"
 #include "store/row_kinds.h"
+#include "store/table_shape.h"
 
 namespace interlock::store {
 namespace {
@@ -27,18 +31,7 @@ Result<std::vector<core::OrgId>, ReadError> read_orgs(Snapshot& snapshot) {
     return orgs;
 }
 
-template <class Row>
-bool read_row(const std::vector<Value>& values, Row& row) {
-    std::size_t index = 1;  // The org is the first.
-    bool good = true;
-    boost::mp11::mp_for_each<Columns<Row>>(
-        [&](auto column) { good = good && read_value(values[index++], column.in(row)); });
-    return good;
-}
-
-ReadError makes_no_sense(std::string_view table) { return {fmt::format("a row of {} makes no sense", table)}; }
-
-// ---- pages of rows ------------------------------------------------------------------------------------------------
+// ---- rows of one kind ---------------------------------------------------------------------------------------------
 
 template <class T>
 Parameter to_parameter(const T& member) {
@@ -57,60 +50,94 @@ Parameter to_parameter(const T& member) {
     }
 }
 
-template <class Row>
-std::vector<std::string> key_columns() {
-    std::vector<std::string> names = key_names<Row>();
-    names.erase(names.begin());
-    return names;
-}
-
-// "and (session, seq) > ($2, $3) order by session, seq limit 2000"
-template <class Row>
-std::string behind(const std::optional<Row>& last, std::size_t limit, std::vector<Parameter>& parameters) {
-    const std::string key = joined(key_columns<Row>(), ", ");
-    std::string sql;
-    if (last && Row::key_columns > 0) {
-        std::vector<std::string> marks;
-        boost::mp11::mp_for_each<boost::mp11::mp_take_c<Columns<Row>, Row::key_columns>>([&](auto column) {
-            parameters.push_back(to_parameter(column.in(*last)));
-            marks.push_back(fmt::format("${}", parameters.size() + 1));
-        });
-        sql = fmt::format("and ({}) > ({}) ", key, joined(marks, ", "));
-    }
-    if (Row::key_columns > 0) sql += "order by " + key;
-    return sql + fmt::format(" limit {}", limit);
-}
-
-template <class Row>
-struct Page {
-    std::deque<Row> rows;  // Their addresses stay good while more are added.
-    bool last = false;     // There is nothing behind it.
+// Rows of one kind. All that depends on the kind is here; the rest of this file is the same for each.
+class Rows {
+ public:
+    virtual ~Rows() = default;
+    virtual const TableShape& shape() const = 0;
+    // Adds a row, or says that the values are none.
+    virtual bool add(const std::vector<Value>& values) = 0;
+    virtual std::size_t size() const = 0;
+    virtual void clear() = 0;
+    virtual std::vector<Parameter> last_key() const = 0;
+    virtual void put_into(OrgWrites& writes) const = 0;
+    // The last row's bytes (base/codec.h), behind what is there.
+    virtual void encode_last(std::string& bytes) const = 0;
 };
 
 template <class Row>
-Result<Page<Row>, ReadError> read_page(Snapshot& snapshot, core::OrgId org, const std::optional<Row>& last,
-                                       std::size_t limit, std::size_t bytes_max) {
-    std::vector<Parameter> parameters;
-    const std::string rest = behind(last, limit, parameters);
-    parameters.insert(parameters.begin(), std::int64_t{org.value});
-    Page<Row> page;
+class RowsOf final : public Rows {
+ public:
+    const TableShape& shape() const override { return shape_of<Row>(); }
+    bool add(const std::vector<Value>& values) override { return row_from_values(values, rows.emplace_back()); }
+    std::size_t size() const override { return rows.size(); }
+    void clear() override { rows.clear(); }
+    std::vector<Parameter> last_key() const override {
+        std::vector<Parameter> key;
+        boost::mp11::mp_for_each<boost::mp11::mp_take_c<Columns<Row>, Row::key_columns>>(
+            [&](auto column) { key.push_back(to_parameter(column.in(rows.back()))); });
+        return key;
+    }
+    void put_into(OrgWrites& writes) const override {
+        for (const Row& row : rows) writes.of<Row>().put.push_back(&row);
+    }
+    void encode_last(std::string& bytes) const override { Encoder(bytes).put(rows.back()); }
+
+    std::deque<Row> rows;  // Their addresses stay good while more are added.
+};
+
+// One of each kind, in the order of core::AllRows.
+std::vector<std::unique_ptr<Rows>> every_kind() {
+    std::vector<std::unique_ptr<Rows>> kinds;
+    for_each_kind<core::AllRows>(
+        [&](auto kind) { kinds.push_back(std::make_unique<RowsOf<typename decltype(kind)::type>>()); });
+    return kinds;
+}
+
+// ---- pages of rows ------------------------------------------------------------------------------------------------
+
+// "and (session, seq) > ($2, $3) order by session, seq limit 2000"
+std::string rows_behind(const TableShape& shape, const std::vector<Parameter>& key, std::size_t limit) {
+    const std::string names = joined(key_columns(shape), ", ");
+    std::string sql;
+    if (!key.empty()) {
+        std::vector<std::string> marks;
+        for (std::size_t i = 0; i < key.size(); ++i) marks.push_back(fmt::format("${}", i + 2));
+        sql = fmt::format("and ({}) > ({}) ", names, joined(marks, ", "));
+    }
+    if (shape.key_columns > 0) sql += "order by " + names;
+    return sql + fmt::format(" limit {}", limit);
+}
+
+std::size_t bytes_of(const std::vector<Value>& values) {
+    std::size_t bytes = 0;
+    for (const Value& value : values) {
+        const auto* text = std::get_if<std::string>(&value);
+        bytes += sizeof value + (text == nullptr ? 0 : text->size());
+    }
+    return bytes;
+}
+
+// Fills `page` with the rows behind `key`, or the first ones where it is empty. True when nothing is behind them.
+Result<bool, ReadError> read_page(Snapshot& snapshot, core::OrgId org, const std::vector<Parameter>& key,
+                                  std::size_t limit, std::size_t bytes_max, Rows& page) {
+    page.clear();
+    std::vector<Parameter> parameters{std::int64_t{org.value}};
+    parameters.insert(parameters.end(), key.begin(), key.end());
     bool good = true;
     std::size_t bytes = 0;
     std::size_t seen = 0;
-    const auto read = snapshot.query(select_rows<Row>() + "where org = $1 " + rest, parameters,
-                                     [&](const std::vector<Value>& values) {
-                                         ++seen;
-                                         if (bytes >= bytes_max) return;  // Read again with the next page.
-                                         for (const Value& value : values) {
-                                             const auto* text = std::get_if<std::string>(&value);
-                                             bytes += sizeof value + (text == nullptr ? 0 : text->size());
-                                         }
-                                         good = read_row(values, page.rows.emplace_back()) && good;
-                                     });
+    const auto read =
+        snapshot.query(select_rows(page.shape()) + "where org = $1 " + rows_behind(page.shape(), key, limit),
+                       parameters, [&](const std::vector<Value>& values) {
+                           ++seen;
+                           if (bytes >= bytes_max) return;  // Read again with the next page.
+                           bytes += bytes_of(values);
+                           good = page.add(values) && good;
+                       });
     if (!read) return fail(read.error());
-    if (!good) return fail(makes_no_sense(Row::table));
-    page.last = page.rows.size() == seen && (seen < limit || Row::key_columns == 0);
-    return page;
+    if (!good) return fail(unreadable_row(page.shape().table));
+    return page.size() == seen && (seen < limit || page.shape().key_columns == 0);
 }
 
 }  // namespace
@@ -119,17 +146,13 @@ Result<Page<Row>, ReadError> read_page(Snapshot& snapshot, core::OrgId org, cons
 
 Result<std::vector<TableRows>, ReadError> count_rows(Snapshot& snapshot) {
     std::vector<TableRows> all;
-    std::optional<ReadError> error;
-    for_each_kind<core::AllRows>([&](auto kind) {
-        using Row = typename decltype(kind)::type;
-        TableRows& table = all.emplace_back(Row::table);
-        if (error) return;
+    for (const auto& kind : every_kind()) {
+        TableRows& table = all.emplace_back(kind->shape().table);
         const auto read =
-            snapshot.query(fmt::format("select count(*) from {}", Row::table),
+            snapshot.query(fmt::format("select count(*) from {}", table.table),
                            [&](const std::vector<Value>& row) { table.rows = std::get<std::int64_t>(row.front()); });
-        if (!read) error = read.error();
-    });
-    if (error) return fail(*error);
+        if (!read) return fail(read.error());
+    }
     return all;
 }
 
@@ -178,25 +201,23 @@ class RowSum {
     std::array<std::uint64_t, 4> parts_{};
 };
 
-template <class Row>
-Result<TableDigest, ReadError> read_digest(Snapshot& snapshot, const OnRowsRead& on_rows) {
-    TableDigest table{.table = Row::table, .rows = 0, .digest = {}};
+Result<TableDigest, ReadError> read_digest(Snapshot& snapshot, Rows& one, const OnRowsRead& on_rows) {
+    TableDigest table{.table = one.shape().table, .rows = 0, .digest = {}};
     RowSum sum;
     bool good = true;
     std::string bytes;
-    const auto read = snapshot.query(select_rows<Row>(), [&](const std::vector<Value>& values) {
-        Row row{};
+    const auto read = snapshot.query(select_rows(one.shape()), [&](const std::vector<Value>& values) {
         core::OrgId org;
-        good = read_value(values.front(), org) && read_row(values, row) && good;
+        one.clear();
+        good = read_value(values.front(), org) && one.add(values) && good;
         bytes.clear();
-        Encoder encoder(bytes);
-        encoder.put(org);
-        encoder.put(row);
+        Encoder(bytes).put(org);
+        one.encode_last(bytes);
         sum.add(bytes);
         if (++table.rows % rows_per_report == 0 && on_rows) on_rows(table.table, table.rows);
     });
     if (!read) return fail(read.error());
-    if (!good) return fail(makes_no_sense(Row::table));
+    if (!good) return fail(unreadable_row(table.table));
     table.digest = sum.text();
     return table;
 }
@@ -205,17 +226,11 @@ Result<TableDigest, ReadError> read_digest(Snapshot& snapshot, const OnRowsRead&
 
 Result<std::vector<TableDigest>, ReadError> read_digests(Snapshot& snapshot, const OnRowsRead& on_rows) {
     std::vector<TableDigest> all;
-    std::optional<ReadError> error;
-    for_each_kind<core::AllRows>([&](auto kind) {
-        if (error) return;
-        auto digest = read_digest<typename decltype(kind)::type>(snapshot, on_rows);
-        if (digest) {
-            all.push_back(std::move(*digest));
-        } else {
-            error = digest.error();
-        }
-    });
-    if (error) return fail(*error);
+    for (const auto& kind : every_kind()) {
+        auto digest = read_digest(snapshot, *kind, on_rows);
+        if (!digest) return fail(digest.error());
+        all.push_back(std::move(*digest));
+    }
     return all;
 }
 
@@ -228,14 +243,11 @@ class Copy {
     Copy(Snapshot& source, Snapshot& there, Store& target, const CopyOptions& options)
         : source_(source), there_(there), target_(target), options_(options) {}
 
-    template <class Row>
-    Result<void, std::string> kind(core::OrgId org);
+    Result<void, std::string> kind(core::OrgId org, Rows& chunk);
 
  private:
-    template <class Row>
-    Result<std::optional<Row>, ReadError> last_there(core::OrgId org);
-    Result<void, ReadError> add_ancestors(core::OrgId org, Page<core::Session>& page,
-                                          const std::optional<core::Session>& before);
+    Result<std::vector<Parameter>, ReadError> last_key_there(core::OrgId org, Rows& chunk);
+    Result<void, ReadError> add_ancestors(core::OrgId org, RowsOf<core::Session>& page);
 
     Snapshot& source_;
     Snapshot& there_;
@@ -243,14 +255,16 @@ class Copy {
     const CopyOptions& options_;
 };
 
-template <class Row>
-Result<void, std::string> Copy::kind(core::OrgId org) {
+Result<void, std::string> Copy::kind(core::OrgId org, Rows& chunk) {
+    const std::string_view table = chunk.shape().table;
+    auto* const sessions = dynamic_cast<RowsOf<core::Session>*>(&chunk);
+
     // 1. Where it goes on.
-    auto last = last_there<Row>(org);
+    auto last = last_key_there(org, chunk);
     if (!last) return fail(last.error().detail);
     std::int64_t rows = 0;
-    if (*last) {
-        const auto count = read_number(there_, org, fmt::format("select count(*) from {} where org = $1", Row::table));
+    if (!last->empty()) {
+        const auto count = read_number(there_, org, fmt::format("select count(*) from {} where org = $1", table));
         if (!count) return fail(count.error().detail);
         rows = *count;
         // Nothing is held on to: the target's log would grow with every commit.
@@ -260,53 +274,55 @@ Result<void, std::string> Copy::kind(core::OrgId org) {
     // 2. Chunk by chunk. Where rows are large, no more of them are asked for than a chunk can take.
     std::size_t limit = options_.rows_max;
     for (bool more = true; more;) {
-        auto page = read_page<Row>(source_, org, *last, limit, options_.bytes_max);
-        if (!page) return fail(page.error().detail);
-        if (page->rows.empty()) break;
-        const std::size_t own = page->rows.size();
-        Row end = page->rows.back();
-        if constexpr (std::is_same_v<Row, core::Session>) {
-            if (auto added = add_ancestors(org, *page, *last); !added) return fail(added.error().detail);
+        const auto all = read_page(source_, org, *last, limit, options_.bytes_max, chunk);
+        if (!all) return fail(all.error().detail);
+        if (chunk.size() == 0) break;
+        const std::size_t own = chunk.size();
+        *last = chunk.last_key();
+        if (sessions != nullptr) {
+            if (auto added = add_ancestors(org, *sessions); !added) return fail(added.error().detail);
         }
 
         WriteSet writes;
         writes.orgs.push_back({.org = org, .rows = {}});
-        for (const Row& row : page->rows) writes.orgs.front().of<Row>().put.push_back(&row);
+        chunk.put_into(writes.orgs.front());
         if (auto done = target_.commit(writes); !done) {
-            return fail(fmt::format("{} could not be written: {}", Row::table, done.error().detail));
+            return fail(fmt::format("{} could not be written: {}", table, done.error().detail));
         }
 
         rows += static_cast<std::int64_t>(own);
-        if (options_.on_chunk) options_.on_chunk(Row::table, rows);
-        more = !page->last;
+        if (options_.on_chunk) options_.on_chunk(table, rows);
+        more = !*all;
         limit = std::min(options_.rows_max, own * 2);
-        last->emplace(std::move(end));
     }
     return {};
 }
 
-template <class Row>
-Result<std::optional<Row>, ReadError> Copy::last_there(core::OrgId org) {
-    if constexpr (Row::life != core::Life::appended) {
-        return std::optional<Row>();
-    } else {
-        auto found = first_of(
-            read_rows<Row>(there_, org, "order by " + joined(key_columns<Row>(), " desc, ") + " desc limit 1"));
-        if (!found) return fail(found.error());
-        if (auto renewed = there_.renew(); !renewed) return fail(renewed.error());
-        return std::move(*found);
-    }
+// Empty where the copy begins at the beginning.
+Result<std::vector<Parameter>, ReadError> Copy::last_key_there(core::OrgId org, Rows& chunk) {
+    const TableShape& shape = chunk.shape();
+    if (shape.life != core::Life::appended) return std::vector<Parameter>();
+    chunk.clear();
+    bool good = true;
+    const auto read = there_.query(
+        select_rows(shape) + "where org = $1 order by " + joined(key_columns(shape), " desc, ") + " desc limit 1",
+        {std::int64_t{org.value}}, [&](const std::vector<Value>& values) { good = chunk.add(values); });
+    if (!read) return fail(read.error());
+    if (!good) return fail(unreadable_row(shape.table));
+    if (auto renewed = there_.renew(); !renewed) return fail(renewed.error());
+    return chunk.size() == 0 ? std::vector<Parameter>() : chunk.last_key();
 }
 
-// A fork refers to its parent, and ids say nothing about who is older. So a parent whose turn has not come yet goes
-// with its child; that it is put a second time later does no harm.
-Result<void, ReadError> Copy::add_ancestors(core::OrgId org, Page<core::Session>& page,
-                                            const std::optional<core::Session>& before) {
+// A fork refers to its parent, and ids say nothing about who is older. So a parent that is not in the page goes with
+// its child; that it is put a second time does no harm.
+Result<void, ReadError> Copy::add_ancestors(core::OrgId org, RowsOf<core::Session>& page) {
     std::set<core::SessionId> in_page;
     for (const core::Session& session : page.rows) in_page.insert(session.id);
+    const core::SessionId first = page.rows.front().id;
     for (std::size_t i = 0; i < page.rows.size(); ++i) {
         const core::SessionId parent = page.rows[i].parent;
-        const bool is_there = parent.value.empty() || (before && parent <= before->id) || in_page.contains(parent);
+        // Sessions are copied in the order of their ids.
+        const bool is_there = parent.value.empty() || parent < first || in_page.contains(parent);
         if (is_there) continue;
         auto row = store::read_row<core::Session>(source_, org, parent.value);
         if (!row) return fail(row.error());
@@ -327,13 +343,9 @@ Result<void, std::string> copy_rows(Snapshot& source, Store& target, const CopyO
     if (auto renewed = (*there)->renew(); !renewed) return fail(renewed.error().detail);
     Copy copy(source, **there, target, options);
     for (const core::OrgId org : *orgs) {
-        std::optional<std::string> why;
-        for_each_kind<core::AllRows>([&](auto kind) {
-            if (why) return;
-            auto copied = copy.kind<typename decltype(kind)::type>(org);
-            if (!copied) why = copied.error();
-        });
-        if (why) return fail(*why);
+        for (const auto& kind : every_kind()) {
+            if (auto copied = copy.kind(org, *kind); !copied) return copied;
+        }
     }
     return {};
 }
