@@ -16,7 +16,7 @@ constexpr std::size_t variants_max = 16;
 constexpr std::size_t text_bytes_max = 256;
 
 // Reads one object; every function says false once something is wrong, and `problem` why.
-struct Reader {
+struct PriceReader {
     std::string problem = {};
 
     bool refuse(std::string_view where, std::string_view why) {
@@ -174,7 +174,7 @@ Result<ModelPrice, std::string> price_from_json(std::string_view text) {
     const json::value value = json::parse(text, error);
     if (error || !value.is_object()) return fail(std::string("a price must be a JSON object"));
     ModelPrice price;
-    Reader reader;
+    PriceReader reader;
     if (!reader.read(value.get_object(), price)) return fail(reader.problem);
     return price;
 }

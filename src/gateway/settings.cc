@@ -38,9 +38,9 @@ constexpr std::int64_t per_minute_max = 1'000'000'000'000;
 enum class Need { optional, required };
 
 // Takes members out of an object. The first problem is kept; what comes after it is not looked at.
-class Reader {
+class SettingReader {
  public:
-    Reader(const json::object& object, std::string pointer) : object_(object), pointer_(std::move(pointer)) {}
+    SettingReader(const json::object& object, std::string pointer) : object_(object), pointer_(std::move(pointer)) {}
 
     void text(const char* name, std::string& into, std::size_t bytes_max = limits::name_bytes_max) {
         const json::value* found = find(name);
@@ -119,7 +119,7 @@ class Reader {
         const json::value* found = find(name);
         if (found == nullptr) return;
         if (!found->is_object()) return refuse(at(name), "must be an object");
-        Reader inner(found->get_object(), at(name));
+        SettingReader inner(found->get_object(), at(name));
         describe(inner);
         bad_ = inner.end();
     }
@@ -275,7 +275,7 @@ Result<Setting, BadDocument> read(std::string_view document) {
     const json::value parsed = json::parse(json::string_view(document.data(), document.size()), error);
     if (error || !parsed.is_object()) return fail(BadDocument{"", "must be a JSON object"});
     Setting setting;
-    Reader reader(parsed.get_object(), "");
+    SettingReader reader(parsed.get_object(), "");
     describe(reader, setting);
     if (auto bad = reader.end()) return fail(std::move(*bad));
     return setting;
