@@ -1,4 +1,6 @@
 // Schedules: when an agent wakes up by itself.
+#include <charconv>
+
 #include <fmt/format.h>
 
 #include "api/places.h"

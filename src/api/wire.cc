@@ -218,6 +218,11 @@ void write_number(std::string& out, std::int64_t value) {
     out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
+void write_unsigned(std::string& out, std::uint64_t value) {
+    char digits[24];
+    out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+}
+
 void write_enumerator(const WireType& type, std::string& out, std::int64_t value) {
     const auto found = std::ranges::find(type.enumerators, value, &WireEnumerator::value);
     put_text(out, found == type.enumerators.end() ? "" : found->name);

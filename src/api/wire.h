@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <boost/describe/enumerators.hpp>
@@ -153,6 +154,7 @@ void write_instant(const WireType&, std::string&, const void*);
 void write_id(const WireType&, std::string&, const void*);
 void write_struct(const WireType&, std::string&, const void*);
 void write_number(std::string& out, std::int64_t value);
+void write_unsigned(std::string& out, std::uint64_t value);
 void write_enumerator(const WireType&, std::string& out, std::int64_t value);
 
 json::value bool_schema(const WireType&);
@@ -248,7 +250,12 @@ bool read_integer_as(const WireType& type, WireReader& reader, const json::value
 }
 template <class T>
 void write_integer_as(const WireType&, std::string& out, const void* value) {
-    write_number(out, static_cast<std::int64_t>(*static_cast<const T*>(value)));
+    const T number = *static_cast<const T*>(value);
+    if constexpr (std::is_unsigned_v<T>) {
+        write_unsigned(out, number);
+    } else {
+        write_number(out, number);
+    }
 }
 
 template <class T>
@@ -396,7 +403,9 @@ constexpr WireType make_wire_type() {
                 .write = write_integer_as<T>,
                 .schema = number_schema,
                 .min = std::numeric_limits<T>::min(),
-                .max = std::numeric_limits<T>::max()};
+                .max = std::in_range<std::int64_t>(std::numeric_limits<T>::max())
+                           ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
+                           : INT64_MAX};
     } else if constexpr (is_map<T>) {
         using Value = typename T::mapped_type;
         return {.read = read_map_as<Value>,
