@@ -17,8 +17,8 @@
 #include "store/postgres_schema.h"
 #include "store/postgres_test_database.h"
 #include "store/read_rows.h"
-#include "store/table_shape.h"
 #include "store/sample_rows.h"
+#include "store/table_shape.h"
 
 namespace interlock::store {
 
