@@ -11,29 +11,23 @@ namespace interlock::api {
 // ---- reading ------------------------------------------------------------------------------------------------------
 
 bool WireReader::refuse(std::string detail) {
-    problem_ = {pointer_, std::move(detail)};
+    problem_ = {"", std::move(detail)};
     return false;
 }
 
-void WireReader::enter(std::string_view step) {
-    sizes_.push_back(pointer_.size());
-    pointer_ += '/';
+bool WireReader::refused_in(std::string_view step) {
+    std::string place = "/";
     for (const char c : step) {
         if (c == '~') {
-            pointer_ += "~0";
+            place += "~0";
         } else if (c == '/') {
-            pointer_ += "~1";
+            place += "~1";
         } else {
-            pointer_ += c;
+            place += c;
         }
     }
-}
-
-void WireReader::enter(std::size_t index) { enter(std::string_view(std::to_string(index))); }
-
-void WireReader::leave() {
-    pointer_.resize(sizes_.back());
-    sizes_.pop_back();
+    problem_.pointer.insert(0, place);
+    return false;
 }
 
 namespace {
@@ -148,16 +142,15 @@ bool read_struct(const WireType& type, WireReader& reader, const json::value& fr
         if (found != nullptr) ++known;
         const bool left_out = found == nullptr || (found->is_null() && !member.required);
         if (left_out && !member.required) continue;
-        reader.enter(member.name);
-        if (found == nullptr) return reader.refuse("is required");
-        if (!member.type->read(*member.type, reader, *found, member.in(into))) return false;
-        reader.leave();
+        const bool good = found == nullptr ? reader.refuse("is required")
+                                           : member.type->read(*member.type, reader, *found, member.in(into));
+        if (!good) return reader.refused_in(member.name);
     }
     if (known == object.size()) return true;
     for (const auto& [name, _] : object) {
         if (std::ranges::find(type.members, std::string_view(name), &WireMember::name) != type.members.end()) continue;
-        reader.enter(name);
-        return reader.refuse("is not known here; known are: " + name_list(type.members));
+        reader.refuse("is not known here; known are: " + name_list(type.members));
+        return reader.refused_in(name);
     }
     return true;
 }

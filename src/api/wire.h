@@ -81,21 +81,17 @@ struct BadMember {
     std::string detail;
 };
 
-// Where a reader is in the document, and what it refused.
+// What a reader refused, and where. The place is put together on the way back, so that reading what is right costs
+// nothing for it.
 class WireReader {
  public:
     const BadMember& problem() const { return problem_; }
 
-    // Returns false.
+    // Both return false.
     bool refuse(std::string detail);
-    // Goes down to a member or an element, until leave().
-    void enter(std::string_view step);
-    void enter(std::size_t index);
-    void leave();
+    bool refused_in(std::string_view step);  // The refusal was in this member or element.
 
  private:
-    std::string pointer_;
-    std::vector<std::size_t> sizes_;  // Of the pointer, before each step.
     BadMember problem_;
 };
 
@@ -293,9 +289,8 @@ bool read_list_as(const WireType& type, WireReader& reader, const json::value& f
     if (!from.is_array()) return reader.refuse("must be an array");
     auto& list = *static_cast<std::vector<T>*>(into);
     for (const json::value& element : from.get_array()) {
-        reader.enter(list.size());
-        if (!type.element->read(*type.element, reader, element, &list.emplace_back())) return false;
-        reader.leave();
+        if (type.element->read(*type.element, reader, element, &list.emplace_back())) continue;
+        return reader.refused_in(std::to_string(list.size() - 1));
     }
     return true;
 }
@@ -317,9 +312,7 @@ bool read_map_as(const WireType& type, WireReader& reader, const json::value& fr
     }
     auto& map = *static_cast<std::map<std::string, T>*>(into);
     for (const auto& [name, value] : from.get_object()) {
-        reader.enter(name);
-        if (!type.element->read(*type.element, reader, value, &map[std::string(name)])) return false;
-        reader.leave();
+        if (!type.element->read(*type.element, reader, value, &map[std::string(name)])) return reader.refused_in(name);
     }
     return true;
 }
