@@ -6,7 +6,8 @@
   --top N      rows per table (default 15)
   --target T   count only what T is built from (default all, which is what ./dev test builds)
   --no-build   read the traces that are there; do not build first
-  --check      name every file above CHECK_SHARE of the whole; exit 1 if there is one
+  --check      name every file above FILE_SHARE of the whole, and every group of files above GROUP_SHARE; exit 1 if there is
+               one
 
 The build directory is build/trace (preset trace): release with clang's -ftime-trace, without the compiler cache.
 
@@ -28,7 +29,10 @@ import subprocess
 import sys
 
 PRESET = "trace"
-CHECK_SHARE = 0.02  # --check names a file that takes more than this share of the CPU time of the whole build.
+# --check names a file that takes more than this share of the CPU time of the whole build, and a group of files (a unity
+# source) if what clang does not divide among them takes more than the share of a group.
+FILE_SHARE = 0.02
+GROUP_SHARE = 0.04
 TOP = 15
 UNITY = re.compile(r"/Unity/unity_\d+_cxx\.cxx$")
 PRECOMPILED = re.compile(r"/cmake_pch\.hxx(\.cxx)?$")
@@ -76,6 +80,7 @@ class FileTime:
     back_end: float = None  # None if it cannot be divided.
     files: int = 1          # How many .cc files the row stands for.
     judged: float = 0.0     # What --check compares.
+    group: bool = False     # True for what clang does not divide among several files.
 
 
 @dataclasses.dataclass
@@ -113,7 +118,8 @@ def parse(words):
     parser.add_argument("--target", default="all", metavar="T", help="count only what T is built from (default all)")
     parser.add_argument("--no-build", action="store_true", help="read the traces that are there; do not build first")
     parser.add_argument("--check", action="store_true",
-                        help=f"name every file above {100 * CHECK_SHARE:g} %% of the whole; exit 1 if there is one")
+                        help=f"name every file above {100 * FILE_SHARE:g} %% of the whole and every group above "
+                             f"{100 * GROUP_SHARE:g} %%; exit 1 if there is one")
     parser.add_argument("--label", default="build", help=argparse.SUPPRESS)
     return parser.parse_args(words)
 
@@ -257,8 +263,8 @@ def compilation_rows(compilations):
                 left -= cpu
             number = len(compilation.members)
             name = f"{os.path.basename(compilation.source)} of {target_name}: not divided among {number} files"
-            # The share of one file, because the whole is as large as its number of files makes it.
-            yield FileTime(name, folder, test, max(0.0, left), 0.0, compilation.back_end, 0, left / number)
+            yield FileTime(name, folder, test, max(0.0, left), 0.0, compilation.back_end, 0, left,
+                           group=number > 1)
         elif PRECOMPILED.search(compilation.source):
             yield FileTime(f"precompiled header of {target_name}", folder, test, compilation.cpu, headers,
                            compilation.back_end, 0, compilation.cpu)
@@ -362,12 +368,21 @@ def share(part, whole):
 
 def check(compilations):
     total = sum(compilation.cpu for compilation in compilations)
-    slow = sorted((row for row in file_times(compilations) if row.judged > CHECK_SHARE * total), key=lambda row: -row.judged)
+    slow = sorted((row for row in file_times(compilations) if above_share(row, total)), key=lambda row: -row.judged)
     for row in slow:
         print(f"{row.name}: {row.judged:.1f} s, {share(row.judged, total)}")
-    print(f"build-times: {len(slow)} file{'' if len(slow) == 1 else 's'} above {100 * CHECK_SHARE:g} % of {total:.1f} s CPU time, "
-          f"in {len(compilations)} compilations")
+    groups = sum(row.group for row in slow)
+    print(f"build-times: {counted(len(slow) - groups, 'file')} above {100 * FILE_SHARE:g} % and {counted(groups, 'group')} above "
+          f"{100 * GROUP_SHARE:g} % of {total:.1f} s CPU time, in {len(compilations)} compilations")
     return 1 if slow else 0
+
+
+def above_share(row, total):
+    return row.judged > (GROUP_SHARE if row.group else FILE_SHARE) * total
+
+
+def counted(number, noun):
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def shown(path):

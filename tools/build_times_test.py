@@ -236,18 +236,20 @@ def test_the_check_names_files_above_the_share_and_fails(module, lab, capsys):
 
     assert module.main(["--no-build", "--check"]) == 1
     assert capsys.readouterr().out == ("src/a/slow.cc: 5.0 s, 4.8 %\n"
-                                       "build-times: 1 file above 2 % of 105.0 s CPU time, in 101 compilations\n")
+                                       "build-times: 1 file above 2 % and 0 groups above 4 % of 105.0 s CPU time, in "
+                                       "101 compilations\n")
 
 
 def test_the_check_passes_when_no_file_is_above_the_share(module, lab, capsys):
     even(lab, 100)
     lab.compile("x.dir/slower.cc.o", "src/a/slower.cc", 2.0)
-    # Large as a whole, but not for its number of files; and the headers that the first of them pays for are not its own.
-    lab.unity("x.dir/Unity/unity_0_cxx.cxx.o", [f"src/a/u{each}.cc" for each in range(8)], 10,
+    # Large as a whole, but not what is left of it; and the headers that the first file pays for are not its own.
+    lab.unity("x.dir/Unity/unity_0_cxx.cxx.o", [f"src/a/u{each}.cc" for each in range(8)], 9,
               [("src/a/u0.cc", 0, 5), ("src/a/a.h", 0, 4.5)])
 
     assert module.main(["--no-build", "--check"]) == 0
-    assert capsys.readouterr().out == "build-times: 0 files above 2 % of 112.0 s CPU time, in 102 compilations\n"
+    assert capsys.readouterr().out == ("build-times: 0 files above 2 % and 0 groups above 4 % of 111.0 s CPU time, in 102 "
+                                       "compilations\n")
 
 
 def test_the_check_finds_a_slow_file_in_a_unity_source(module, lab, capsys):
@@ -256,6 +258,24 @@ def test_the_check_finds_a_slow_file_in_a_unity_source(module, lab, capsys):
 
     assert module.main(["--no-build", "--check"]) == 1
     assert capsys.readouterr().out.startswith("src/a/u0.cc: 5.0 s, ")
+
+
+def test_the_check_names_a_group_by_what_is_not_divided_among_its_files(module, lab, capsys):
+    even(lab, 95)
+    lab.unity("x.dir/Unity/unity_0_cxx.cxx.o", [f"src/a/u{each}.cc" for each in range(20)], 5, [])
+
+    assert module.main(["--no-build", "--check"]) == 1
+    assert capsys.readouterr().out == ("unity_0_cxx.cxx of x: not divided among 20 files: 5.0 s, 5.0 %\n"
+                                       "build-times: 0 files above 2 % and 1 group above 4 % of 100.0 s CPU time, in "
+                                       "96 compilations\n")
+
+
+def test_the_check_judges_a_group_of_one_file_as_a_file(module, lab, capsys):
+    even(lab, 97)
+    lab.unity("x.dir/Unity/unity_0_cxx.cxx.o", ["src/a/u0.cc"], 3, [])
+
+    assert module.main(["--no-build", "--check"]) == 1
+    assert "build-times: 1 file above 2 % and 0 groups above 4 % of 100.0 s" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["--top", "0"], ["--top", "many"], ["--nonsense"], ["core"]])
