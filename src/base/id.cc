@@ -11,6 +11,7 @@ namespace {
 constexpr std::string_view alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 constexpr std::size_t text_length = 26;  // 130 bits; the first character carries only 3 of them.
 constexpr std::uint64_t low_variant = 0x8000'0000'0000'0000ull;
+constexpr std::uint64_t chosen_bit = 0x4000'0000'0000'0000ull;
 constexpr std::uint64_t low_mask = 0x3FFF'FFFF'FFFF'FFFFull;
 
 constexpr std::array<std::int8_t, 256> values_of_alphabet() {
@@ -46,6 +47,19 @@ Id id_from_hash(std::string_view text) {
     }
     id.high = (id.high & ~0xF000ull) | 0x8000u;
     id.low = low_variant | (id.low & low_mask);
+    return id;
+}
+
+Id chosen_id(std::string_view space, std::string_view prefix, std::string_view text) {
+    std::string named(space);
+    named.append("\n").append(text);
+    Id id = id_from_hash(named);
+    for (const auto& given : {id_from_text(prefix, text), id_from_uuid(text)}) {
+        if (!given || !is_time_ordered(*given)) continue;
+        id.high = (given->high & ~0xFFFull) | (id.high & 0xFFFull);
+        break;
+    }
+    id.low |= chosen_bit;
     return id;
 }
 

@@ -30,8 +30,14 @@ struct Id {
 // `entropy_high` gives 12 bits and `entropy_low` 62: random, or a counter where the order inside a millisecond matters.
 Id time_ordered_id(Instant at, std::uint64_t entropy_high, std::uint64_t entropy_low);
 
-// The same text always gives the same id. Used where a client brings its own key.
+// The same text always gives the same id.
 Id id_from_hash(std::string_view text);
+
+// Ids that outsiders name are a space of their own: a bit that is clear in every other id is set in theirs. Within it,
+// each `space` is apart from the others, as far as SHA-256 keeps them. A text that is an id ordered by time, as
+// "<prefix>_…" or as a UUID, gives one that is ordered by the same time.
+Id chosen_id(std::string_view space, std::string_view prefix, std::string_view text);
+constexpr bool is_chosen(Id id) { return (id.low & 0x4000'0000'0000'0000ull) != 0; }
 
 // Past the year 2100 an id does not count as ordered by time: so the ordered ones are a narrow range of all there are.
 constexpr Id time_ordered_end = {.high = 0x0400'0000'0000'0000ull, .low = 0};

@@ -199,5 +199,25 @@ TEST(Id, hashes_of_neighbours_spread_over_the_low_bits) {
     EXPECT_GT(low_bits.size(), 1400u);
 }
 
+TEST(Id, ids_that_outsiders_choose_are_apart_from_all_others_and_from_each_others_spaces) {
+    const Id ours = time_ordered_id(from_micros(1'790'000'000'000'000), 5, 7);
+    for (const std::string& text : {to_text("key", ours), std::string("nightly-1"), std::string(""),
+                                    std::string("01890a5d-ac96-774b-bcce-b302099a8057")}) {
+        const Id chosen = chosen_id("a", "key", text);
+        EXPECT_TRUE(is_chosen(chosen));
+        EXPECT_EQ(chosen, chosen_id("a", "key", text));
+        EXPECT_NE(chosen, chosen_id("b", "key", text));
+        EXPECT_NE(chosen, chosen_id("a", "key", text + "x"));
+    }
+    EXPECT_FALSE(is_chosen(ours));
+    EXPECT_FALSE(is_chosen(time_ordered_id(far_future, ~0ull, ~0ull)));
+    EXPECT_FALSE(is_chosen(id_from_hash("x")));
+    const Id ordered = chosen_id("a", "key", to_text("key", ours));
+    EXPECT_TRUE(is_time_ordered(ordered));
+    EXPECT_EQ(made_at(ordered), made_at(ours));
+    EXPECT_NE(ordered.low | 0x4000'0000'0000'0000ull, ours.low | 0x4000'0000'0000'0000ull);
+    EXPECT_FALSE(is_time_ordered(chosen_id("a", "key", "nightly-1")));
+}
+
 }  // namespace
 }  // namespace interlock

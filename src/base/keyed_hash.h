@@ -1,0 +1,46 @@
+// A hash with a secret key, for whatever a client chooses: SipHash-1-3 of 64 or 128 bits.
+//
+//   (1) The key is drawn once per process. Without it, no one can make texts that collide, so that a table of what
+//       clients sent cannot be slowed down, and a number that stands for a text cannot be made to stand for another.
+//   (2) The numbers mean nothing outside of this process: they are not stored and not sent.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace interlock {
+
+struct HashKey {
+    std::uint64_t k0 = 0;
+    std::uint64_t k1 = 0;
+
+    static const HashKey& of_process();
+};
+
+struct Hash128 {
+    std::uint64_t high = 0;
+    std::uint64_t low = 0;
+    friend auto operator<=>(const Hash128&, const Hash128&) = default;
+    std::string bytes() const;
+};
+
+std::uint64_t keyed_hash(std::string_view text, const HashKey& key = HashKey::of_process());
+Hash128 keyed_hash_128(std::string_view text, const HashKey& key = HashKey::of_process());
+
+// For containers of strings; what is looked up need not be a string.
+struct KeyedTextHash {
+    using is_transparent = void;
+    using is_avalanching = void;
+    std::size_t operator()(std::string_view text) const { return keyed_hash(text); }
+};
+
+}  // namespace interlock
+
+// A keyed hash is as good as random already.
+template <>
+struct std::hash<interlock::Hash128> {
+    std::size_t operator()(const interlock::Hash128& hash) const { return hash.low; }
+};
