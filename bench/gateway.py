@@ -2,7 +2,7 @@
 """The gateway beside nginx and beside Portkey's, in front of one provider that answers at once. Loopback only.
 
     ./dev bench-gateway [--seconds S] [--rounds N] [--kind json|stream|burst]... [--load full|few|paced]...
-                        [--only nginx|agent|budget|portkey|memory]... [--json]
+                        [--only nginx|agent|budget|portkey|memory|hostile]... [--json]
     bench/gateway.py BINARY --smoke
 
 The provider is an nginx that says the same each time: one JSON, or a stream of 22 events (the last but one is the usage)
@@ -17,7 +17,8 @@ of 1.2 kB from the same wrk:
 
 Rates are taken from 64 and from 8 connections that ask without a pause; latencies also from 64 that ask a thousand times
 per second all together. CPU is the processor time of all processes of what stands in front, by request. Everybody takes
-turns within each round. Then: the memory of the server with 2,000 slow streams.
+turns within each round. Then: the memory of the server with 2,000 slow streams, and how long /healthz takes while four
+clients send nothing but bodies of 20 MB that are made to be slow to read.
 
 What is measured is checked: an answer of each kind from each is read whole, and what an agent has spent is, to the
 nano-dollar, what the answered requests cost. A goal that is missed is marked and does not fail the run; the latencies'
@@ -31,6 +32,7 @@ import http.client
 import itertools
 import json
 import math
+import multiprocessing
 import os
 import pathlib
 import re
@@ -62,21 +64,21 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--load", action="append", choices=LOADS)
-    parser.add_argument("--only", action="append", choices=[*FRONTS, "memory"])
+    parser.add_argument("--only", action="append", choices=[*FRONTS, "memory", "hostile"])
     parser.add_argument("--streams", type=int, default=2_000, help="for the memory")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--smoke", action="store_true", help="a little of everything but Portkey, which is not on every machine")
     options = parser.parse_args()
     if options.smoke:
         options.seconds, options.rounds, options.streams = 1, 1, 50
-        options.only = options.only or [*FRONTS[:-1], "memory"]
+        options.only = options.only or [*FRONTS[:-1], "memory", "hostile"]
     options.kind, options.load = options.kind or list(KINDS), options.load or list(LOADS)
     # Asked to end, it takes along what it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: ended by a signal"))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # Two for each stream in the server; children inherit it.
 
-    wanted = options.only or [*FRONTS, "memory"]
+    wanted = options.only or [*FRONTS, "memory", "hostile"]
     results = {}
     # Beside the sources and not in /tmp, which may be in memory, where a commit costs nothing.
     with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=".") as where:
@@ -86,6 +88,8 @@ def main():
                 results |= rounds(fronts, options)
         if "memory" in wanted:
             results |= memory(options, where)
+        if "hostile" in wanted:
+            results |= hostile(options, where)
     report(results, GOALS, options.json)
     wrong = [name for name, value in results.items() if not math.isfinite(value)]
     if wrong:
@@ -98,6 +102,7 @@ GOALS = {  # name: (at least, at most)
     **{f"{kind}_budget_paced_added_p50_ms": (None, 0.5) for kind in KINDS},
     **{f"{kind}_budget_paced_added_p99_ms": (None, 3) for kind in KINDS},
     "rss_mb_with_streams": (None, 300),
+    "hostile_healthz_p99_ms": (None, 50),
 }
 
 
@@ -453,6 +458,57 @@ async def slow_streams(agent, count):
     if together != count:
         sys.exit(f"bench: only {together} of {count} slow streams were under way at once")
     return most, sum(stream.result() for stream in streams)
+
+
+# ---- bodies that are made to be slow --------------------------------------------------------------------------------
+
+def hostile(options, where):
+    """What a client waits for /healthz, alone and beside four others that send hostile bodies without a pause."""
+    with Simulated(options.binary) as provider, Interlock(options.binary, where / "hostile") as server:
+        server.put("/v1/upstreams/simulated", {"dialect": "openai", "url": provider.url, "provider": "openai"})
+        agent = Agent(server, "budget")
+        before = healthz_ms(server, options.seconds)
+        stop = multiprocessing.Event()
+        count = multiprocessing.Value("i", 0)
+        attackers = [multiprocessing.Process(target=attack, args=(server.port, agent.key, stop, count)) for _ in range(4)]
+        for attacker in attackers:
+            attacker.start()
+        while count.value == 0:
+            time.sleep(0.05)
+        beside = healthz_ms(server, max(3, 2 * options.seconds))
+        stop.set()
+        for attacker in attackers:
+            attacker.join()
+    return {"hostile_bodies": count.value, "healthz_p99_ms": before[-len(before) // 100 - 1],
+            "hostile_healthz_p50_ms": statistics.median(beside),
+            "hostile_healthz_p99_ms": beside[-len(beside) // 100 - 1], "hostile_healthz_max_ms": beside[-1]}
+
+
+def healthz_ms(server, seconds):
+    connection = http.client.HTTPConnection(server.address, server.port, timeout=60)
+    taken, until = [], time.monotonic() + seconds
+    while time.monotonic() < until:
+        begun = time.monotonic()
+        connection.request("GET", "/healthz")
+        connection.getresponse().read()
+        taken.append((time.monotonic() - begun) * 1000)
+        time.sleep(0.01)
+    return sorted(taken)
+
+
+def attack(port, key, stop, count):
+    """As many members as an object may have, in very many objects."""
+    one = '{"role":"user","x":{%s}}' % ",".join(f'"{number}":[{{}}]' for number in range(4000))
+    body = '{"model":"gpt-4o-mini","max_tokens":5,"messages":[%s]' % ",".join([one] * 380)  # It does not end.
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    while not stop.is_set():
+        connection.request("POST", "/v1/chat/completions", body, {"Authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status not in (400, 503):
+            sys.exit(f"bench: a hostile body got {answer.status}")
+        with count.get_lock():
+            count.value += 1
 
 
 class Simulated:

@@ -53,10 +53,12 @@ void check_counts(const Ask& ask, std::string_view body) {
 }
 
 void check_edits(const Route& route, std::string_view body, const Ask& ask) {
-    for (unsigned which = 0; which < 8; ++which) {
+    for (unsigned which = 0; which < 16; ++which) {
         Edits edits{.include_usage = (which & 1u) != 0};
         if ((which & 2u) != 0) edits.output_max = 4321;
         if ((which & 4u) != 0) edits.model = "other \"model\"";
+        if ((which & 8u) != 0) edits.tool_calls_max = edits.tool_uses_max = 3;
+        if ((which & 10u) == 10u) edits.limit_name = "max_tokens";
         const std::string result = edited(route, body, ask, edits);
         ensure(is_json(result), "an edited body is JSON");
         ensure(which != 0 || result == body, "nothing is changed that is not named");
@@ -65,6 +67,7 @@ void check_edits(const Route& route, std::string_view body, const Ask& ask) {
         ensure(again.has_value(), "an edited body is accepted");
         ensure(again->boundaries.size() == ask.boundaries.size() && again->images == ask.images,
                "the rest is the same");
+        ensure(!edits.tool_uses_max || again->unbounded_tools_at.empty(), "every tool has a bound");
         if (route.operation == Operation::embeddings) continue;
         ensure(!edits.output_max || again->output_max == 4321, "the limit is the one that was put");
         ensure(!edits.include_usage || route.operation != Operation::chat || again->wants_usage, "usage is asked for");

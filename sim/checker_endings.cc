@@ -106,7 +106,8 @@ void EndingsChecker::check_holds(World& world, const Rows& rows) {
             given_back.insert({call.command.org, release->hold});
     }
     for (const auto& [key, hold] : rows.rows<Hold>()) {
-        if (hold.state != HoldState::released || !hold.dispatched || hold.for_run || given_back.contains(key)) continue;
+        if (hold.state != HoldState::released || !hold.dispatched || hold.for_run() || given_back.contains(key))
+            continue;
         world.violated(Promise::nobody_forgotten,
                        fmt::format("hold {:x} was dispatched, and released by nobody", hold.id.value.low));
     }
@@ -182,7 +183,7 @@ void EndingsChecker::check_overdue(World& world, const Rows& rows) {
             overdue(run.queued_until, fmt::format("the patience of run {:x}", run.id.value.low));
     }
     for (const auto& [key, hold] : rows.rows<Hold>()) {
-        if (hold.state == HoldState::open && !hold.for_run)
+        if (hold.state == HoldState::open && !hold.for_run())
             overdue(hold.expires_at, fmt::format("hold {:x}", hold.id.value.low));
     }
     for (const auto& [key, agent] : rows.rows<Agent>()) {

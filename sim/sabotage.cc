@@ -305,7 +305,7 @@ std::vector<Sabotage> all_sabotages() {
         {"a_live_run_without_its_claim", nobody_forgotten,
          drop_row<Claim>([](World&, OrgId, const Claim&) { return true; })},
         {"a_hold_that_outlives_its_run", nobody_forgotten, change_row<Hold>([](Hold& row) {
-             const bool fits = row.state != HoldState::open && row.for_run;
+             const bool fits = row.state != HoldState::open && row.for_run();
              row.state = HoldState::open;
              return fits;
          })},

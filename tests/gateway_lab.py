@@ -5,7 +5,7 @@
         assert lab.row(answer)["cost"] == text_of(lab.bill(answer))
 
 Nothing here asks the server what a price or a usage is: the provider's books say what was billed, and PRICES what a
-token costs. A call is found again in the books by a header that the gateway does not know.
+token costs. A call is found again in the books by x-client-request-id, which changes no answer.
 """
 
 import collections
@@ -184,7 +184,7 @@ class Provider:
                 line = json.loads(text)
                 if line["usage"] and line["path"] == EMBEDDINGS.path:
                     line["usage"]["output"] = 0  # Nothing is said there, and its answer states no output.
-                self.lines[line["headers"].get("x-lab")].append(line)
+                self.lines[line["headers"].get("x-client-request-id")].append(line)
 
     def connection(self):
         return http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=20)
@@ -243,8 +243,10 @@ class Lab:
         """A new upstream: a provider, or whatever is at that address. Returns its name."""
         name = fresh("upstream")
         url = place if isinstance(place, str) else place.url
-        self.admin.put(f"/v1/upstreams/{name}", {"dialect": dialect, "url": url, "provider": PROVIDER,
-                                                 "key": {"secret": "lab"}, **more}).ok()
+        limit = {"limit_name": CHAT.output_max} if dialect == "openai" else {}
+        self.admin.put(f"/v1/upstreams/{name}", {"dialect": dialect, "url": url, "provider": PROVIDER, **limit,
+                                                 "key": {"secret": "lab"}, "pass_headers": ["x-sim"],
+                                                 **more}).ok()
         return name
 
     def another_provider(self, *flags, **options):
@@ -294,7 +296,7 @@ class Lab:
         connection = http.client.HTTPConnection(*self.server.address, timeout=30)
         if body is not None and not isinstance(body, (str, bytes)):
             body = json.dumps(body)
-        connection.request(method, target, body, {"x-lab": str(number), "x-interlock-tags": f"lab={number}",
+        connection.request(method, target, body, {"x-client-request-id": str(number), "x-interlock-tags": f"lab={number}",
                                                   "Content-Type": "application/json", **(headers or {})})
         return connection, number
 

@@ -319,8 +319,7 @@ def test_a_model_that_nobody_takes_is_refused(lab, key):
 def test_headers_and_unknown_members_arrive_as_they_were_sent(lab, key, api):
     """Blanks, order, escapes and numbers of the body too: what needs no change gets none."""
     sent = {"anthropic-version": "2023-06-01", "anthropic-beta": "a-2025-01-01,b-2025-02-02", "x-claude-code-session-id": "s1",
-            "user-agent": "client/1.0 (test)", "openai-organization": "org-1", "x-stainless-retry-count": "0",
-            "x-odd": "  a  b ", "accept": "*/*", "idempotency-key": "k"}
+            "user-agent": "client/1.0 (test)", "openai-beta": "  a  b ", "x-stainless-retry-count": "0", "accept": "*/*"}
     body = json.dumps(api.body("lab/small", "caf\u00e9 \\u00e9", output_max=50, unknown={"deep": [1.0, 1e3, None]}), indent=3)
     body = body.replace("1000.0", "1E+3").replace("null", " null ")
 
@@ -402,8 +401,7 @@ def test_a_limit_on_output_is_put_in_where_there_is_none(lab, key, api):
 
     asked, = lab.provider.asked(answer)
     rest = json.loads(asked["body"])
-    # Those who only speak OpenAI's language know the older name.
-    limit = rest.get("generationConfig", rest).pop("max_tokens" if api is CHAT else api.output_max)
+    limit = rest.get("generationConfig", rest).pop(api.output_max)
     assert limit == 32_000 == int(answer.headers["x-interlock-max-output-tokens"])
     assert {name: value for name, value in rest.items() if value != {}} == api.body("lab/small", "hello")
 
@@ -516,24 +514,26 @@ def test_waiting_has_an_end(lab):
 @every_api
 def test_the_second_call_of_a_conversation_holds_much_less(lab, key, api):
     """What it repeats is known by what the provider said it was, and no longer by its bytes."""
-    long = "word " * 10_000
-    first = lab.call(api, "input=9000;output=10", key, text=long + api.name).ok()
+    long = "word " * 10_000 + "[[sim input=9000 output=10]]"
+    same = {"headers": {"x-lab": fresh("same")}}  # It goes on, and what goes on may change a count.
+    first = lab.call(api, key=key, text=long + api.name, **same).ok()
     body = api.body("lab/small", long + api.name, output_max=100)
+    go_on = "go on [[sim input=9010 output=10]]"
     said = {"role": "model", "parts": [{"text": "fine"}]} if api is GENERATE else {"role": "assistant", "content": "fine"}
-    more = {"role": "user", "parts": [{"text": "go on"}]} if api is GENERATE else {"role": "user", "content": "go on"}
+    more = {"role": "user", "parts": [{"text": go_on}]} if api is GENERATE else {"role": "user", "content": go_on}
     name = {GENERATE: "contents", RESPONSES: "input"}.get(api, "messages")
     if api is RESPONSES:
         body["input"] = [{"role": "user", "content": long + api.name}]
-        first = lab.call(api, "input=9000;output=10", key, body=body).ok()
+        first = lab.call(api, key=key, body=body, **same).ok()
     body[name] = body[name] + [said, more]
 
-    second = lab.call(api, "input=9010;output=10", key, body=body).ok()
+    second = lab.call(api, key=key, body=body, **same).ok()
 
     bounds = [nanos(lab.row(answer)["bound"]) for answer in (first, second)]
     assert bounds[1] < bounds[0] / 3
-    assert bounds[1] >= lab.bill(second)
-    other = lab.call(api, "input=9010;output=10", key, body=body, model="lab/other") if api is GENERATE else lab.call(
-        api, "input=9010;output=10", key, body={**body, "model": "lab/other"})
+    assert bounds[1] >= nanos(lab.row(second)["cost"]) > 0
+    other = lab.call(api, key=key, body=body, model="lab/other", **same) if api is GENERATE else lab.call(
+        api, key=key, body={**body, "model": "lab/other"}, **same)
     assert nanos(lab.row(other.ok())["bound"]) > bounds[0], "another model counts otherwise"
 
 

@@ -64,7 +64,7 @@ class Watch:
 def check_books(books, events):
     """Every request that the provider bills is charged once: exactly, or estimated and not too low. Nothing else is
     charged, but what may have been billed and is marked so. Returns how many were exact."""
-    billed = {line["headers"]["x-lab"]: bill_of(line["usage"]) for line in books if line["usage"]}
+    billed = {line["headers"]["x-client-request-id"]: bill_of(line["usage"]) for line in books if line["usage"]}
     assert len(billed) == sum(line["usage"] is not None for line in books), "a call is billed once"
     charged = collections.defaultdict(list)
     for event in events:
@@ -84,7 +84,7 @@ def check_books(books, events):
 def line(number, output=10):
     usage = dict.fromkeys(("input", "cached", "cache_write", "cache_write_1h", "audio_in", "reasoning", "audio_out",
                            "searches"), 0)
-    return {"headers": {"x-lab": str(number)}, "usage": usage | {"output": output}}
+    return {"headers": {"x-client-request-id": str(number)}, "usage": usage | {"output": output}}
 
 
 def event(number, cost, estimated=False):
@@ -93,7 +93,7 @@ def event(number, cost, estimated=False):
 
 def test_the_look_at_the_books_notices_what_is_wrong():
     right = bill_of(line(1)["usage"])
-    failed = {"headers": {"x-lab": "3"}, "usage": None}
+    failed = {"headers": {"x-client-request-id": "3"}, "usage": None}
     check_books([line(1), line(2), failed], [event(1, right), event(2, right + 1, estimated=True)])
     for books, events, why in [
         ([line(1)], [], "not charged"),

@@ -6,15 +6,17 @@ forgotten something acknowledged is not served until a person has accepted it. I
 
 import concurrent.futures
 import contextlib
+import itertools
 import os
 import shutil
 import subprocess
+import threading
 import time
 
 import pytest
 
 from chaos_proxy import COMMIT_FATES, CommitProxy
-from checks import COST, Load, check_money
+from checks import COST, Load, attempt, check_money
 from cluster import LEASE_SECONDS, Cluster
 from interlock_server import LOST, Client, Postgres, eventually, fresh, together
 
@@ -203,6 +205,58 @@ def test_a_failover_to_a_synchronous_standby_loses_nothing_that_was_acknowledged
         # A node that was not there when it happened finds nothing to object to either.
         cluster.nodes[0].restart()
         check_all(cluster, load)
+
+
+@pytest.mark.seconds_max(150)
+def test_a_primary_that_was_frozen_and_replaced_stops_nobody_when_it_wakes_up(binary, tmp_path, postgres, servers):
+    """Nothing is lost, so nobody has to accept anything. Fresh connections lead to the new primary, kept ones may not."""
+    standby = postgres.standby()
+    servers.callback(standby.remove)
+    with Cluster(binary, tmp_path, count=2, postgres=postgres, uri=on_either(standby, postgres)) as cluster:
+        load = Load(cluster, cluster.anywhere())
+        for i in range(10):
+            load.charge(f"before-{i}")
+        postgres.freeze()
+        standby.sql("alter system set synchronous_standby_names = ''")
+        standby.sql("select pg_reload_conf()")
+        standby.promote()
+        cluster.postgres = standby
+        for node in cluster.nodes:
+            eventually(node.ready, 90, node.log)
+        for i in range(30):
+            load.charge(f"after-{i}")
+        time.sleep(LEASE_SECONDS)
+
+        postgres.wake()
+        until = time.monotonic() + 3 * LEASE_SECONDS
+        for i in itertools.count():
+            load.charge(f"awake-{i}")
+            if time.monotonic() > until:
+                break
+        for node in cluster.nodes:
+            assert node.ready(), node.log()
+            assert "history_regressed" not in (node.directory / "server.log").read_text()
+        check_all(cluster, load)
+
+
+@pytest.mark.seconds_max(90)
+def test_a_node_ends_in_time_while_its_database_hangs(binary, tmp_path, postgres):
+    with Cluster(binary, tmp_path, count=1, postgres=postgres) as cluster:
+        node, = cluster.nodes
+        agent = node.admin.agent()
+        postgres.freeze()
+        asked = threading.Thread(target=lambda: attempt(lambda: cluster.client(node, 60).post(
+            "/v1/charges", {"agent": agent, "cost": "0.01", "key": "hangs"})), daemon=True)
+        asked.start()
+        time.sleep(0.5)
+
+        begun = time.monotonic()
+        assert node.terminate() == 0
+        assert time.monotonic() - begun < 18, "ten seconds to answer, five to let go"
+        assert not (node.data / "server.json").exists()
+        postgres.wake()
+        node.start()
+        node.admin.insist("POST", "/v1/charges", {"agent": agent, "cost": "0.01", "key": "hangs"}).ok(200, 201)
 
 
 # ---- a database that has forgotten --------------------------------------------------------------------------------

@@ -469,7 +469,7 @@ def test_upstreams_prices_secrets_and_limits_are_an_orgs_own(admin):
         client.put(f"/v1/agents/{agent}", {}).ok()
     body = {"model": model, "max_tokens": 5, "messages": [{"role": "user", "content": "hello"}]}
     headers = {"x-interlock-agent": agent}
-    org.put("/v1/upstreams/mine", {"dialect": "openai", "url": "http://127.0.0.1:9", "models": [model], "retries": 0,
+    org.put("/v1/upstreams/mine", {"dialect": "openai", "url": "https://nobody.invalid", "models": [model], "retries": 0,
                                    "key": {"secret": "mine"}}).ok()
     org.put("/v1/prices", {"provider": "openai", "model": model, "input_per_mtok": "1", "output_per_mtok": "1"}).ok()
 

@@ -25,20 +25,26 @@ OTHERS_JS_BYTES = 912 * KB
 
 
 class Browser:
-    """A client with a cookie instead of a key. It says where it is, as browsers do."""
+    """A client with a login instead of a key: a cookie and the page's secret. It says where it is, as browsers do."""
 
     def __init__(self, client, prefix="", origin=None):
-        self.client, self.prefix, self.cookie = client.with_key(None), prefix, None
+        self.client, self.prefix, self.cookie, self.secret = client.with_key(None), prefix, None, None
         self.origin = origin or f"http://{client.address[0]}:{client.address[1]}"
 
     def request(self, method, path, body=None, headers=None):
-        sent = {"Cookie": f"theme=dark; {self.cookie}"} if self.cookie else {}
+        sent = self.login() | ({"Cookie": f"theme=dark; {self.cookie}"} if self.cookie else {})
         if method not in ("GET", "HEAD"):
             sent["Origin"] = self.origin
         reply = self.client.request(method, self.prefix + path, body, headers=sent | (headers or {}))
         if "set-cookie" in reply.headers:
             self.cookie = reply.headers["set-cookie"].split(";")[0]
+            fragment = reply.headers.get("location", "").partition("#login=")[2]
+            self.secret = fragment or (reply.json()["secret"] if reply.status == 200 else None)
         return reply
+
+    def login(self):
+        """Both halves, as headers."""
+        return {"Cookie": self.cookie or "", "x-interlock-login": self.secret or ""}
 
     def get(self, path, **headers):
         return self.request("GET", path, headers=headers)
@@ -63,7 +69,7 @@ def browser(admin):
 def logged_in(client):
     """A browser with the client's key."""
     browser = Browser(client)
-    assert browser.post("/login", {"key": client.key}).status == 204
+    assert browser.post("/login", {"key": client.key}).status == 200
     return browser
 
 
@@ -76,8 +82,9 @@ def test_a_link_logs_in_as_the_key_that_asked_for_it(admin, browser, scope):
 
     entered = browser.open(link)
 
-    assert (entered.status, entered.headers["location"], entered.headers["cache-control"]) == (303, "./", "no-store")
-    assert re.fullmatch(r"interlock_[0-9a-f]{8}=[\w.]+; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict",
+    assert (entered.status, entered.headers["cache-control"]) == (303, "no-store")
+    assert re.fullmatch(r"\./#login=[0-9a-f]{64}", entered.headers["location"])
+    assert re.fullmatch(r"interlock_[0-9a-f]{8}=[\w.]+; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict",
                         entered.headers["set-cookie"])
     assert (browser.who()["id"], browser.who()["scopes"]) == (client.key_id, [scope])
 
@@ -113,12 +120,12 @@ def test_no_other_link_lets_anybody_in(browser, query):
 def test_a_key_logs_in_by_json_and_by_a_form(admin, browser):
     client = admin.make_key("operator")
 
-    assert browser.post("/login", {"key": f" {client.key}\n"}).status == 204
+    assert browser.post("/login", {"key": f" {client.key}\n"}).status == 200
     assert browser.who()["id"] == client.key_id
     other = Browser(admin)
     form = urllib.parse.urlencode({"key": client.key})
     entered = other.request("POST", "/login", form, {"Content-Type": "application/x-www-form-urlencoded"})
-    assert (entered.status, entered.headers["location"]) == (303, "./")
+    assert entered.status == 303 and entered.headers["location"].startswith("./#login=")
     assert other.who()["id"] == client.key_id
     assert other.cookie != browser.cookie
 
@@ -145,7 +152,7 @@ def test_who_tries_many_keys_has_to_wait_and_nobody_who_is_in_does(admin):
     assert {reply.status for reply in replies} == {403, 429}
     waits[0].refused(429, "too_many_wrong_keys")
     inside.get("/v1/status").ok(200)
-    eventually(lambda: stranger.post("/login", {"key": admin.key}).status == 204)
+    eventually(lambda: stranger.post("/login", {"key": admin.key}).status == 200)
 
 
 def test_right_keys_never_have_to_wait(admin):
@@ -211,7 +218,7 @@ def test_a_login_ends_with_its_key_and_so_does_what_it_follows(admin):
     client = admin.make_key("read")
     browser = logged_in(client)
     connection = http.client.HTTPConnection(*admin.address, timeout=10)
-    connection.request("GET", "/v1/events", headers={"Cookie": browser.cookie, "Accept": "text/event-stream"})
+    connection.request("GET", "/v1/events", headers=browser.login() | {"Accept": "text/event-stream"})
     stream = connection.getresponse()
     assert stream.status == 200 and stream.readline().startswith(b":")
 
@@ -236,7 +243,7 @@ def test_a_login_outlives_the_server_and_two_servers_do_not_disturb_each_other(b
     with Server(binary, tmp_path_factory.mktemp("one")) as one, Server(binary, tmp_path_factory.mktemp("two")) as other:
         browser = logged_in(one.admin)
         elsewhere = Browser(other.admin)
-        elsewhere.cookie = browser.cookie
+        elsewhere.cookie, elsewhere.secret = browser.cookie, browser.secret
         elsewhere.get("/v1/status").refused(401, "unauthorized")
         cookie, elsewhere.cookie = browser.cookie, None
         elsewhere.post("/login", {"key": other.admin.key})
@@ -254,13 +261,13 @@ def test_a_login_outlives_the_server_and_two_servers_do_not_disturb_each_other(b
 
 def test_who_logs_out_is_out(admin):
     browser, other = logged_in(admin), logged_in(admin)
-    cookie = browser.cookie
+    cookie, secret = browser.cookie, browser.secret
 
     reply = browser.post("/logout")
 
     assert reply.status == 204
     assert re.fullmatch(r"interlock_\w{8}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict", reply.headers["set-cookie"])
-    browser.cookie = cookie
+    browser.cookie, browser.secret = cookie, secret
     browser.get("/v1/status").refused(401, "unauthorized")
     other.get("/v1/status").ok(200)
     assert Browser(admin).post("/logout").status == 204
@@ -460,7 +467,7 @@ def test_behind_a_proxy_with_a_prefix_everything_is_where_the_page_looks_for_it(
         browser = Browser(Client(address), prefix)
 
         entered = browser.open(admin.post("/v1/login").ok(201)["link"])
-        assert (entered.status, entered.headers["location"]) == (303, "./")
+        assert entered.status == 303 and entered.headers["location"].startswith("./#login=")
         assert browser.who()["id"] == admin.key.split("_")[1]
         assert set(page_files(browser)) == set(page_files(Browser(admin)))
         assert browser.post("/v1/sessions").ok(201)["id"]
@@ -468,7 +475,7 @@ def test_behind_a_proxy_with_a_prefix_everything_is_where_the_page_looks_for_it(
 
         # What happens is seen at once, and the proxy does not wait for more.
         connection = http.client.HTTPConnection(*address, timeout=10)
-        connection.request("GET", f"{prefix}/v1/events", headers={"Cookie": browser.cookie, "Accept": "text/event-stream"})
+        connection.request("GET", f"{prefix}/v1/events", headers=browser.login() | {"Accept": "text/event-stream"})
         stream = connection.getresponse()
         assert stream.status == 200 and stream.readline().startswith(b":")
         begun = time.monotonic()

@@ -55,9 +55,10 @@ def test_all_that_is_kept_by_hand_is_in_the_committed_catalog():
             assert set(words) <= set(rows[provider, model][-1].split()), line
     for line in (ROOT / "prices/limits.txt").read_text().splitlines():
         if line and not line.startswith("#") and "*" not in line:
-            provider, model, taken, made = line.split()
-            row_taken, row_made = rows[provider, model][3].split("/")
+            provider, model, taken, made, *image = line.split()
+            row_taken, row_made, *row_image = rows[provider, model][3].split("/")
             assert int(row_taken) >= int(taken) and row_made == made, line
+            assert [f"image={tokens}" for tokens in row_image] == image, line
 
 
 def test_a_price_finer_than_a_pico_dollar_is_rounded_up_and_counted(one_model):

@@ -484,11 +484,11 @@ def test_a_login_is_good_at_the_nodes_that_have_its_secret_and_ends_with_its_key
     reader = admin.make_key("read")
     # A node takes a key that another has just made.
     entered = Client(other.address).post("/login", {"key": reader.key})
-    assert entered.status == 204
-    cookie = {"Cookie": entered.headers["set-cookie"].split(";")[0]}
+    assert entered.status == 200
+    login = {"Cookie": entered.headers["set-cookie"].split(";")[0], "x-interlock-login": entered.json()["secret"]}
 
     def status_at(node):
-        return Client(node.address).request("GET", "/v1/keys/self", headers=cookie).status
+        return Client(node.address).request("GET", "/v1/keys/self", headers=login).status
 
     assert [status_at(node) for node in (one, other, third)] == [401, 200, 401]
     one.terminate()

@@ -32,10 +32,12 @@ KINDS = {
     "reason": ("output_reasoning_mtok",),
     "audio_in": ("input_audio_mtok",),
     "audio_out": ("output_audio_mtok",),
+    "image_out": (),  # By hand: where the package knows it, it stands for all output.
     "call": ("requests_kcount",),
     "tool": ("web_searches_kcount", "storage_searches_kcount", "social_searches_kcount", "code_executions_kcount"),
+    "image": (),  # By hand: an image that a tool makes.
 }
-FEES = ("call", "tool")  # Dollars each; the package has dollars per thousand.
+FEES = ("call", "tool", "image")  # Dollars each; the package has dollars per thousand.
 # Citations are metered as output, which costs more; cached audio as what is cached, because a model's usual cached
 # text must cost what it costs. A reader that can tell cached audio counts it as audio.
 PASSED_OVER = {"output_citation_mtok", "cache_audio_read_mtok"}
@@ -48,15 +50,15 @@ HEAD = """\
 #
 {licence}
 #
-# A line is: provider, model, which names are this model, tokens taken/made at most (0: not known), and its prices, with
-# tabs between. Names: '.' is the model's own; otherwise alternatives, of terms joined by '&': =whole <beginning >end
-# *part #whole %beginning (in these two a '#' is a digit), '!' before a term is its opposite. Case does not count, and
-# the first line of a provider that fits is the one.
+# A line is: provider, model, which names are this model, tokens taken/made at most (0: not known) and, where it is
+# known, those of one image, and its prices, with tabs between. Names: '.' is the model's own; otherwise alternatives,
+# of terms joined by '&': =whole <beginning >end *part #whole %beginning (in these two a '#' is a digit), '!' before a
+# term is its opposite. Case does not count, and the first line of a provider that fits is the one.
 #
-# A price is dollars per million tokens (in, out, read, write, write1h, reason, audio_in, audio_out) or each (call,
-# tool). Of several prices the last one counts whose time has come: from=DAY, daily=BEGIN-END, all in UTC. tier=N begins
-# what holds from N tokens of prompt on, variant=NAME what a service tier costs. 'none': the model is known, its price
-# is not.
+# A price is dollars per million tokens (in, out, read, write, write1h, reason, audio_in, audio_out, image_out) or each
+# (call, tool, image). Of several prices the last one counts whose time has come: from=DAY, daily=BEGIN-END, all in
+# UTC. tier=N begins what holds from N tokens of prompt on, variant=NAME what a service tier costs; what images cost
+# holds in all of them. 'none': the model is known, its price is not.
 #
 {counts}
 """
@@ -387,13 +389,14 @@ def read_limits(path):
 
 def limit(limits, name, model):
     """What the model takes is a bound, and the package rounds: of two statements the larger holds."""
-    taken, made = int(model.get("context_window", 0)), 0
+    taken, made, image = int(model.get("context_window", 0)), 0, ""
     fitting = [line for line in limits if line[0] == name[0] and
                (name[1].startswith(line[1][:-1]) if line[1].endswith("*") else name[1] == line[1])]
     if fitting:
-        _, _, most, made = max(fitting, key=lambda line: (not line[1].endswith("*"), len(line[1])))
+        _, _, most, made, *image = max(fitting, key=lambda line: (not line[1].endswith("*"), len(line[1])))
         taken = max(taken, int(most))
-    return f"{taken}/{made}"
+        image = "".join(word.replace("image=", "/") for word in image)
+    return f"{taken}/{made}{image}"
 
 
 if __name__ == "__main__":

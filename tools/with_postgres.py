@@ -81,6 +81,17 @@ class Postgres:
             self.process.wait()
             self.process = None
 
+    def freeze(self):
+        """As a machine that stands still: connections stay open, and nothing answers."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        for pid in children_of(self.process.pid):
+            os.kill(pid, signal.SIGSTOP)
+
+    def wake(self):
+        for pid in [*children_of(self.process.pid), self.process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
     def restart(self, **settings):
         self.stop()
         return self.start(**settings)
@@ -115,6 +126,7 @@ class Postgres:
 
     def end(self, mode):
         if self.process and self.process.poll() is None:
+            self.wake()
             self.run("pg_ctl", "stop", "-D", self.data, "-m", mode, "-w")
         if self.process:
             self.process.wait()

@@ -127,7 +127,7 @@ net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
     if (route == nullptr || route->needs != Access::open) {
         if (auto why = parts_.objection()) co_return respond(call, unavailable(std::move(*why)));
         const std::string_view key = bearer(call.request);
-        auto caller = key.empty() ? parts_.page_caller(call.request.header("cookie")) : parts_.keys.find(key);
+        auto caller = key.empty() ? parts_.page_caller(call.request) : parts_.keys.find(key);
         if (!caller && !key.empty() && parts_.refresh_keys) {
             co_await net::run_on(parts_.workers, parts_.refresh_keys);
             caller = parts_.keys.find(key);
@@ -158,6 +158,7 @@ net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
     // 3. Carry it out.
     call.names = std::move(match.names);
     if (auto problem = take_query(call, *route)) co_return respond(call, *problem);
+    co_await parse_ahead(call);
     net::Response response = co_await route->handler(call);
     if (response.status >= 400) {
         // "code":"…" is where to_text() puts it.
@@ -176,6 +177,7 @@ net::Task<std::optional<Problem>> Api::check_run_key(Call& call) {
     if (!run) co_return run.error();
     if (!*run || core::has_ended((*run)->state)) co_return unauthorized(true);
     call.caller.agent = (*run)->who.agent;
+    call.caller.session = (*run)->who.session;
     co_return std::nullopt;
 }
 

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "api/sessions.h"
 #include "core/org_state.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
 namespace {
 
-// What the account names, as far as it is there.
+// What the account names, as far as it is there and the caller may reach it.
 struct Named {
     std::optional<core::Run> run;
     std::optional<core::Session> session;
@@ -21,6 +22,11 @@ Result<Named, store::ReadError> read_named(store::Snapshot& snapshot, const Call
     if (!run) return fail(run.error());
     auto session = store::read_row<core::Session>(snapshot, caller.org, who.session.value);
     if (!session) return fail(session.error());
+    if (*session) {
+        const auto reachable = may_reach(snapshot, caller, **session);
+        if (!reachable) return fail(reachable.error());
+        if (!*reachable) session->reset();
+    }
     auto budget = store::read_row<core::Budget>(snapshot, caller.org, caller.budget);
     if (!budget) return fail(budget.error());
     return Named{std::move(*run), std::move(*session), std::move(*budget)};
@@ -31,9 +37,7 @@ std::optional<Problem> check(const Caller& caller, const core::Attribution& who,
     const bool run_is_mine =
         named.run && caller.may_see_agent(named.run->who.agent) && (caller.run.value.empty() || caller.run == who.run);
     if (!who.run.value.empty() && !run_is_mine) return not_found("run", id_text(who.run));
-    if (!who.session.value.empty() && (!named.session || !caller.may_see_agent(named.session->agent))) {
-        return not_found("session", id_text(who.session));
-    }
+    if (!who.session.value.empty() && !named.session) return not_found("session", id_text(who.session));
     if (caller.budget.empty()) return std::nullopt;
     if (named.budget && !named.budget->deleted && core::covers(named.budget->scope, who)) return std::nullopt;
     return Problem{.status = 403,

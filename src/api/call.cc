@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <boost/json/monotonic_resource.hpp>
 
+#include "base/strict_json.h"
+#include "core/check.h"
 #include "net/answer.h"
 
 namespace interlock::api {
@@ -23,7 +25,30 @@ std::string_view Call::parameter(std::string_view name) const {
     return {};
 }
 
+namespace {
+
+constexpr std::size_t parsed_here_bytes_max = 256u << 10;
+
+Result<json::value, Problem> parse_text(std::string_view text) {
+    auto parsed = parse_strict_json(text);
+    if (!parsed) return fail(invalid(BadMember{parsed.error().pointer, parsed.error().detail}));
+    return std::move(*parsed);
+}
+
+}  // namespace
+
+net::Task<void> parse_ahead(Call& call) {
+    if (call.request.body.size() <= parsed_here_bytes_max || !has_media_type(call, "application/json")) co_return;
+    // Not in this frame: whoever waits may be gone before the work.
+    const auto text = std::make_shared<std::string>(std::move(call.request.body));
+    const auto parsed = co_await net::run_on(
+        call.parts.workers, [text] { return std::make_shared<Result<json::value, Problem>>(parse_text(*text)); });
+    call.request.body = std::move(*text);
+    call.parsed = std::move(*parsed);
+}
+
 Result<json::value, Problem> parse_body(const Call& call) {
+    if (auto parsed = std::exchange(call.parsed, std::nullopt)) return std::move(*parsed);
     const std::string& body = call.request.body;
     if (body.empty()) return json::value(json::object());
     if (!has_media_type(call, "application/json")) {
@@ -31,10 +56,7 @@ Result<json::value, Problem> parse_body(const Call& call) {
                             .code = "unsupported_media_type",
                             .detail = "a body is JSON; send it with Content-Type: application/json"});
     }
-    boost::json::error_code error;
-    json::value parsed = json::parse(body, error);
-    if (error) return fail(invalid("the body is not JSON: " + error.message()));
-    return parsed;
+    return parse_text(body);
 }
 
 Result<std::int64_t, Problem> read_count(const Call& call, std::string_view name, std::int64_t otherwise,
@@ -84,30 +106,50 @@ Result<Key, Problem> read_key(const Call& call, const std::optional<std::string>
         return fail(invalid(fmt::format("a key has at most {} bytes; this one has {}", key_bytes_max, text.size()),
                             in_body ? "/key" : ""));
     }
-    if (text.empty()) {
-        const Id fresh = call.parts.fresh_id();
-        return Key{core::CommandKey(fresh), to_text("key", fresh)};
+    if (auto complaint = core::check_line("key", text)) {
+        return fail(invalid(std::move(*complaint), in_body ? "/key" : ""));
     }
-    return Key{key_from_text(text), text};
+    if (!text.empty()) return key_of(call.caller, text);
+    Key fresh = key_of(call.caller, to_text("key", call.parts.fresh_id()));
+    fresh.former = {};  // Nothing was stored under it.
+    return fresh;
 }
 
-core::CommandKey key_from_text(std::string_view text) {
-    // Keys that are ordered by time are kept as they are: a store finds and adds them more cheaply.
+namespace {
+
+// Names have no line ends, so no two of these are the same.
+std::string key_space(const Caller& caller) {
+    if (!caller.agent.empty()) return "keys of agent\n" + caller.agent;
+    if (!caller.budget.empty()) return "keys of budget\n" + caller.budget;
+    return caller.may(Access::operate) ? "keys of operators" : "keys of any agent";
+}
+
+// Before keys belonged to anybody.
+core::CommandKey former_key(std::string_view text) {
     for (const auto& id : {id_from_text("key", text), id_from_uuid(text)}) {
         if (id && is_time_ordered(*id)) return core::CommandKey(*id);
     }
     return core::CommandKey(id_from_hash(text));
 }
 
-net::Task<engine::Answer> submit(Call& call, core::CommandKey key, core::CommandBody body) {
-    return submit_to(call, call.caller.org, key, std::move(body));
+}  // namespace
+
+Key key_of(const Caller& caller, std::string text) {
+    const core::CommandKey key(chosen_id(key_space(caller), "key", text));
+    const core::CommandKey former = former_key(text);
+    return {key, std::move(text), former};
 }
 
-net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, core::CommandKey key, core::CommandBody body) {
+net::Task<engine::Answer> submit(Call& call, Key key, core::CommandBody body) {
+    return submit_to(call, call.caller.org, std::move(key), std::move(body));
+}
+
+net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, Key key, core::CommandBody body) {
     co_return co_await net::await_answer<engine::Answer>([&](net::Deliver<engine::Answer> deliver) {
         std::vector<engine::Submission> one(1);
         one.front().command.org = org;
-        one.front().command.key = key;
+        one.front().command.key = key.key;
+        one.front().command.former = key.former;
         one.front().command.body = std::move(body);
         one.front().deadline = call.parts.now() + patience;
         one.front().on_answer = std::move(deliver);
@@ -118,7 +160,7 @@ net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, core::CommandKe
 net::Task<Result<Done, Problem>> ask(Call& call, core::CommandBody body, std::optional<std::string> key_in_body) {
     const auto key = read_key(call, key_in_body);
     if (!key) co_return fail(key.error());
-    engine::Answer answer = co_await submit(call, key->key, std::move(body));
+    engine::Answer answer = co_await submit(call, *key, std::move(body));
     if (!answer) co_return fail(problem_of(answer.error()));
     if (auto refusal = refusal_of(answer->reply)) co_return fail(pointed(std::move(*refusal), call.request.body));
     co_return Done{std::move(answer->reply), answer->repeated};

@@ -36,6 +36,8 @@ struct Call {
     Caller caller;
     std::vector<std::string> names;                          // What stands for {…} in the route's path.
     std::vector<std::pair<std::string, std::string>> query;  // Only names the route knows.
+    // The body, where a worker has parsed it. parse_body() takes it.
+    mutable std::optional<Result<json::value, Problem>> parsed = {};
 
     std::string_view parameter(std::string_view name) const;  // Empty when it is not there.
     bool is_home() const { return caller.org == parts.home; }
@@ -47,6 +49,8 @@ using Answered = net::Task<net::Response>;
 
 // The body as JSON; an empty one is {}.
 Result<json::value, Problem> parse_body(const Call& call);
+// Has a worker parse a large body, before a handler asks for it: other requests of the connection's thread go on.
+net::Task<void> parse_ahead(Call& call);
 
 // Whatever its case and its parameters.
 bool has_media_type(const Call& call, std::string_view type);
@@ -88,9 +92,12 @@ std::vector<std::string> comma_separated(std::string_view text);
 struct Key {
     core::CommandKey key;
     std::string text;
+    core::CommandKey former = {};  // Where an older version stored the command.
 };
 Result<Key, Problem> read_key(const Call& call, const std::optional<std::string>& in_body);
-core::CommandKey key_from_text(std::string_view text);
+// Keys belong to the caller's agent, so that no agent can use up another's; operators and admins share one space. It
+// does not depend on the API key: a retry after it was replaced finds the first answer.
+Key key_of(const Caller& caller, std::string text);
 
 // ---- carrying it out ----------------------------------------------------------------------------------------------
 
@@ -105,8 +112,8 @@ struct Done {
     }
 };
 
-net::Task<engine::Answer> submit(Call& call, core::CommandKey key, core::CommandBody body);
-net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, core::CommandKey key, core::CommandBody body);
+net::Task<engine::Answer> submit(Call& call, Key key, core::CommandBody body);
+net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, Key key, core::CommandBody body);
 // A refusal of the rules points at the member it speaks of, where its sentence begins with one.
 Problem pointed(Problem problem, std::string_view body);
 

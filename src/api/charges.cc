@@ -1,5 +1,6 @@
 // Charges: money that is spent now. Check and spend are one step of the engine.
 #include <atomic>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -56,10 +57,29 @@ struct CostEventView {
     Money overage;
     bool estimated = false;
     bool unpriced = false;
+    std::optional<std::string> corrects;  // The id of the cost event that this one corrects.
+    std::optional<std::string> why;
 };
 BOOST_DESCRIBE_STRUCT(CostEventView, (),
                       (id, seq, at, agent, workflow, provider, model, run, session, tags, cost, usage, calls, price,
-                       hold, overage, estimated, unpriced))
+                       hold, overage, estimated, unpriced, corrects, why))
+
+struct CorrectBody {
+    static constexpr std::array required{"to", "why"};
+    Money to;
+    std::string why;
+    std::optional<std::string> key;
+};
+BOOST_DESCRIBE_STRUCT(CorrectBody, (), (to, why, key))
+
+struct CorrectedAnswer {
+    std::string status = "corrected";
+    std::string corrects;
+    core::Seq seq;
+    Money cost;
+    bool repeated = false;
+};
+BOOST_DESCRIBE_STRUCT(CorrectedAnswer, (), (status, corrects, seq, cost, repeated))
 
 core::CommandBody command_of(const Caller& caller, const ChargeBody& body) {
     return core::Charge{.who = attribution_of(caller, body),
@@ -87,7 +107,7 @@ Answered charge_one(Call& call, const json::value& parsed) {
         co_return respond(call, *problem);
     const auto key = read_key(call, body->key);
     if (!key) co_return respond(call, key.error());
-    const engine::Answer answer = co_await submit(call, key->key, command_of(call.caller, *body));
+    const engine::Answer answer = co_await submit(call, *key, command_of(call.caller, *body));
     const auto view = view_of(*key, answer, call.request.body);
     if (!view) co_return respond(call, view.error());
     co_return respond(201, *view, view->repeated);
@@ -154,6 +174,7 @@ Answered charge_many(Call& call, const json::array& bodies) {
         engine::Submission& submission = submissions.emplace_back();
         submission.command.org = call.caller.org;
         submission.command.key = gathered->keys.back()->key;
+        submission.command.former = gathered->keys.back()->former;
         submission.command.body = command_of(call.caller, *body);
         submission.deadline = deadline;
         positions.push_back(gathered->keys.size() - 1);
@@ -187,24 +208,27 @@ Answered post_charges(Call& call) {
 }
 
 CostEventView view_of(const core::CostEvent& event) {
-    return {.id = to_text("key", event.key.value),
-            .seq = event.seq,
-            .at = event.at,
-            .agent = event.who.agent,
-            .workflow = event.who.workflow,
-            .provider = event.who.provider,
-            .model = event.who.model,
-            .run = event.who.run,
-            .session = event.who.session,
-            .tags = event.who.tags,
-            .cost = Money::nanos(event.cost),
-            .usage = event.usage,
-            .calls = event.calls,
-            .price = event.price,
-            .hold = event.hold,
-            .overage = Money::nanos(event.overage),
-            .estimated = event.estimated,
-            .unpriced = event.unpriced};
+    return {
+        .id = to_text("key", event.key.value),
+        .seq = event.seq,
+        .at = event.at,
+        .agent = event.who.agent,
+        .workflow = event.who.workflow,
+        .provider = event.who.provider,
+        .model = event.who.model,
+        .run = event.who.run,
+        .session = event.who.session,
+        .tags = event.who.tags,
+        .cost = Money::nanos(event.cost),
+        .usage = event.usage,
+        .calls = event.calls,
+        .price = event.price,
+        .hold = event.hold,
+        .overage = Money::nanos(event.overage),
+        .estimated = event.estimated,
+        .unpriced = event.unpriced,
+        .corrects = event.corrects.value.empty() ? std::nullopt : std::optional(to_text("key", event.corrects.value)),
+        .why = event.why.empty() ? std::nullopt : std::optional(event.why)};
 }
 
 // Which of the org's charges are wanted.
@@ -295,6 +319,51 @@ Answered list_charges(Call& call) {
     co_return respond(*page);
 }
 
+// The key of the charge that has this number in the feed.
+Result<std::optional<core::CommandKey>, store::ReadError> charge_at(store::Snapshot& snapshot, core::OrgId org,
+                                                                    std::int64_t seq) {
+    const auto pages =
+        store::read_rows<core::FeedPage>(snapshot, org, "and last_seq >= $2 order by last_seq limit 1", {seq});
+    if (!pages) return fail(pages.error());
+    if (pages->empty() || seq < pages->front().first_seq.value) return std::nullopt;
+    const auto events = core::events_of(pages->front());
+    if (!events) return fail(store::ReadError{"a page of the feed makes no sense"});
+    const auto& event = (*events)[static_cast<std::size_t>(seq - pages->front().first_seq.value)];
+    const auto* charged = std::get_if<core::Charged>(&event);
+    return charged != nullptr ? std::optional(charged->key) : std::nullopt;
+}
+
+// A charge is named by its id, or by its number in the feed.
+net::Task<Result<core::CommandKey, Problem>> named_charge(Call& call) {
+    const std::string name = call.names[0];
+    if (const auto id = id_from_text("key", name)) co_return core::CommandKey(*id);
+    std::int64_t seq = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), seq);
+    if (error != std::errc() || end != name.data() + name.size() || seq < 1) co_return fail(not_found("charge", name));
+    const core::OrgId org = call.caller.org;
+    const auto key =
+        co_await read(call, [org, seq](store::Snapshot& snapshot) { return charge_at(snapshot, org, seq); });
+    if (!key) co_return fail(key.error());
+    if (!*key) co_return fail(not_found("charge", name));
+    co_return **key;
+}
+
+Answered correct(Call& call) {
+    const auto body = read_body<CorrectBody>(call);
+    if (!body) co_return respond(call, body.error());
+    const auto event = co_await named_charge(call);
+    if (!event) co_return respond(call, event.error());
+    const auto done =
+        co_await ask(call, core::CorrectCharge{.event = *event, .to = body->to, .why = body->why}, body->key);
+    if (!done) co_return respond(call, done.error());
+    const auto& reply = done->as<core::CorrectReply>();
+    co_return respond(
+        201,
+        CorrectedAnswer{
+            .corrects = to_text("key", event->value), .seq = reply.seq, .cost = reply.cost, .repeated = done->repeated},
+        done->repeated);
+}
+
 json::value charge_or_charges() {
     return {{"oneOf",
              {schema_of<ChargeBody>(),
@@ -326,6 +395,15 @@ std::vector<Route> charge_routes() {
          .narrowest = Bound::agent,
          .query = {"agent", "run", "session", "from", "to", "after", "limit"},
          .answer = page_schema<CostEventView>},
+        {.method = Method::post,
+         .path = "/v1/charges/{id}/correct",
+         .needs = operate,
+         .summary = "Lower what a charge comes to",
+         .handler = correct,
+         .body = schema_of<CorrectBody>,
+         .example = R"({"to": "0.05", "why": "the client charged dollars as cents"})",
+         .answer = schema_of<CorrectedAnswer>,
+         .status = 201},
     };
 }
 

@@ -73,6 +73,19 @@ net::Task<void> follow(Parts& parts, Caller caller, Types types, std::optional<s
     }
 }
 
+// A number past the head is of a feed that the store no longer has. A follower that waited there would miss everything
+// up to it.
+Problem past_the_head(std::int64_t after, core::Seq head) {
+    Problem problem{
+        .status = 409,
+        .code = "past_the_head",
+        .detail = fmt::format("after is {}, and the feed ends at event {}; the number is from another store, "
+                              "or the store was replaced by an older one; read again from 0",
+                              after, head.value)};
+    problem.facts = ",\"head\":" + to_json(head);
+    return problem;
+}
+
 Answered get_events(Call& call) {
     const auto types = read_types(call);
     if (!types) co_return respond(call, types.error());
@@ -81,6 +94,11 @@ Answered get_events(Call& call) {
     const core::OrgId org = call.caller.org;
     if (call.request.header("accept").find("text/event-stream") != std::string_view::npos) {
         Parts& parts = call.parts;
+        if (cursor->value_or(0) > 0) {
+            const auto head = co_await current_head(parts, org);
+            if (!head) co_return respond(call, unavailable("the feed cannot be read: " + head.error().detail));
+            if (**cursor > head->value) co_return respond(call, past_the_head(**cursor, *head));
+        }
         co_return event_stream([&parts, caller = call.caller, types = *types, after = *cursor](
                                    net::StreamWriter& writer) { return follow(parts, caller, types, after, writer); });
     }
@@ -101,6 +119,7 @@ Answered get_events(Call& call) {
         return Found{std::move(*items), *head};
     });
     if (!found) co_return respond(call, found.error());
+    if (after > found->head) co_return respond(call, past_the_head(after.value, found->head));
 
     std::string out = "{\"items\":[";
     core::Seq last = after;

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "net/sse.h"
+#include "store/read_rows.h"
 
 namespace interlock::api {
 
@@ -25,6 +26,23 @@ net::Task<Result<core::Seq, store::ReadError>> current_head(Parts& parts, core::
     });
 }
 
+namespace {
+
+// A run's key is good until the run has ended, which the feed tells of like of anything else.
+net::Task<bool> may_stay(const net::StreamWriter& writer, Parts& parts, const Caller& caller) {
+    if (writer.closed() || !parts.keys.in_force(caller.key_id) || parts.now() >= caller.until) co_return false;
+    if (caller.run.value.empty()) co_return true;
+    const core::OrgId org = caller.org;
+    const Id id = caller.run.value;
+    const auto run = co_await net::run_on(parts.workers, [&parts, org, id] {
+        return parts.reads.with(
+            [org, id](store::Snapshot& snapshot) { return store::read_row<core::Run>(snapshot, org, id); });
+    });
+    co_return run && *run && !core::has_ended((*run)->state);
+}
+
+}  // namespace
+
 net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> follow) {
     net::Response response;
     response.content_type = "text/event-stream";
@@ -36,11 +54,10 @@ net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> fo
 
 net::Task<bool> wait_for_news(net::StreamWriter& writer, Parts& parts, const Caller& caller, std::uint64_t seen) {
     constexpr std::chrono::seconds quiet_max{15};
-    const auto may_stay = [&] { return !writer.closed() && parts.keys.in_force(caller.key_id); };
     net::Bell& bell = parts.feeds.of(caller.org).bell();
-    while (may_stay()) {
+    while (co_await may_stay(writer, parts, caller)) {
         const bool news = co_await writer.wait(bell, seen, std::chrono::steady_clock::now() + quiet_max);
-        if (!may_stay()) break;
+        if (!co_await may_stay(writer, parts, caller)) break;
         if (news) co_return true;
         if (!co_await writer.write(net::sse_heartbeat)) break;
     }

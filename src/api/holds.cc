@@ -92,6 +92,7 @@ struct HoldView {
     std::int64_t tokens = 0;
     std::int64_t calls = 0;
     bool dispatched = false;
+    core::HoldOpener opened_by = core::HoldOpener::key;
     Instant created_at;
     Instant expires_at;
     Instant closed_at;
@@ -99,7 +100,7 @@ struct HoldView {
 };
 BOOST_DESCRIBE_STRUCT(HoldView, (),
                       (id, status, agent, workflow, provider, model, run, session, tags, amount, tokens, calls,
-                       dispatched, created_at, expires_at, closed_at, budgets))
+                       dispatched, opened_by, created_at, expires_at, closed_at, budgets))
 
 using BudgetMetrics = std::map<std::string, core::Metric>;
 
@@ -126,6 +127,7 @@ HoldView view_of(const core::Hold& hold, const BudgetMetrics& metrics) {
         .tokens = hold.bound.tokens,
         .calls = hold.bound.calls,
         .dispatched = hold.dispatched,
+        .opened_by = hold.opened_by,
         .created_at = hold.created_at,
         .expires_at = hold.expires_at,
         .closed_at = hold.state == core::HoldState::open ? far_past : hold.closed_at,
@@ -164,7 +166,13 @@ Answered reserve(Call& call) {
         done->repeated);
 }
 
-// Whether the caller's key may touch this hold. Keys that are bound to nothing are not asked to look.
+// For the core, which decides whether the caller may end a hold.
+core::Actor actor_of(const Caller& caller) {
+    if (caller.may(Access::operate)) return {.kind = core::ActorKind::trusted};
+    return {.kind = core::ActorKind::key, .key = caller.key_id, .agent = caller.agent};
+}
+
+// Whether the caller's key may see this hold. Keys that are bound to nothing are not asked to look.
 net::Task<Result<core::HoldId, Problem>> reachable_hold(Call& call) {
     const auto id = read_id<core::HoldId>("hold", call.names[0]);
     if (!id || call.caller.bound() == Bound::nothing) co_return id;
@@ -192,7 +200,8 @@ Answered settle(Call& call) {
                                                     .calls = body->calls,
                                                     .price = body->price,
                                                     .estimated = body->estimated,
-                                                    .unpriced = body->unpriced},
+                                                    .unpriced = body->unpriced,
+                                                    .by = actor_of(call.caller)},
                                    body->key);
     if (!done) co_return respond(call, done.error());
     const auto& reply = done->as<core::SettleReply>();
@@ -208,7 +217,7 @@ Answered release(Call& call) {
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask(call, core::ReleaseHold{*id}, body->key);
+    const auto done = co_await ask(call, core::ReleaseHold{*id, actor_of(call.caller)}, body->key);
     if (!done) co_return respond(call, done.error());
     co_return respond(200, ReleasedAnswer{.id = *id, .repeated = done->repeated}, done->repeated);
 }
@@ -218,7 +227,8 @@ Answered extend(Call& call) {
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<ExtendBody>(call);
     if (!body) co_return respond(call, body.error());
-    const auto done = co_await ask(call, core::ExtendHold{*id, body->ttl_s, body->dispatched}, body->key);
+    const auto done =
+        co_await ask(call, core::ExtendHold{*id, body->ttl_s, body->dispatched, actor_of(call.caller)}, body->key);
     if (!done) co_return respond(call, done.error());
     co_return respond(
         200,

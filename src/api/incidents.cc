@@ -11,6 +11,7 @@
 #include "api/problem.h"
 #include "api/route.h"
 #include "base/calendar.h"
+#include "base/shell.h"
 #include "store/read_rows.h"
 #include "store/read_value.h"
 
@@ -80,13 +81,13 @@ std::optional<Incident> incident_of(const BudgetState& budget) {
                                          amount_text(budget.metric, budget.limit), unit);
     const std::string until =
         budget.window_end == far_future ? "" : fmt::format("; its window ends at {}", to_iso8601(budget.window_end));
-    const std::string raise = fmt::format("interlock budgets limit {} AMOUNT", budget.name);
+    const std::string raise = shell_command({"interlock", "budgets", "limit", budget.name, "AMOUNT"});
     if (!budget.frozen.empty()) {
         incident.kind = budget_frozen;
         incident.level = stop;
         incident.title = fmt::format("budget '{}' is frozen", budget.name);
         incident.detail = budget.frozen;
-        incident.command = fmt::format("interlock budgets unfreeze {}", budget.name);
+        incident.command = shell_command({"interlock", "budgets", "unfreeze", budget.name});
     } else if (budget.exhausted) {
         incident.kind = budget_exhausted;
         incident.level = budget.hard ? stop : warn;
@@ -136,7 +137,7 @@ Result<void, store::ReadError> add_agents(store::Snapshot& snapshot, core::OrgId
                           .subject = agent.name,
                           .title = fmt::format("agent '{}' is paused", agent.name),
                           .detail = {},
-                          .command = fmt::format("interlock agents resume {}", agent.name)};
+                          .command = shell_command({"interlock", "agents", "resume", agent.name})};
         for (const core::Pause& pause : agent.pauses) {
             if (pause.until <= now) continue;
             if (incident.since == far_past || pause.since < incident.since) incident.since = pause.since;
@@ -195,7 +196,7 @@ Result<void, store::ReadError> add_waiting_runs(store::Snapshot& snapshot, core:
         incident.title = incident.count == 1 ? fmt::format("a run of '{}' waits to begin", agent)
                                              : fmt::format("{} runs of '{}' wait to begin", incident.count, agent);
         incident.detail = fmt::format("in line for more than {} minutes", may_wait_for.count());
-        incident.command = fmt::format("interlock runs show {}", incident.subject);
+        incident.command = shell_command({"interlock", "runs", "show", incident.subject});
         all.push_back(std::move(incident));
     }
     return {};
@@ -257,10 +258,45 @@ Incidents unpriced_models(const Parts& parts, core::OrgId org, const UnpricedMod
                          .subject = name,
                          .title = fmt::format("model '{}' has no price", name),
                          .detail = std::move(detail),
-                         .command = fmt::format("interlock prices set {} --input DOLLARS --output DOLLARS", name),
+                         .command = shell_command(
+                             {"interlock", "prices", "set", name, "--input", "DOLLARS", "--output", "DOLLARS"}),
                          .count = unpriced.refused + unpriced.free});
     }
     return found;
+}
+
+// Calls whose provider has reported what no model can have used. They were charged at their bound; a person decides
+// whether that stands.
+Result<void, store::ReadError> add_implausible_usage(store::Snapshot& snapshot, core::OrgId org, Instant now,
+                                                     Incidents& all) {
+    std::map<std::string, Incident> by_upstream;
+    const auto read = snapshot.query(
+        "select id, upstream, at from (select id, upstream, at, refusal from model_calls where org = $1 and id >= $2 "
+        "and refusal <> '' order by id desc limit $3) as newest where refusal = 'implausible_usage'",
+        {std::int64_t{org.value}, time_ordered_id(now - failed_within, 0, 0), refusals_max},
+        [&](const std::vector<store::Value>& row) {
+            core::CallId id;
+            store::read_value(row[0], id);
+            auto [found, is_first] = by_upstream.try_emplace(text_in(row[1]));
+            Incident& incident = found->second;
+            if (!is_first) ++incident.count;
+            // The newest comes first.
+            if (is_first) incident.command = fmt::format("interlock calls show {}", id_text(id));
+            incident.since = from_micros(number_in(row[2]));
+        });
+    if (!read) return read;
+    for (auto& [upstream, incident] : by_upstream) {
+        incident.kind = usage_implausible;
+        incident.level = warn;
+        incident.subject = upstream;
+        incident.title = fmt::format("upstream '{}' reports usage that cannot be", upstream);
+        incident.detail = fmt::format(
+            "{} within a day: charged at the bound and marked as estimated; look what the "
+            "provider bills",
+            count_of(incident.count, "call"));
+        all.push_back(std::move(incident));
+    }
+    return {};
 }
 
 // ---- all of them --------------------------------------------------------------------------------------------------
@@ -272,7 +308,7 @@ struct Read {
 
 Result<Read, store::ReadError> read_incidents(store::Snapshot& snapshot, core::OrgId org, Instant now) {
     Read read;
-    for (auto* add : {add_budgets, add_agents, add_failed_runs, add_waiting_runs}) {
+    for (auto* add : {add_budgets, add_agents, add_failed_runs, add_waiting_runs, add_implausible_usage}) {
         if (auto added = add(snapshot, org, now, read.incidents); !added) return fail(added.error());
     }
     auto unpriced = read_unpriced(snapshot, org, now);
@@ -350,7 +386,7 @@ std::vector<Incident> failing_upstreams(const std::vector<UpstreamFacts>& upstre
              .detail = fmt::format("{} in a row, the last: {}", count_of(upstream.failures_in_a_row, "failure"),
                                    upstream.last_error.value_or("not known")),
              .since = upstream.failing_since,
-             .command = fmt::format("interlock calls ls --upstream {}", upstream.name),
+             .command = shell_command({"interlock", "calls", "ls", "--upstream", upstream.name}),
              .count = upstream.failures_in_a_row});
     }
     return found;
@@ -389,7 +425,8 @@ std::vector<Incident> failed_runs(const std::vector<BadEnd>& ends) {
              .title = fmt::format("{} of '{}' did not end well within a day", count_of(count, "run"), agent),
              .detail = std::move(detail),
              .since = of.first,
-             .command = fmt::format("interlock runs ls --agent {} --status failed,timed_out,lost", agent),
+             .command =
+                 shell_command({"interlock", "runs", "ls", "--agent", agent, "--status", "failed,timed_out,lost"}),
              .count = count});
     }
     return found;

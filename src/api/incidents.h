@@ -30,6 +30,7 @@ enum class IncidentKind {
     promise_broken,
     budget_frozen,
     budget_exhausted,
+    usage_implausible,
     budget_warned,
     agent_paused,
     runs_failed,
@@ -38,8 +39,8 @@ enum class IncidentKind {
     upstream_failing,
     models_unpriced,
 };
-BOOST_DESCRIBE_ENUM(IncidentKind, promise_broken, budget_frozen, budget_exhausted, budget_warned, agent_paused,
-                    runs_failed, run_waiting, upstream_cooling, upstream_failing, models_unpriced)
+BOOST_DESCRIBE_ENUM(IncidentKind, promise_broken, budget_frozen, budget_exhausted, usage_implausible, budget_warned,
+                    agent_paused, runs_failed, run_waiting, upstream_cooling, upstream_failing, models_unpriced)
 
 struct Incident {
     IncidentKind kind = IncidentKind::promise_broken;

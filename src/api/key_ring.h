@@ -31,8 +31,10 @@ struct Caller {
     Access most = Access::open;  // The most it may do.
     std::string agent;           // Bound to this agent, run or budget; empty: to none.
     core::RunId run;
+    core::SessionId session = {};  // Of its run. A run's key reaches this one and its forks.
     std::string budget;
-    bool by_cookie = false;  // Sent by a browser that logged in with the key; other sites may have made it do so.
+    Instant until = far_future;  // When the login of a browser ends.
+    bool by_cookie = false;      // Sent by a browser that logged in with the key; other sites may have made it do so.
 
     bool may(Access access) const { return access <= most; }
     Bound bound() const {

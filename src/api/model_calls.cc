@@ -56,14 +56,15 @@ BOOST_DESCRIBE_STRUCT(HeldView, (), (id, status, amount, dispatched, created_at,
 struct SettledView {
     core::Seq seq;
     Instant at;
-    Money cost;
+    Money cost;  // With its corrections.
     Money overage;
     Usage usage;
     std::string price;
     bool estimated = false;
     bool unpriced = false;
+    bool corrected = false;
 };
-BOOST_DESCRIBE_STRUCT(SettledView, (), (seq, at, cost, overage, usage, price, estimated, unpriced))
+BOOST_DESCRIBE_STRUCT(SettledView, (), (seq, at, cost, overage, usage, price, estimated, unpriced, corrected))
 
 struct CallDetail : CallView {
     std::optional<HeldView> held;
@@ -182,18 +183,24 @@ Result<std::optional<CallDetail>, store::ReadError> read_call(store::Snapshot& s
                                .created_at = (*hold)->created_at,
                                .closed_at = open ? far_past : (*hold)->closed_at};
     }
-    const auto event = store::read_row<core::CostEvent>(snapshot, org, hold_id);
+    const bool has_event = *hold && !(*hold)->event.value.empty();
+    const auto event = store::read_row<core::CostEvent>(snapshot, org, has_event ? (*hold)->event.value : hold_id);
     if (!event) return fail(event.error());
-    if (*event) {
-        detail.settled = SettledView{.seq = (*event)->seq,
-                                     .at = (*event)->at,
-                                     .cost = Money::nanos((*event)->cost),
-                                     .overage = Money::nanos((*event)->overage),
-                                     .usage = (*event)->usage,
-                                     .price = (*event)->price,
-                                     .estimated = (*event)->estimated,
-                                     .unpriced = (*event)->unpriced};
-    }
+    if (!*event) return detail;
+    // A settlement that came late is the difference to the first event.
+    const bool is_late = !(*event)->corrects.value.empty();
+    const Id first = is_late ? (*event)->corrects.value : (*event)->key.value;
+    const auto corrected = store::read_row<core::CorrectedCost>(snapshot, org, first);
+    if (!corrected) return fail(corrected.error());
+    detail.settled = SettledView{.seq = (*event)->seq,
+                                 .at = (*event)->at,
+                                 .cost = Money::nanos(*corrected ? (*corrected)->cost : (*event)->cost),
+                                 .overage = Money::nanos((*event)->overage),
+                                 .usage = is_late ? (*call)->usage : (*event)->usage,
+                                 .price = (*event)->price,
+                                 .estimated = (*event)->estimated,
+                                 .unpriced = (*event)->unpriced,
+                                 .corrected = corrected->has_value()};
     return detail;
 }
 

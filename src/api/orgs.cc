@@ -71,8 +71,8 @@ Answered list_orgs(Call& call) {
 }
 
 // An admin key of the org. It is in force when this returns.
-net::Task<Result<OrgKeyView, Problem>> make_admin_key(Call& call, core::OrgId org, std::string name,
-                                                      core::CommandKey key, std::string note) {
+net::Task<Result<OrgKeyView, Problem>> make_admin_key(Call& call, core::OrgId org, std::string name, Key key,
+                                                      std::string note) {
     const NewKey made = make_key();
     const auto answer =
         co_await submit_to(call, org, key, core::CreateKey{made.id, made.hash, {"admin"}, {}, {}, {}, std::move(note)});
@@ -96,7 +96,7 @@ struct Found {
 };
 
 // Makes the org, or finds the one of that name.
-net::Task<Result<Found, Problem>> found_org(Call& call, std::string name, core::CommandKey key) {
+net::Task<Result<Found, Problem>> found_org(Call& call, std::string name, Key key) {
     constexpr int tries_max = 20;
     constexpr std::chrono::minutes time_to_finish{1};
     for (int tries = 0; tries < tries_max; ++tries) {
@@ -130,12 +130,12 @@ Answered create_org(Call& call) {
     }
     const auto key = read_key(call, body->key);
     if (!key) co_return respond(call, key.error());
-    const auto found = co_await found_org(call, body->name, key->key);
+    const auto found = co_await found_org(call, body->name, *key);
     if (!found) co_return respond(call, found.error());
     const bool may_go_on = found->by_us || (found->abandoned && found->org != call.parts.home);
     if (!may_go_on) co_return respond(call, name_taken(body->name));
 
-    const core::CommandKey first(id_from_hash(fmt::format("the first key of org {}", found->org.value)));
+    const Key first{core::CommandKey(id_from_hash(fmt::format("the first key of org {}", found->org.value))), ""};
     const auto made = co_await make_admin_key(call, found->org, body->name, first, "made with the org");
     if (!made) co_return respond(call, made.error());
     if (made->repeated && !found->by_us) co_return respond(call, name_taken(body->name));
@@ -154,7 +154,7 @@ Answered create_org_key(Call& call) {
     if (!orgs) co_return respond(call, orgs.error());
     const OrgFacts* org = find_org(*orgs, call.names[0]);
     if (org == nullptr) co_return respond(call, not_found("org", call.names[0]));
-    const auto made = co_await make_admin_key(call, org->number, org->name, key->key, "made by the server's org");
+    const auto made = co_await make_admin_key(call, org->number, org->name, *key, "made by the server's org");
     co_return made ? respond(201, *made, made->repeated) : respond(call, made.error());
 }
 

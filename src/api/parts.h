@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "core/rows.h"
 #include "engine/engine.h"
+#include "net/http.h"
 #include "store/cluster.h"
 #include "store/read_pool.h"
 
@@ -177,8 +178,8 @@ struct Parts {
     // Every org there is, by number; the error is a sentence. Blocks.
     std::function<Result<std::vector<OrgFacts>, std::string>()> orgs;
     KeyRing& keys;
-    // Whom a browser's cookies log in, if anybody.
-    std::function<std::optional<Caller>(std::string_view cookies)> page_caller;
+    // Whom a request of the page is from, if a browser has logged in.
+    std::function<std::optional<Caller>(const net::Request& request)> page_caller;
     // A link that logs a browser in with the key of this id, once.
     std::function<std::string(const std::string& key_id)> login_link;
     Metrics& metrics;

@@ -23,15 +23,17 @@ BOOST_DESCRIBE_STRUCT(UnpricedView, (), (provider, model, calls, refused, tokens
 
 json::value price_schema() {
     json::object properties;
-    for (const char* name : {"provider", "model", "version", "input_per_mtok", "output_per_mtok", "cache_read_per_mtok",
-                             "cache_write_5m_per_mtok", "cache_write_1h_per_mtok", "reasoning_per_mtok",
-                             "audio_input_per_mtok", "audio_output_per_mtok", "per_call", "per_paid_tool"}) {
+    for (const char* name :
+         {"provider", "model", "version", "input_per_mtok", "output_per_mtok", "cache_read_per_mtok",
+          "cache_write_5m_per_mtok", "cache_write_1h_per_mtok", "reasoning_per_mtok", "audio_input_per_mtok",
+          "audio_output_per_mtok", "image_output_per_mtok", "per_call", "per_paid_tool", "per_image"}) {
         properties[name] = {{"type", "string"}};
     }
     properties["tiers"] = {{"type", "array"}, {"items", {{"type", "object"}}}};
     properties["variants"] = {{"type", "object"}};
     properties["input_max"] = {{"type", "integer"}};
     properties["output_max"] = {{"type", "integer"}};
+    properties["image_max"] = {{"type", "integer"}};
     return {{"type", "object"}, {"properties", std::move(properties)}};
 }
 

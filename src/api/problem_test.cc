@@ -9,9 +9,9 @@ namespace interlock::api {
 namespace {
 
 TEST(ProblemTest, every_outcome_of_the_rules_is_a_known_success_or_a_refusal_with_a_status) {
-    const std::set<std::string> successes{"created",   "already_there", "done",     "unchanged",      "charged",
-                                          "held",      "appended",      "admitted", "stop_requested", "woken",
-                                          "coalesced", "queued",        "recorded"};
+    const std::set<std::string> successes{"created",   "already_there", "done",     "unchanged", "charged",
+                                          "corrected", "held",          "appended", "admitted",  "stop_requested",
+                                          "woken",     "coalesced",     "queued",   "recorded"};
     std::set<std::string> seen;
     boost::mp11::mp_for_each<boost::mp11::mp_transform<boost::mp11::mp_identity, core::Reply>>([&](auto kind) {
         using Reply = typename decltype(kind)::type;

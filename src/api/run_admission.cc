@@ -7,6 +7,8 @@
 #include "api/attribution.h"
 #include "api/route.h"
 #include "api/run_view.h"
+#include "base/text.h"
+#include "core/limits.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
@@ -175,10 +177,12 @@ net::Task<bool> is_repeat(Call& call, const std::optional<std::string>& key_in_b
     const auto key = read_key(call, key_in_body);
     if (!key) co_return false;
     const core::OrgId org = call.caller.org;
-    const Id id = key->key.value;
-    const auto known = co_await read(
-        call, [=](store::Snapshot& snapshot) { return store::read_row<core::Answer>(snapshot, org, id); });
-    co_return known && *known;
+    for (const Id id : {key->key.value, key->former.value}) {
+        const auto known = co_await read(
+            call, [=](store::Snapshot& snapshot) { return store::read_row<core::Answer>(snapshot, org, id); });
+        if (known && *known) co_return true;
+    }
+    co_return false;
 }
 
 std::vector<core::Place> places_as_written(const Call& call, const std::string& workspace,
@@ -244,8 +248,11 @@ net::Task<Result<std::string, Problem>> make_worktree(Call& call, const core::Ru
     const auto made = co_await net::run_on(call.parts.workers, [&make, id, workspace] { return make(id, workspace); });
     if (made) co_return *made;
     std::string why = "no directory could be made for the run: " + made.error();
-    const core::CancelRun cancel{.run = run.id, .fence = run.fence, .reason = why, .charge = {}};
-    (void)co_await submit(call, core::CommandKey(call.parts.fresh_id()), cancel);
+    const core::CancelRun cancel{.run = run.id,
+                                 .fence = run.fence,
+                                 .reason = cut_text(as_line(why), core::limits::text_bytes_max),
+                                 .charge = {}};
+    (void)co_await submit(call, Key{core::CommandKey(call.parts.fresh_id()), ""}, cancel);
     // Not "try again": under the same key the answer would be the run that was cancelled just now.
     co_return fail(cannot_start("no_worktree", std::move(why)));
 }

@@ -42,12 +42,16 @@ constexpr std::string_view of_family =
 
 Result<Tree, store::ReadError> read_tree(store::Snapshot& snapshot, const Caller& caller, core::SessionId id) {
     Tree tree{.root = id, .items = {}};
-    bool good = true;
-    const auto found =
-        snapshot.query(find_root, {std::int64_t{caller.org.value}, id.value},
-                       [&](const std::vector<store::Value>& row) { good = store::read_value(row.front(), tree.root); });
-    if (!found) return fail(found.error());
-    if (!good) return fail(store::ReadError{"a session has an id that makes no sense"});
+    if (!caller.run.value.empty()) {
+        tree.root = caller.session;  // What is above it is not the run's.
+    } else {
+        bool good = true;
+        const auto found = snapshot.query(
+            find_root, {std::int64_t{caller.org.value}, id.value},
+            [&](const std::vector<store::Value>& row) { good = store::read_value(row.front(), tree.root); });
+        if (!found) return fail(found.error());
+        if (!good) return fail(store::ReadError{"a session has an id that makes no sense"});
+    }
     const auto sessions =
         store::read_rows<core::Session>(snapshot, caller.org, of_family, {tree.root.value, family_max + 1});
     if (!sessions) return fail(sessions.error());

@@ -195,11 +195,30 @@ Answered create_session(Call& call) {
     co_return co_await show_session(call, done->as<core::SessionReply>().session, 201, done->repeated);
 }
 
+// A fork hangs on the session that the last shared message belongs to. Where that is older than the run's session, the
+// fork would not be one of it, and the run's key could not reach what it made.
+net::Task<std::optional<Problem>> check_fork(Call& call, std::int64_t at_seq) {
+    if (call.caller.run.value.empty()) co_return std::nullopt;
+    const core::OrgId org = call.caller.org;
+    const Id id = call.caller.session.value;
+    const auto session = co_await read(
+        call, [=](store::Snapshot& snapshot) { return store::read_row<core::Session>(snapshot, org, id); });
+    if (!session) co_return session.error();
+    if (!*session || at_seq < 0 || at_seq >= (*session)->first_seq) co_return std::nullopt;
+    co_return Problem{.status = 403,
+                      .code = "forbidden",
+                      .detail = fmt::format("message {} is older than the run's session, which begins at {}; a run's "
+                                            "key forks its own session only",
+                                            at_seq, (*session)->first_seq),
+                      .pointer = "/at_seq"};
+}
+
 Answered fork_session(Call& call) {
     const auto from = co_await find_session(call);
     if (!from) co_return respond(call, from.error());
     const auto body = read_body<ForkBody>(call);
     if (!body) co_return respond(call, body.error());
+    if (auto problem = co_await check_fork(call, body->at_seq)) co_return respond(call, *problem);
     const auto done = co_await ask(
         call, core::ForkSession{from->id, body->at_seq, core::SessionId(call.parts.fresh_id()), body->title},
         body->key);
@@ -298,22 +317,50 @@ Answered append(Call& call) {
     co_return co_await (turn ? append_turn(call, *session, *parsed) : append_one(call, *session, *parsed));
 }
 
+Result<std::optional<core::Session>, store::ReadError> read_reachable(store::Snapshot& snapshot, const Caller& caller,
+                                                                      Id id) {
+    auto session = store::read_row<core::Session>(snapshot, caller.org, id);
+    if (!session || !*session) return session;
+    const auto reachable = may_reach(snapshot, caller, **session);
+    if (!reachable) return fail(reachable.error());
+    if (!*reachable) session->reset();
+    return session;
+}
+
 json::value message_or_turn() { return {{"oneOf", {schema_of<OneBody>(), schema_of<TurnBody>()}}}; }
 json::value one_or_turn_answer() { return {{"oneOf", {schema_of<OneAnswer>(), schema_of<TurnAnswer>()}}}; }
 
 }  // namespace
 
+Result<bool, store::ReadError> may_reach(store::Snapshot& snapshot, const Caller& caller,
+                                         const core::Session& session) {
+    if (!caller.may_see_agent(session.agent)) return false;
+    if (caller.run.value.empty()) return true;
+    if (caller.session.value.empty()) return false;
+    // Towards the first of the family. A chain that is longer than this is not a run's work.
+    constexpr int steps_max = 1'000;
+    core::SessionId id = session.id;
+    core::SessionId parent = session.parent;
+    for (int steps = 0; id != caller.session; ++steps) {
+        if (parent.value.empty() || steps == steps_max) return false;
+        const auto row = store::read_row<core::Session>(snapshot, caller.org, parent.value);
+        if (!row) return fail(row.error());
+        if (!*row) return false;
+        id = parent;
+        parent = (*row)->parent;
+    }
+    return true;
+}
+
 net::Task<Result<core::Session, Problem>> find_session(Call& call) {
     const auto id = read_id<core::SessionId>("session", call.names[0]);
     if (!id) co_return fail(id.error());
-    const core::OrgId org = call.caller.org;
+    const Caller caller = call.caller;
     const Id wanted = id->value;
-    auto session = co_await read(
-        call, [=](store::Snapshot& snapshot) { return store::read_row<core::Session>(snapshot, org, wanted); });
+    auto session =
+        co_await read(call, [=](store::Snapshot& snapshot) { return read_reachable(snapshot, caller, wanted); });
     if (!session) co_return fail(session.error());
-    if (!*session || !call.caller.may_see_agent((*session)->agent)) {
-        co_return fail(not_found("session", call.names[0]));
-    }
+    if (!*session) co_return fail(not_found("session", call.names[0]));
     co_return std::move(**session);
 }
 

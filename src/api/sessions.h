@@ -5,7 +5,11 @@
 
 namespace interlock::api {
 
-// The session of the path, if it is there and the caller may see it.
+// Whether the caller may see the session and act in it: those of its agent; for a run's key, its run's and the forks of
+// that.
+Result<bool, store::ReadError> may_reach(store::Snapshot& snapshot, const Caller& caller, const core::Session& session);
+
+// The session of the path, if it is there and the caller may reach it.
 net::Task<Result<core::Session, Problem>> find_session(Call& call);
 Answered show_session(Call& call, core::SessionId id, int status, bool repeated);
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "api/secret_hosts.h"
 #include "api/settings.h"
 #include "core/check.h"
 #include "core/settings.h"
@@ -25,21 +26,20 @@ constexpr Kind secrets{core::secret_setting, "secret"};
 struct SecretBody {
     static constexpr std::array required{"value"};
     std::string value;
+    std::optional<std::vector<std::string>> hosts;
     std::optional<std::string> key;
 };
-BOOST_DESCRIBE_STRUCT(SecretBody, (), (value, key))
+BOOST_DESCRIBE_STRUCT(SecretBody, (), (value, hosts, key))
 
 struct SecretView {
     std::string name;
+    std::vector<std::string> hosts;  // That it may be sent to; empty until its first use binds it.
     std::int64_t version = 0;
     Instant changed_at;
 };
-BOOST_DESCRIBE_STRUCT(SecretView, (), (name, version, changed_at))
+BOOST_DESCRIBE_STRUCT(SecretView, (), (name, hosts, version, changed_at))
 
 std::string shown(const core::Setting& setting) {
-    if (setting.kind == core::secret_setting) {
-        return to_json(SecretView{setting.name, setting.version, setting.changed_at});
-    }
     return fmt::format(R"({{"name":{},{}{}"version":{},"changed_at":{}}})", to_json(setting.name),
                        std::string_view(setting.document).substr(1, setting.document.size() - 2),
                        setting.document.size() > 2 ? "," : "", setting.version, to_json(setting.changed_at));
@@ -57,6 +57,7 @@ constexpr std::array upstream_members{
     Member{"key", "object"},
     Member{"models", "array"},
     Member{"strip_prefix", "string"},
+    Member{"limit_name", "string"},
     Member{"priority", "integer"},
     Member{"weight", "integer"},
     Member{"connect_timeout_ms", "integer"},
@@ -69,6 +70,7 @@ constexpr std::array upstream_members{
     Member{"cooldown_s", "integer"},
     Member{"ca_file", "string"},
     Member{"headers", "object"},
+    Member{"pass_headers", "array"},
     Member{"insecure", "boolean"},
     Member{"enabled", "boolean"},
 };
@@ -84,6 +86,7 @@ constexpr std::array gateway_members{
     Member{"drain_s", "integer"},
     Member{"drain_bytes", "integer"},
     Member{"hold_lease_s", "integer"},
+    Member{"unbounded_cost", "string"},
     Member{"tool_rounds_max", "integer"},
     Member{"hidden_input_tokens", "integer"},
     Member{"image_tokens_max", "integer"},
@@ -91,6 +94,7 @@ constexpr std::array gateway_members{
     Member{"cache_ttl_s", "integer"},
     Member{"cache_keys", "array"},
     Member{"otlp", "object"},
+    Member{"private_orgs", "array"},
 };
 
 template <const auto& members>
@@ -174,16 +178,57 @@ Answered put(Call& call) {
     co_return co_await show_setting(call, kind, name, done->repeated);
 }
 
+net::Task<Result<std::vector<core::Setting>, Problem>> read_bindings(Call& call) {
+    const core::OrgId org = call.caller.org;
+    co_return co_await read(call, [=](store::Snapshot& snapshot) {
+        return store::read_rows<core::Setting>(snapshot, org, "and kind = $2 and dropped = 0",
+                                               {std::string(core::secret_hosts_setting)});
+    });
+}
+
+SecretView view_of(const core::Setting& secret, const std::vector<core::Setting>& bindings) {
+    return {secret.name, hosts_of(secret, bindings), secret.version, secret.changed_at};
+}
+
+Answered list_secrets(Call& call) {
+    const auto limit = read_limit(call);
+    if (!limit) co_return respond(call, limit.error());
+    const core::OrgId org = call.caller.org;
+    const std::string after(call.parameter("after"));
+    const std::int64_t count = *limit;
+    const auto rows = co_await read(call, [=](store::Snapshot& snapshot) {
+        return store::read_rows<core::Setting>(snapshot, org,
+                                               "and kind = $2 and name > $3 and dropped = 0 order by name limit $4",
+                                               {std::string(core::secret_setting), after, count + 1});
+    });
+    if (!rows) co_return respond(call, rows.error());
+    const auto bindings = co_await read_bindings(call);
+    if (!bindings) co_return respond(call, bindings.error());
+    std::vector<SecretView> views;
+    for (const core::Setting& row : *rows) views.push_back(view_of(row, *bindings));
+    co_return respond(page_of(std::move(views), count, [](const SecretView& view) { return view.name; }));
+}
+
+Answered show_secret(Call& call, std::string name, bool repeated) {
+    const auto secret = co_await find_setting(call, core::secret_setting, name);
+    if (!secret) co_return respond(call, secret.error());
+    if (!*secret) co_return respond(call, not_found(secrets.noun, name));
+    const auto bindings = co_await read_bindings(call);
+    if (!bindings) co_return respond(call, bindings.error());
+    co_return respond_object(to_json(view_of(**secret, *bindings)), repeated);
+}
+
 Answered put_secret(Call& call) {
     const std::string name = call.names[0];
     if (const auto complaint = core::check_name("the name", name)) co_return respond(call, invalid(*complaint));
     const auto body = read_body<SecretBody>(call);
     if (!body) co_return respond(call, body.error());
     if (body->value.empty()) co_return respond(call, invalid("value must not be empty", "/value"));
-    const auto done = co_await put_setting(call, secrets.kind, name, body->value, body->key);
+    const auto done =
+        co_await put_setting(call, secrets.kind, name, to_text(SecretToSet{body->value, body->hosts}), body->key);
     if (!done) co_return respond(call, done.error());
     call.parts.log.info("secret_set", {{"secret", name}, {"by", call.caller.key_id}});
-    co_return co_await show_setting(call, secrets, name, done->repeated);
+    co_return co_await show_secret(call, name, done->repeated);
 }
 
 template <const Kind& kind>
@@ -209,11 +254,52 @@ Answered show_gateway(Call& call, bool repeated) {
 
 Answered get_gateway(Call& call) { return show_gateway(call, false); }
 
+// Where keys and numbers of calls are sent to, and what other orgs may reach, is an admin's to say. The rest of the
+// document is an operator's, who sends these members back as they are.
+std::optional<std::string> changed_for_admins(json::object before, const json::object& after) {
+    for (const char* member : {"otlp", "private_orgs"}) {
+        if (before[member] != after.at(member)) return member;
+    }
+    return std::nullopt;
+}
+
+// What was stored, with the defaults of members that its version did not have.
+json::object with_defaults(json::object defaults, const json::object& stored) {
+    for (const auto& [name, value] : stored) {
+        json::value& member = defaults[name];
+        if (member.is_object() && value.is_object()) {
+            member = with_defaults(member.get_object(), value.get_object());
+        } else {
+            member = value;
+        }
+    }
+    return defaults;
+}
+
 Answered put_gateway(Call& call) {
+    const std::string name(core::gateway_setting_name);
     auto document = read_document(call);
     if (!document) co_return respond(call, document.error());
-    const auto done = co_await put_setting(call, core::gateway_setting, std::string(core::gateway_setting_name),
-                                           std::move(*document));
+    const auto canonical = co_await checked(call, core::gateway_setting, name, *document);
+    if (!canonical) co_return respond(call, canonical.error());
+    if (!call.caller.may(Access::administer)) {
+        const auto stored = co_await find_setting(call, core::gateway_setting, name);
+        if (!stored) co_return respond(call, stored.error());
+        const auto defaults = co_await checked(call, core::gateway_setting, name, "{}");
+        if (!defaults) co_return respond(call, defaults.error());
+        json::object before = json::parse(*defaults).as_object();
+        if (*stored) before = with_defaults(std::move(before), json::parse((*stored)->document).as_object());
+        if (const auto member = changed_for_admins(std::move(before), json::parse(*canonical).as_object())) {
+            co_return respond(call,
+                              Problem{.status = 403,
+                                      .code = "forbidden",
+                                      .detail = fmt::format("{} takes an admin's key: it says where data of calls "
+                                                            "goes; send it back as it was",
+                                                            *member),
+                                      .pointer = fmt::format("/{}", *member)});
+        }
+    }
+    const auto done = co_await put_setting(call, core::gateway_setting, name, std::move(*document));
     if (!done) co_return respond(call, done.error());
     co_return co_await show_gateway(call, done->repeated);
 }
@@ -301,8 +387,8 @@ std::vector<Route> setting_routes() {
              R"({"match": {"agent": "writer"}, "requests_per_minute": 60, "tokens_per_minute": 100000})"},
           Of{"/v1/secrets", "/v1/secrets/{name}", Access::administer, Access::administer,
              "List secrets; nobody is shown what they are", "Set a secret; it is encrypted before it is stored",
-             list<secrets>, nullptr, put_secret, drop<secrets>, schema_of<SecretBody>, schema_of<SecretView>,
-             page_schema<SecretView>, R"({"value": "sk-ant-api03"})"}}) {
+             list_secrets, nullptr, put_secret, drop<secrets>, schema_of<SecretBody>, schema_of<SecretView>,
+             page_schema<SecretView>, R"({"value": "sk-ant-api03", "hosts": ["api.anthropic.com"]})"}}) {
         routes.push_back({.method = Method::get,
                           .path = of.list_path,
                           .needs = of.to_read,

@@ -5,6 +5,7 @@
 #include "api/metrics.h"
 #include "api/route.h"
 #include "base/prometheus.h"
+#include "base/sha256.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
@@ -35,6 +36,7 @@ struct StatusView {
     Instant started_at;
     std::string org;
     core::Seq head_seq;
+    std::string head;  // The same with the hash of the feed up to there: 12:9af3…
     std::int64_t agents = 0;
     std::int64_t budgets = 0;
     std::int64_t live_runs = 0;
@@ -45,7 +47,7 @@ struct StatusView {
     std::optional<EngineView> engine;
 };
 BOOST_DESCRIBE_STRUCT(StatusView, (),
-                      (version, store, data_dir, address, uptime_s, started_at, org, head_seq, agents, budgets,
+                      (version, store, data_dir, address, uptime_s, started_at, org, head_seq, head, agents, budgets,
                        live_runs, queued_runs, open_holds, held, store_bytes, engine))
 
 struct Count {
@@ -82,9 +84,13 @@ Result<StatusView, store::ReadError> read_status(store::Snapshot& snapshot, core
     const auto bytes = snapshot.store_bytes();
     if (!bytes) return fail(bytes.error());
     view.store_bytes = *bytes;
-    const auto head = feed_head(snapshot, org);
-    if (!head) return fail(head.error());
-    view.head_seq = *head;
+    const auto page =
+        store::first_of(store::read_rows<core::FeedPage>(snapshot, org, "order by last_seq desc limit 1"));
+    if (!page) return fail(page.error());
+    if (*page) {
+        view.head_seq = (*page)->last_seq;
+        view.head = fmt::format("{}:{}", view.head_seq.value, to_hex((*page)->hash));
+    }
     const auto row = store::first_of(store::read_rows<core::Org>(snapshot, org));
     if (!row) return fail(row.error());
     if (*row) view.org = (*row)->name;

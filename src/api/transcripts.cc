@@ -6,6 +6,7 @@
 #include "api/session_view.h"
 #include "api/sessions.h"
 #include "base/sha256.h"
+#include "base/strict_json.h"
 #include "core/limits.h"
 #include "net/sse.h"
 #include "store/read_rows.h"
@@ -159,22 +160,38 @@ struct Imported {
     std::vector<core::NewMessage> messages;
 };
 
-Result<json::value, Problem> parse_line(std::string_view line, std::size_t number) {
-    boost::json::error_code error;
-    json::value parsed = json::parse(line, error);
-    if (error || !parsed.is_object()) return fail(invalid(fmt::format("line {} is not a JSON object", number)));
-    return parsed;
-}
+// What an import takes of a line. A line may have more, as an export has.
+struct ImportedLine {
+    std::int64_t interlock_session = 0;
+    std::string agent;
+    std::string title;
+    std::string role;
+    std::string content;
+    JsonText metadata;
+    std::int64_t input_tokens = 0;
+    std::int64_t output_tokens = 0;
+    std::int64_t messages = 0;
+    std::optional<std::string> sha256;
+};
+BOOST_DESCRIBE_STRUCT(ImportedLine, (),
+                      (interlock_session, agent, title, role, content, metadata, input_tokens, output_tokens, messages,
+                       sha256))
 
-std::string text_of(const json::value& object, std::string_view name) {
-    const json::value* found = object.get_object().if_contains(name);
-    if (found == nullptr) return {};
-    return found->is_string() ? std::string(found->get_string()) : json::serialize(*found);
-}
-
-std::int64_t number_of(const json::value& object, std::string_view name) {
-    const json::value* found = object.get_object().if_contains(name);
-    return found != nullptr && found->is_int64() ? found->get_int64() : 0;
+Result<ImportedLine, Problem> parse_line(std::string_view line, std::size_t number) {
+    const auto refuse = [number](std::string_view pointer, std::string_view detail) {
+        return fail(invalid(fmt::format("line {}{}{} {}", number, pointer.empty() ? "" : ": ", pointer, detail)));
+    };
+    auto parsed = parse_strict_json(line);
+    if (!parsed) return refuse(parsed.error().pointer, parsed.error().detail);
+    if (!parsed->is_object()) return refuse("", "is not a JSON object");
+    json::object known;
+    for (const WireMember& member : wire_type<ImportedLine>.members) {
+        json::value* found = parsed->get_object().if_contains(member.name);
+        if (found != nullptr) known.emplace(member.name, std::move(*found));
+    }
+    auto read = from_json<ImportedLine>(std::move(known));
+    if (!read) return refuse(read.error().pointer, read.error().detail);
+    return std::move(*read);
 }
 
 Result<Imported, Problem> parse_export(Call& call) {
@@ -187,17 +204,17 @@ Result<Imported, Problem> parse_export(Call& call) {
             return fail(invalid("the file ends before its last line, which has the count and the SHA-256: it is torn"));
         }
         const std::string_view line = rest.substr(0, end);
-        const auto parsed = parse_line(line, number);
+        auto parsed = parse_line(line, number);
         if (!parsed) return fail(parsed.error());
         if (number == 1) {
-            if (number_of(*parsed, "interlock_session") != 1) {
+            if (parsed->interlock_session != 1) {
                 return fail(invalid("line 1 is not the head of an exported session (interlock_session 1)"));
             }
-            imported.session = {core::SessionId(call.parts.fresh_id()), text_of(*parsed, "agent"),
-                                text_of(*parsed, "title"), text_of(*parsed, "metadata")};
-        } else if (parsed->get_object().contains("sha256")) {
-            if (number_of(*parsed, "messages") != static_cast<std::int64_t>(imported.messages.size()) ||
-                text_of(*parsed, "sha256") != to_hex(hash.finish())) {
+            imported.session = {core::SessionId(call.parts.fresh_id()), parsed->agent, parsed->title,
+                                parsed->metadata.text};
+        } else if (parsed->sha256) {
+            if (parsed->messages != static_cast<std::int64_t>(imported.messages.size()) ||
+                *parsed->sha256 != to_hex(hash.finish())) {
                 return fail(
                     invalid("the count or the SHA-256 of the last line does not fit the lines before it: the file was "
                             "changed"));
@@ -207,11 +224,11 @@ Result<Imported, Problem> parse_export(Call& call) {
             return imported;
         } else {
             imported.messages.push_back({.id = core::MessageId(call.parts.fresh_id()),
-                                         .role = text_of(*parsed, "role"),
-                                         .content = text_of(*parsed, "content"),
-                                         .metadata = text_of(*parsed, "metadata"),
-                                         .input_tokens = number_of(*parsed, "input_tokens"),
-                                         .output_tokens = number_of(*parsed, "output_tokens")});
+                                         .role = parsed->role,
+                                         .content = parsed->content,
+                                         .metadata = parsed->metadata.text,
+                                         .input_tokens = parsed->input_tokens,
+                                         .output_tokens = parsed->output_tokens});
         }
         hash.add(rest.substr(0, end + 1));
         rest.remove_prefix(end + 1);
@@ -251,7 +268,7 @@ Answered import_session(Call& call) {
             turn.messages.push_back(std::move(imported->messages[next++]));
         }
         seq += static_cast<std::int64_t>(turn.messages.size());
-        const core::CommandKey turn_key(id_from_hash(fmt::format("{} from {}", key->text, next)));
+        const Key turn_key = key_of(call.caller, fmt::format("{} from {}", key->text, next));
         engine::Answer answer = co_await submit(call, turn_key, std::move(turn));
         if (!answer) co_return respond(call, problem_of(answer.error()));
         if (const auto refusal = refusal_of(answer->reply)) co_return respond(call, *refusal);

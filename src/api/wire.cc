@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 #include <fmt/format.h>
+
+#include "base/strict_json.h"
+#include "base/text.h"
 
 namespace interlock::api {
 
@@ -16,31 +18,11 @@ bool WireReader::refuse(std::string detail) {
 }
 
 bool WireReader::refused_in(std::string_view step) {
-    std::string place = "/";
-    for (const char c : step) {
-        if (c == '~') {
-            place += "~0";
-        } else if (c == '/') {
-            place += "~1";
-        } else {
-            place += c;
-        }
-    }
-    problem_.pointer.insert(0, place);
+    problem_.pointer.insert(0, pointer_step(step));
     return false;
 }
 
 namespace {
-
-// What is beyond a double has been read as infinity, for which JSON has no word.
-bool is_finite(const json::value& value) {
-    if (const double* number = value.if_double()) return std::isfinite(*number);
-    if (const json::array* array = value.if_array()) return std::ranges::all_of(*array, is_finite);
-    if (const json::object* object = value.if_object()) {
-        return std::ranges::all_of(*object, [](const auto& member) { return is_finite(member.value()); });
-    }
-    return true;
-}
 
 bool get_text(WireReader& reader, const json::value& from, std::string& into) {
     if (!from.is_string()) return reader.refuse("must be a string");
@@ -105,7 +87,6 @@ bool read_amount(const WireType&, WireReader& reader, const json::value& from, v
 
 bool read_object_text(const WireType&, WireReader& reader, const json::value& from, void* into) {
     if (!from.is_object()) return reader.refuse("must be an object");
-    if (!is_finite(from)) return reader.refuse("has a number that is too large to be kept");
     static_cast<JsonText*>(into)->text = json::serialize(from);
     return true;
 }
@@ -178,8 +159,9 @@ void write_amount(const WireType&, std::string& out, const void* value) {
 }
 
 void write_object_text(const WireType&, std::string& out, const void* value) {
+    // Older versions stored text that is not JSON; what cannot be shown does not spoil what it stands in.
     const std::string& text = static_cast<const JsonText*>(value)->text;
-    out += text.empty() ? "{}" : text;
+    out += text.empty() || flaw_of_json_object(text) ? "{}" : text;
 }
 
 void write_instant(const WireType&, std::string& out, const void* value) {
@@ -276,6 +258,8 @@ json::value struct_schema(const WireType& type) {
 
 void put_text(std::string& out, std::string_view text) {
     constexpr std::string_view hex = "0123456789abcdef";
+    std::string mended;  // Of what an older version stored.
+    if (!is_utf8(text)) text = mended = as_utf8(text);
     out += '"';
     for (const char c : text) {
         const auto byte = static_cast<unsigned char>(c);

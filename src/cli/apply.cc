@@ -1,7 +1,6 @@
 #include "cli/apply.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -11,19 +10,13 @@
 
 #include "cli/apply_files.h"
 #include "cli/apply_plan.h"
+#include "cli/consent.h"
 #include "cli/text.h"
 
 namespace interlock::cli {
 namespace {
 
 namespace json = boost::json;
-
-// The first line that somebody types; empty at the end of the input.
-std::string read_line(std::FILE* in) {
-    std::string line;
-    for (int c = std::fgetc(in); c != EOF && c != '\n'; c = std::fgetc(in)) line += static_cast<char>(c);
-    return line;
-}
 
 ExitCode report_mistakes(const Context& context, std::vector<Mistake> mistakes) {
     std::ranges::sort(mistakes, {}, [](const Mistake& one) { return std::tie(one.file, one.at, one.what); });
@@ -165,19 +158,6 @@ Outcome<void> carry_out(const Context& context, Client& client, const Plan& plan
     return {};
 }
 
-// Whether the plan is to be carried out. On a terminal, somebody is asked.
-Outcome<bool> agreed(const Context& context, const Invocation& invocation, const Plan& plan) {
-    if (invocation.has("yes")) return true;
-    if (context.settings.json || isatty(fileno(context.terminal.in)) == 0) {
-        return fail(bad_usage("there is something to change, and nobody to ask whether it shall be",
-                              "--yes applies it, --dry-run only shows it"));
-    }
-    std::fputs(fmt::format("{}. Apply it? [y/N] ", summary(plan)).c_str(), context.terminal.err);
-    std::fflush(context.terminal.err);
-    const std::string answer = read_line(context.terminal.in);
-    return answer == "y" || answer == "Y" || answer == "yes";
-}
-
 }  // namespace
 
 ExitCode apply(Context& context, const Invocation& invocation) {
@@ -212,7 +192,9 @@ ExitCode apply(Context& context, const Invocation& invocation) {
 
     // 3. Whether it shall be.
     if (!context.settings.json) show_plan(context, plan, false);
-    const auto yes = agreed(context, invocation, plan);
+    const auto yes = agreed(context, invocation, summary(plan) + ". Apply it?",
+                            bad_usage("there is something to change, and nobody to ask whether it shall be",
+                                      "--yes applies it, --dry-run only shows it"));
     if (!yes) return context.report(yes.error());
     if (!*yes) {
         context.remark("nothing was applied");

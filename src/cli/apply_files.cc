@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
 
+#include "base/text.h"
 #include "cli/apply_source.h"
+#include "cli/files.h"
 #include "cli/text.h"
 
 namespace interlock::cli {
@@ -292,17 +293,26 @@ void read_settings(ApplySource& source, const Yaml& document, ApplyFiles& files)
 
 // The documents of a file, without those that are empty.
 std::vector<Yaml> documents_of(ApplySource& source, const std::string& path) {
-    std::ifstream stream(path, std::ios::binary);
-    std::string text;
-    text.resize(file_bytes_max + 1);
-    stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(stream.gcount()));
-    if (!stream.is_open() || stream.bad() || fs::is_directory(path)) {
+    const auto file = open_regular_file(path, Links::refuse);
+    if (!file) {
+        source.mistake({}, "this file cannot be read: " + file.error(),
+                       "files are regular files in the directory itself");
+        return {};
+    }
+    std::string text(file_bytes_max + 1, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), *file));
+    const bool broken = std::ferror(*file) != 0;
+    std::fclose(*file);
+    if (broken) {
         source.mistake({}, "this file cannot be read");
         return {};
     }
     if (text.size() > file_bytes_max) {
         source.mistake({}, fmt::format("this file is larger than {}", size(file_bytes_max)));
+        return {};
+    }
+    if (!is_utf8(text)) {
+        source.mistake({}, "this file is not UTF-8");
         return {};
     }
     YamlFile parsed = parse_yaml(text);
@@ -362,7 +372,7 @@ ApplyFiles read_apply_files(const std::string& directory, const std::string& hom
 
     for (const char* const name : {"interlock.yaml", "interlock.yml"}) {
         const fs::path path = fs::path(directory) / name;
-        if (!fs::exists(path)) continue;
+        if (!fs::exists(fs::symlink_status(path))) continue;
         ApplySource source = source_of(path);
         for (const Yaml& document : documents_of(source, path.string())) read_settings(source, document, files);
     }

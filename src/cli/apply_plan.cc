@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/shell.h"
 #include "cli/client.h"
 #include "cli/text.h"
 #include "cli/view.h"
@@ -215,11 +216,11 @@ class Planner {
                 change.field != "timezone") {
                 continue;
             }
-            plan_.mistakes.push_back(
-                {step.file, step.at,
-                 fmt::format("the {} of budget '{}' cannot change: it is {} and would be {}", change.field, step.name,
-                             text_of(change.from), text_of(change.to)),
-                 fmt::format("give this one another name, or remove the other: interlock budgets rm {}", step.name)});
+            plan_.mistakes.push_back({step.file, step.at,
+                                      fmt::format("the {} of budget '{}' cannot change: it is {} and would be {}",
+                                                  change.field, step.name, text_of(change.from), text_of(change.to)),
+                                      "give this one another name, or remove the other: " +
+                                          shell_command({"interlock", "budgets", "rm", step.name})});
         }
     }
 

@@ -66,7 +66,7 @@ std::string body_of(const Target& target, const Load& load, const std::string& k
 // One connection, one request after the other. Nothing is retried: what fails is counted.
 Measured drive(const Target& target, const Load& load, std::size_t worker, Clock::time_point until) {
     Measured measured;
-    const auto transport = target.context.world.dial(target.server.url, target.context.timeout());
+    const auto transport = target.context.world.dial(target.server.address(), target.context.timeout());
     for (std::int64_t number = 0; Clock::now() < until; ++number) {
         const std::string key = fmt::format("{}-{}-{}-{}", target.agent, load.name, worker, number);
         HttpRequest request{.method = "POST", .target = "/v1/charges", .body = body_of(target, load, key)};

@@ -126,7 +126,7 @@ Finding check_clock(const std::string& date, Instant now) {
 std::vector<Finding> check_server(const Context& context) {
     const auto server = find_server(context.settings, context.environment);
     if (!server) return {look_at_the_port(context, server.error())};
-    Client client(context.world.dial(server->url, context.timeout()), context.world,
+    Client client(context.world.dial(server->address(), context.timeout()), context.world,
                   {.key = server->key, .timeout = context.timeout()});
     const auto status = client.get("/v1/status");
     if (!status && status.error().exit == ExitCode::not_permitted) {

@@ -11,6 +11,7 @@ struct Environment {
     std::string url = {};            // INTERLOCK_URL
     std::string key = {};            // INTERLOCK_KEY
     std::string data_dir = {};       // INTERLOCK_DATA
+    std::string socket = {};         // INTERLOCK_SOCKET
     std::string xdg_data_home = {};  // XDG_DATA_HOME
     std::string home = {};           // HOME
     std::string columns = {};        // COLUMNS

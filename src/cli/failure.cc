@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/shell.h"
 #include "cli/view.h"
 
 namespace interlock::cli {
@@ -44,12 +45,14 @@ std::string filled_hint(std::string_view code, const json::value& problem) {
     const auto found = hints().find(code);
     if (found == hints().end()) return "";
     std::string text(found->second);
-    for (std::size_t open = 0; (open = text.find('{')) != std::string::npos;) {
+    for (std::size_t open = 0; (open = text.find('{', open)) != std::string::npos;) {
         const std::size_t close = text.find('}', open);
         const std::string value =
             text_of(member_of(problem, std::string_view(text).substr(open + 1, close - open - 1)));
         if (value.empty()) return "";
-        text.replace(open, close - open + 1, value);
+        const std::string word = shell_word(value);  // What the server says is not ours.
+        text.replace(open, close - open + 1, word);
+        open += word.size();
     }
     return text;
 }

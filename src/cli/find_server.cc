@@ -1,10 +1,14 @@
 #include "cli/find_server.h"
 
+#include <sys/stat.h>
+
 #include <fmt/format.h>
 
 #include <fstream>
 #include <sstream>
 
+#include "base/shell.h"
+#include "cli/transport.h"
 #include "cli/view.h"
 
 namespace interlock::cli {
@@ -18,11 +22,11 @@ std::string without_slash(std::string url) {
 }
 
 Failure no_server(const std::string& data_dir) {
-    return {
-        .exit = ExitCode::not_reachable,
-        .code = "no_server",
-        .detail = fmt::format("no server runs on the data directory {}", data_dir),
-        .hint = fmt::format("'interlock up --data-dir {}' starts one; --url or INTERLOCK_URL names another", data_dir)};
+    return {.exit = ExitCode::not_reachable,
+            .code = "no_server",
+            .detail = fmt::format("no server runs on the data directory {}", data_dir),
+            .hint = fmt::format("'interlock up --data-dir {}' starts one; --url or INTERLOCK_URL names another",
+                                shell_word(data_dir))};
 }
 
 }  // namespace
@@ -43,6 +47,7 @@ Outcome<ServerFile> read_server_file(const std::string& data_dir) {
     const boost::json::value document = boost::json::parse(text.str(), unreadable);
     ServerFile found{.url = without_slash(text_of(member_of(document, "url")))};
     if (unreadable || found.url.empty()) return fail(no_server(data_dir));
+    found.socket = text_of(member_of(document, "socket"));
     if (const auto* pid = member_of(document, "pid").if_int64()) found.pid = *pid;
     return found;
 }
@@ -62,15 +67,21 @@ Outcome<Server> find_server(const Settings& settings, const Environment& environ
         if (!here) return fail(here.error());
         server.url = here->url;
     }
+    const bool of_this_machine = here && here->url == server.url;
     if (!server.url.starts_with("http://") && !server.url.starts_with("https://")) {
         return fail(bad_usage(fmt::format("'{}' is not the address of a server", server.url),
                               "it looks like http://127.0.0.1:4100"));
     }
-    // The key of this machine's server goes to that server, or where somebody says that it belongs; never to any
-    // address that happens to be typed.
-    const bool belongs = !settings.data_dir.empty() || (here && here->url == server.url);
-    if (server.key.empty() && belongs) server.key = read_key_file(data_dir);
+    // With an address and a key that were given for each other, there is nothing to find here.
+    const bool given = !first_of(settings.url, environment.url).empty() && !server.key.empty();
+    if (!of_this_machine || given) return server;
+    server.socket = first_of(environment.socket, first_of(here->socket, data_dir + "/api.sock"));
+    struct stat directory{};
+    if (::stat(data_dir.c_str(), &directory) == 0) server.owner = directory.st_uid;
+    if (server.key.empty()) server.key = read_key_file(data_dir);
     return server;
 }
+
+std::string Server::address() const { return socket.empty() ? url : local_address(socket, owner); }
 
 }  // namespace interlock::cli

@@ -1,4 +1,9 @@
 // Which server to talk to, and with which key: what was typed, else the environment, else what the data directory says.
+//
+//   (1) The server of a data directory is spoken to through its Unix socket, of which the kernel says whose it is. Its
+//       address in server.json may be anybody's by now.
+//   (2) The admin key of a data directory goes through that socket only. Another address gets the key that was given
+//       for it, or none.
 #pragma once
 
 #include <string>
@@ -21,13 +26,19 @@ struct Settings {
 
 struct Server {
     std::string url;
-    std::string key;  // Empty when there is none to be found; the server will say so.
+    std::string key;          // Empty when there is none to be found; the server will say so.
+    std::string socket = {};  // Empty: over the network.
+    std::uint32_t owner = 0;  // The user whose server must listen there.
+
+    // What World::dial takes.
+    std::string address() const;
 };
 
 // server.json in a data directory: there while a server runs on it.
 struct ServerFile {
     std::string url = {};
     std::int64_t pid = 0;
+    std::string socket = {};
 };
 
 std::string find_data_dir(const Settings& settings, const Environment& environment);

@@ -1,5 +1,7 @@
 #include "cli/find_server.h"
 
+#include <unistd.h>
+
 #include <fstream>
 
 #include "cli/cli_test_support.h"
@@ -31,10 +33,26 @@ TEST_F(FindServerTest, flags_win_over_the_environment_and_that_over_the_data_dir
     EXPECT_EQ(from_directory->key, "ilk_admin_secret");
 }
 
+TEST_F(FindServerTest, the_server_of_the_data_directory_is_spoken_to_through_its_socket) {
+    const std::string user = std::to_string(::getuid());
+    EXPECT_EQ(find_server({}, {.data_dir = directory()})->address(), "unix:" + user + ":" + directory() + "/api.sock");
+    EXPECT_EQ(find_server({}, {.data_dir = directory(), .socket = "/run/i.sock"})->address(),
+              "unix:" + user + ":/run/i.sock");
+    EXPECT_EQ(find_server({.url = "http://a", .key = "ka"}, {.data_dir = directory()})->address(), "http://a");
+    EXPECT_EQ(find_server({.url = "http://127.0.0.1:4100", .key = "ka"}, {.data_dir = directory()})->address(),
+              "http://127.0.0.1:4100")
+        << "an address and a key that were given";
+
+    std::ofstream(directory() + "/server.json") << R"({"url":"http://127.0.0.1:4100","socket":"/run/other.sock"})";
+    EXPECT_EQ(find_server({}, {.data_dir = directory()})->socket, "/run/other.sock");
+}
+
 TEST_F(FindServerTest, the_admin_key_goes_to_no_other_server) {
     EXPECT_EQ(find_server({.url = "http://elsewhere"}, {.data_dir = directory()})->key, "");
-    EXPECT_EQ(find_server({.url = "http://127.0.0.1:4100"}, {.data_dir = directory()})->key, "ilk_admin_secret");
-    EXPECT_EQ(find_server({.url = "http://elsewhere", .data_dir = directory()}, {})->key, "ilk_admin_secret");
+    EXPECT_EQ(find_server({.url = "http://elsewhere", .data_dir = directory()}, {})->key, "");
+    const auto here = find_server({.url = "http://127.0.0.1:4100"}, {.data_dir = directory()});
+    EXPECT_EQ(here->key, "ilk_admin_secret");
+    EXPECT_EQ(here->socket, directory() + "/api.sock") << "and through the socket only";
 }
 
 TEST_F(FindServerTest, the_data_directory_is_looked_for_where_the_server_puts_it) {

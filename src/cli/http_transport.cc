@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "base/ensure.h"
 #include "cli/transport.h"
@@ -93,10 +94,21 @@ class NoTransport : public Transport {
 
 }  // namespace
 
+std::string local_address(const std::string& path, std::uint32_t owner) {
+    return fmt::format("unix:{}:{}", owner, path);
+}
+
 std::unique_ptr<Transport> http_transport(const std::string& text, std::chrono::milliseconds timeout) {
-    const auto url = net::parse_url(text);
-    if (!url) return std::make_unique<NoTransport>(url.error());
     net::HttpClient::Options options;
+    const bool local = text.starts_with("unix:");
+    if (local) {
+        const std::size_t colon = text.find(':', 5);
+        const auto [end, error] = std::from_chars(text.data() + 5, text.data() + colon, options.local_owner);
+        ensure(error == std::errc() && end == text.data() + colon, "made by local_address");
+        options.local_path = text.substr(colon + 1);
+    }
+    const auto url = net::parse_url(local ? "http://localhost" : text);
+    if (!url) return std::make_unique<NoTransport>(url.error());
     options.total_timeout = timeout;
     options.connect_timeout = std::min(options.connect_timeout, timeout);
     return std::make_unique<ClientTransport>(*url, std::move(options));

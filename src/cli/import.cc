@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
-#include <cstring>
 #include <map>
 
 #include "base/sha256.h"
+#include "base/shell.h"
+#include "base/strict_json.h"
 #include "cli/apply_files.h"
+#include "cli/consent.h"
+#include "cli/files.h"
 #include "cli/text.h"
 #include "cli/transfer.h"
 
@@ -39,8 +42,45 @@ class LineReader {
     std::size_t capacity_ = 0;
 };
 
-// Invariant (2): count and checksum, before anything is sent. The number of lines.
-Outcome<std::int64_t> check_file(std::FILE* file, const std::string& path) {
+constexpr std::size_t starts_shown_max = 50;
+
+struct Checked {
+    std::int64_t lines = 0;
+    // What runs on this machine because of the file, one line for each. A checksum shows that a file is whole, not
+    // whose it is.
+    std::vector<std::string> starts = {};
+};
+
+std::string shown_command(const json::value& words) {
+    std::string text;
+    if (const json::array* list = words.if_array()) {
+        for (const json::value& word : *list) text += (text.empty() ? "" : " ") + shell_word(text_of(word));
+    }
+    return text;
+}
+
+void note_starts(const json::value& record, std::vector<std::string>& starts) {
+    const std::string kind = text_of(member_of(record, "kind"));
+    const json::value& value = member_of(record, "value");
+    const std::string name = one_line(text_of(member_of(value, "name")));
+    if (kind == "agent") {
+        const std::string command = shown_command(member_of(value, "command"));
+        if (!command.empty()) starts.push_back(fmt::format("agent {} runs: {}", name, command));
+        for (const std::string_view script : {"setup", "teardown"}) {
+            const std::string text = one_line(text_of(member_of(value, script)));
+            if (!text.empty()) starts.push_back(fmt::format("agent {}, {}: {}", name, script, text));
+        }
+    } else if (kind == "schedule") {
+        const std::string cron = one_line(text_of(member_of(value, "cron")));
+        const std::string every = one_line(text_of(member_of(value, "every_s")));
+        starts.push_back(fmt::format("schedule {} starts agent {} {}", name,
+                                     one_line(text_of(member_of(value, "agent"))),
+                                     cron.empty() ? "every " + every + " s" : "at " + cron));
+    }
+}
+
+// Invariant (2): count and checksum, before anything is sent.
+Outcome<Checked> check_file(std::FILE* file, const std::string& path) {
     const auto broken = [&](std::string_view why) {
         return fail(Failure{.exit = ExitCode::refused,
                             .code = "broken_export",
@@ -50,21 +90,28 @@ Outcome<std::int64_t> check_file(std::FILE* file, const std::string& path) {
     LineReader lines(file);
     Sha256Hasher hasher;
     std::int64_t count = 0;
+    Checked checked;
     while (const auto line = lines.next()) {
-        boost::system::error_code unreadable;
-        const json::value record = json::parse(std::string_view(*line), unreadable);
+        const auto parsed = parse_strict_json(*line);
+        if (!parsed) {
+            return broken(fmt::format("line {}: {} {}", count + 1, one_line(parsed.error().pointer),
+                                      one_line(parsed.error().detail)));
+        }
+        const json::value& record = *parsed;
         const std::string kind = text_of(member_of(record, "kind"));
-        if (unreadable || kind.empty()) return broken(fmt::format("line {} has no kind", count + 1));
+        if (kind.empty()) return broken(fmt::format("line {} has no kind", count + 1));
         if (count == 0 && kind != "interlock_export") return broken("its first line is of another kind");
         if (kind != "end") {
             hasher.add(*line);
+            note_starts(record, checked.starts);
             ++count;
             continue;
         }
         if (text_of(member_of(record, "lines")) != fmt::format("{}", count)) return broken("lines are missing");
         if (text_of(member_of(record, "sha256")) != hash_text(hasher.finish())) return broken("the checksum is wrong");
         if (lines.next()) return broken("something follows its last line");
-        return count;
+        checked.lines = count;
+        return checked;
     }
     return broken("its last line is missing");
 }
@@ -80,7 +127,8 @@ json::object picked(const json::value& from, const std::vector<std::string_view>
 
 class Import {
  public:
-    Import(const Context& context, Client& client) : context_(context), client_(client) {}
+    Import(const Context& context, Client& client, bool enables)
+        : context_(context), client_(client), enables_(enables) {}
 
     Outcome<void> take(std::string_view line) {
         const json::value record = json::parse(line);
@@ -185,11 +233,17 @@ class Import {
     }
 
     Outcome<void> put_schedule(const json::value& schedule, const std::string& key) {
-        return put(
-            "/v1/schedules/" + percent_encoded(text_of(member_of(schedule, "name"))),
+        const std::string name = text_of(member_of(schedule, "name"));
+        json::object body =
             picked(schedule, {"agent", "every_s", "cron", "timezone", "jitter_s", "overlap", "missed", "missed_max",
-                              "workspace", "resources", "mode", "isolate", "lease_s", "priority", "hold", "enabled"}),
-            key);
+                              "workspace", "resources", "mode", "isolate", "lease_s", "priority", "hold", "enabled"});
+        const json::value* enabled = body.if_contains("enabled");
+        const bool rests = enabled != nullptr && enabled->is_bool() && !enabled->get_bool();
+        if (enables_ || rests) return put("/v1/schedules/" + percent_encoded(name), body, key);
+        body["enabled"] = false;
+        context_.remark(fmt::format("schedule {} is disabled; to start it: {}", one_line(name),
+                                    shell_command({"interlock", "schedules", "enable", name})));
+        return put("/v1/schedules/" + percent_encoded(name), body, key + "-disabled");
     }
 
     Outcome<void> create_session(const json::value& session, const std::string& key) {
@@ -233,6 +287,7 @@ class Import {
 
     const Context& context_;
     Client& client_;
+    bool enables_;                                 // Schedules are enabled as they were.
     std::map<std::string, std::string> sessions_;  // Their ids there, and here.
     std::vector<std::pair<std::string, std::string>> to_close_;
     std::vector<std::pair<std::string, std::string>> to_archive_;
@@ -243,19 +298,42 @@ class Import {
     std::int64_t skipped_ = 0;
 };
 
-Outcome<std::int64_t> import_from(Context& context, Client& client, std::FILE* file, const std::string& path) {
-    // 1. Read all of it once.
-    const auto lines = check_file(file, path);
-    if (!lines) return lines;
+// Shows what the file would start, and asks.
+Outcome<bool> may_start(const Context& context, const Invocation& invocation, const Checked& checked,
+                        const std::string& path) {
+    if (checked.starts.empty()) return true;
+    for (std::size_t i = 0; i < std::min(checked.starts.size(), starts_shown_max); ++i) {
+        context.remark(checked.starts[i]);
+    }
+    if (checked.starts.size() > starts_shown_max) {
+        context.remark(fmt::format("and {} more", checked.starts.size() - starts_shown_max));
+    }
+    return agreed(
+        context, invocation, fmt::format("{} brings the commands above to this server. Import it?", one_line(path)),
+        bad_usage(
+            fmt::format("{} brings commands to this server, and nobody can be asked whether it shall", one_line(path)),
+            "--yes imports it"));
+}
+
+// The number of lines that were imported; nothing where somebody said no.
+Outcome<std::optional<std::int64_t>> import_from(Context& context, const Invocation& invocation, Client& client,
+                                                 std::FILE* file, const std::string& path) {
+    // 1. Read all of it once, and ask.
+    const auto checked = check_file(file, path);
+    if (!checked) return fail(checked.error());
+    const std::int64_t lines = checked->lines;
+    const auto yes = may_start(context, invocation, *checked, path);
+    if (!yes) return fail(yes.error());
+    if (!*yes) return std::optional<std::int64_t>();
 
     // 2. Read it again, and send.
     std::rewind(file);
     LineReader reader(file);
-    Import import(context, client);
-    for (std::int64_t number = 1; number <= *lines; ++number) {
+    Import import(context, client, invocation.has("enable-schedules"));
+    for (std::int64_t number = 1; number <= lines; ++number) {
         const auto line = reader.next();
         if (!line) return fail(Failure{.code = "broken_export", .detail = path + " became shorter while it was read"});
-        if (number % 100 == 0) context.terminal.step(fmt::format("line {} of {}", count(number), count(*lines)));
+        if (number % 100 == 0) context.terminal.step(fmt::format("line {} of {}", count(number), count(lines)));
         if (const auto taken = import.take(*line); !taken) {
             Failure failure = taken.error();
             failure.detail = fmt::format("line {} of {}: {}", number, path, failure.detail);
@@ -264,28 +342,33 @@ Outcome<std::int64_t> import_from(Context& context, Client& client, std::FILE* f
         }
     }
     if (const auto finished = import.finish(); !finished) return fail(finished.error());
-    return *lines - import.skipped();
+    return std::optional(lines - import.skipped());
 }
 
 }  // namespace
 
 ExitCode import_everything(Context& context, const Invocation& invocation) {
     const std::string& path = invocation.arguments[0];
-    std::FILE* file = std::fopen(path.c_str(), "r");
-    if (file == nullptr) {
+    const auto file = open_regular_file(path, Links::follow);
+    if (!file) {
         return context.report(
-            bad_usage(fmt::format("cannot read {}: {}", path, std::strerror(errno)),
+            bad_usage(fmt::format("cannot read {}: {}", path, file.error()),
                       "'interlock export FILE' writes such a file; it is read twice, so it cannot be a pipe"));
     }
     auto client = context.connect();
-    const auto lines = client ? import_from(context, *client, file, path) : Outcome<std::int64_t>(fail(client.error()));
-    std::fclose(file);
+    using Lines = Outcome<std::optional<std::int64_t>>;
+    const Lines lines = client ? import_from(context, invocation, *client, *file, path) : Lines(fail(client.error()));
+    std::fclose(*file);
     context.terminal.step("");
     if (!lines) return context.report(lines.error());
+    if (!*lines) {
+        context.remark("nothing was imported");
+        return ExitCode::refused;
+    }
     if (context.settings.json) {
-        context.terminal.data(json::serialize(json::object{{"lines", *lines}}) + "\n");
+        context.terminal.data(json::serialize(json::object{{"lines", **lines}}) + "\n");
     } else {
-        context.remark(fmt::format("imported {} from {}", count_of(*lines, "line"), path));
+        context.remark(fmt::format("imported {} from {}", count_of(**lines, "line"), path));
     }
     return ExitCode::ok;
 }

@@ -33,12 +33,15 @@ const View& prices_view() {
                                       {"reasoning", "reasoning_per_mtok", Format::money},
                                       {"audio in", "audio_input_per_mtok", Format::money},
                                       {"audio out", "audio_output_per_mtok", Format::money},
+                                      {"image out", "image_output_per_mtok", Format::money},
                                       {"each call", "per_call", Format::money},
                                       {"each paid tool", "per_paid_tool", Format::money},
+                                      {"each image made", "per_image", Format::money},
                                       {"tiers", "tiers", Format::rows},
                                       {"variants", "variants", Format::json},
                                       {"tokens it takes", "input_max", Format::count, Room::always, "0"},
-                                      {"tokens it makes", "output_max", Format::count, Room::always, "0"}},
+                                      {"tokens it makes", "output_max", Format::count, Room::always, "0"},
+                                      {"tokens of an image", "image_max", Format::count, Room::always, "0"}},
                            .when_empty = "There are no prices."};
     return view;
 }
@@ -165,10 +168,13 @@ std::vector<Flag> price_flags() {
         dollars("reasoning", "Spent on reasoning (as output)", "reasoning_per_mtok"),
         dollars("audio-input", "Of audio that goes in (as input)", "audio_input_per_mtok"),
         dollars("audio-output", "Of audio that comes out (as output)", "audio_output_per_mtok"),
+        dollars("image-output", "Of images that come out", "image_output_per_mtok"),
         dollars("per-call", "Each call (0)", "per_call"),
         dollars("per-paid-tool", "Each use of a tool that is billed by the use (0)", "per_paid_tool"),
+        dollars("per-image", "Each image that a tool makes", "per_image"),
         {.name = "input-max", .value = "N", .help = "Tokens it takes", .takes = Takes::number},
-        {.name = "output-max", .value = "N", .help = "Tokens it makes", .takes = Takes::number}};
+        {.name = "output-max", .value = "N", .help = "Tokens it makes", .takes = Takes::number},
+        {.name = "image-max", .value = "N", .help = "Tokens of one image", .takes = Takes::number}};
     flags[0].required = flags[1].required = true;
     return flags;
 }

@@ -10,6 +10,8 @@
 
 #include "base/calendar.h"
 #include "base/nearest.h"
+#include "base/strict_json.h"
+#include "base/text.h"
 #include "cli/client.h"
 #include "cli/files.h"
 #include "cli/text.h"
@@ -157,6 +159,9 @@ Outcome<json::value> time_value(const Place& place, const std::string& text, Ins
 
 Outcome<json::value> value_of(Takes takes, const Place& place, const std::vector<std::string>& texts,
                               const std::vector<std::string>& choices, Instant now, std::FILE* in) {
+    for (const std::string& each : texts) {
+        if (!is_utf8(each)) return fail(wrong(place, each, "text in UTF-8"));
+    }
     const std::string text = texts.empty() ? "" : texts.back();
     const std::vector<std::string> chosen = takes == Takes::words ? split(text, ',') : std::vector{text};
     for (const std::string& word : chosen) {
@@ -200,10 +205,11 @@ Outcome<json::value> value_of(Takes takes, const Place& place, const std::vector
             return json::value(*seconds);
         }
         case Takes::json: {
-            boost::system::error_code unreadable;
-            json::value value = json::parse(text, unreadable);
-            if (unreadable || !value.is_object()) return fail(wrong(place, text, R"(a JSON object such as {"a":1})"));
-            return value;
+            auto value = parse_strict_json(text);
+            if (!value || !value->is_object()) {
+                return fail(wrong(place, text, R"(a JSON object such as {"a":1}, with no member twice)"));
+            }
+            return std::move(*value);
         }
         case Takes::instant:
         case Takes::date:

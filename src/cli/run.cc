@@ -44,7 +44,7 @@ ExitCode run_request(Context& context, const Command& command, const Invocation&
 Outcome<Client> Context::connect() const {
     const auto server = find_server(settings, environment);
     if (!server) return fail(server.error());
-    return Client(world.dial(server->url, timeout()), world, {.key = server->key, .timeout = timeout()});
+    return Client(world.dial(server->address(), timeout()), world, {.key = server->key, .timeout = timeout()});
 }
 
 ExitCode Context::report(const Failure& failure) const {

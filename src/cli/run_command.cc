@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "base/shell.h"
 #include "cli/context.h"
 #include "cli/nouns.h"
 #include "cli/request.h"
@@ -197,7 +198,8 @@ ExitCode leave_behind(const Context& context, const Answer& answer) {
                                    one_line(text_of(member_of(answer.document, "waits_for"))),
                                    text_of(member_of(answer.document, "place_in_line"))));
     }
-    context.remark(fmt::format("'interlock runs attach {}' follows it, 'interlock runs stop {}' ends it", id, id));
+    context.remark(fmt::format("'{}' follows it, '{}' ends it", shell_command({"interlock", "runs", "attach", id}),
+                               shell_command({"interlock", "runs", "stop", id})));
     return ExitCode::ok;
 }
 

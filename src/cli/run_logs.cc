@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <charconv>
 
+#include "base/shell.h"
 #include "cli/context.h"
 #include "cli/nouns.h"
 #include "cli/request.h"
@@ -153,7 +154,8 @@ void on_interrupt(int) {
 }
 
 void explain_interrupts(const std::string& run) {
-    interrupt_note() = fmt::format("\n{} goes on; 'interlock runs stop {}' ends it\n", one_line(run), one_line(run));
+    interrupt_note() =
+        fmt::format("\n{} goes on; '{}' ends it\n", one_line(run), shell_command({"interlock", "runs", "stop", run}));
     struct sigaction action = {};
     action.sa_handler = on_interrupt;
     ::sigaction(SIGINT, &action, nullptr);

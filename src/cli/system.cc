@@ -30,6 +30,7 @@ const View& status_view() {
                                       {"queued runs", "queued_runs", Format::count},
                                       {"open holds", "open_holds", Format::count},
                                       {"events", "head_seq", Format::count},
+                                      {"head", "head", Format::id},
                                       {"store size", "store_bytes", Format::size},
                                       {"commands", "engine.commands", Format::count},
                                       {"batches", "engine.batches", Format::count},
@@ -55,6 +56,7 @@ const View& backup_view() {
                            .fields = {{"file", "to", Format::id},
                                       {"size", "bytes", Format::size},
                                       {"sha256", "sha256", Format::id},
+                                      {"head", "head", Format::id},
                                       {"milliseconds", "milliseconds", Format::count}}};
     return view;
 }
@@ -111,6 +113,9 @@ ExitCode verify(Context& context, const Invocation& invocation) {
         context.remark("nothing was checked since the server was started; 'interlock verify' checks now");
     } else if (!context.settings.quiet || !holds) {
         context.terminal.data(promise_table(report, context.terminal));
+        if (const auto* heads = member_of(report, "heads").if_array()) {
+            for (const json::value& head : *heads) context.terminal.data("head  " + one_line(text_of(head)) + "\n");
+        }
         const std::string how = last ? "at " + one_line(text_of(member_of(answer->document, "at")))
                                      : fmt::format("{} ms", text_of(member_of(report, "milliseconds")));
         const std::string_view hold = last ? "held" : "holds";
@@ -223,10 +228,17 @@ std::vector<Command> system_commands() {
         {.words = {"import"},
          .summary = "Bring what export wrote to this server",
          .arguments = {{.name = "FILE", .help = "What export wrote"}},
-         .examples = {{"interlock import interlock.jsonl", "again: nothing changes"}},
+         .flags = {{.name = "enable-schedules",
+                    .help = "Enable the schedules that were enabled; without it, they are imported as disabled",
+                    .takes = Takes::on,
+                    .local = true},
+                   {.name = "yes", .help = "Do not ask", .takes = Takes::on, .local = true, .short_name = "y"}},
+         .examples = {{"interlock import interlock.jsonl", "again: nothing changes"},
+                      {"interlock import interlock.jsonl --yes", "in a script"}},
          .run = import_everything,
          .notes = "Nothing is sent before the file's checksum was found right. Sessions get new ids; a fork becomes a\n"
-                  "session of its own, with all its messages. Agents that were paused or archived are so here."},
+                  "session of its own, with all its messages. Agents that were paused or archived are so here. The\n"
+                  "commands that the file brings are shown first; without a terminal to ask on, --yes is needed."},
         {.words = {"bench"},
          .summary = "Measure how many charges the server takes",
          .flags = {{.name = "connections", .value = "N", .help = "How many at a time (8)", .local = true},

@@ -64,6 +64,12 @@ class TransferTest : public CliTest {
         return lines;
     }
 
+    ExitCode import(std::vector<std::string> flags = {"yes"}) {
+        Invocation invocation{.arguments = {path}};
+        for (const std::string& flag : flags) invocation.flags[flag] = {""};
+        return run({"import"}, invocation);
+    }
+
     std::string path;
 };
 
@@ -87,7 +93,7 @@ TEST_F(TransferTest, an_import_makes_what_was_exported_and_maps_what_got_a_new_i
     exported();
     server.answers(201, R"({"id":"ses_new"})");
 
-    EXPECT_EQ(run({"import"}, {.arguments = {path}}), ExitCode::ok) << err.text();
+    EXPECT_EQ(import(), ExitCode::ok) << err.text();
 
     const std::vector<std::string> expected{
         R"(PUT /v1/agents/coder {"max_concurrent_runs":2,"command":["x"],"tags":{}})",
@@ -97,20 +103,40 @@ TEST_F(TransferTest, an_import_makes_what_was_exported_and_maps_what_got_a_new_i
         R"(POST /v1/sessions {"agent":"coder","title":"t","metadata":{}})",
         R"(POST /v1/sessions/ses_new/messages {"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"expected_seq":0})",
         R"(PUT /v1/budgets/daily {"scope":{"session":"ses_new"},"metric":"usd","limit":"10.00","hard":true,"window":"day"})",
-        R"(PUT /v1/schedules/nightly {"agent":"coder","every_s":900})",
+        R"(PUT /v1/schedules/nightly {"agent":"coder","every_s":900,"enabled":false})",
         "POST /v1/sessions/ses_new/close {}",
         "DELETE /v1/agents/old"};
     EXPECT_EQ(asked(), expected);
     EXPECT_NE(err.text().find("left out budget of-a-run"), std::string::npos);
 }
 
+TEST_F(TransferTest, commands_that_a_file_brings_are_shown_and_asked_about) {
+    exported();
+
+    EXPECT_EQ(import({}), ExitCode::bad_usage);
+
+    EXPECT_TRUE(server.seen.empty());
+    EXPECT_NE(err.text().find("agent coder runs: x"), std::string::npos) << err.text();
+    EXPECT_NE(err.text().find("schedule nightly starts agent coder every 900 s"), std::string::npos) << err.text();
+    EXPECT_NE(err.text().find("--yes"), std::string::npos);
+}
+
+TEST_F(TransferTest, schedules_are_enabled_only_where_somebody_says_so) {
+    exported();
+    server.answers(201, R"({"id":"ses_new"})");
+
+    EXPECT_EQ(import({"yes", "enable-schedules"}), ExitCode::ok) << err.text();
+
+    EXPECT_EQ(asked().at(7), R"(PUT /v1/schedules/nightly {"agent":"coder","every_s":900})");
+}
+
 TEST_F(TransferTest, the_same_file_again_is_sent_under_the_same_keys) {
     exported();
     server.answers(201, R"({"id":"ses_new"})");
-    run({"import"}, {.arguments = {path}});
+    import();
     const std::vector<HttpRequest> first = std::exchange(server.seen, {});
 
-    run({"import"}, {.arguments = {path}});
+    import();
 
     ASSERT_EQ(server.seen.size(), first.size());
     std::set<std::string> keys;
@@ -131,7 +157,7 @@ TEST_F(TransferTest, a_file_that_was_changed_or_cut_short_sends_nothing) {
          {changed, text.substr(0, text.rfind('\n', text.size() - 2) + 1), text + "{\"kind\":\"agent\"}\n",
           std::string("{\"kind\":\"agent\"}\n"), std::string("not json\n"), std::string()}) {
         rewrite(broken);
-        EXPECT_EQ(run({"import"}, {.arguments = {path}}), ExitCode::refused);
+        EXPECT_EQ(import(), ExitCode::refused);
     }
     EXPECT_TRUE(server.seen.empty());
 }
@@ -141,7 +167,7 @@ TEST_F(TransferTest, an_import_that_is_refused_says_at_which_line) {
     server.answers(201, "{}");
     server.answers(409, R"({"code":"too_many","detail":"No more agents."})");
 
-    EXPECT_EQ(run({"import"}, {.arguments = {path}}), ExitCode::refused);
+    EXPECT_EQ(import(), ExitCode::refused);
 
     EXPECT_NE(err.text().find("line 3 of " + path + ": No more agents."), std::string::npos) << err.text();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -51,7 +52,10 @@ class Transport {
                                                         const std::function<bool(std::string_view)>& on_piece) = 0;
 };
 
-// Opens nothing yet: the first request does.
+// "unix:1000:/path/api.sock": the socket, and the user whose server must listen there. For http_transport.
+std::string local_address(const std::string& path, std::uint32_t owner);
+
+// Opens nothing yet: the first request does. Takes a URL, or a local_address.
 std::unique_ptr<Transport> http_transport(const std::string& url, std::chrono::milliseconds timeout);
 
 }  // namespace interlock::cli

@@ -3,6 +3,7 @@
 
 #include <boost/json.hpp>
 
+#include "base/strict_json.h"
 #include "cli/context.h"
 #include "cli/files.h"
 #include "cli/nouns.h"
@@ -41,6 +42,7 @@ const View& upstreams_view() {
                    {"key", "key", Format::pairs},
                    {"models", "models", Format::words},
                    {"without", "strip_prefix"},
+                   {"output limit", "limit_name"},
                    {"priority", "priority", Format::count},
                    {"weight", "weight", Format::count},
                    {"connect within", "connect_timeout_ms", Format::milliseconds},
@@ -81,9 +83,11 @@ const View& limits_view() {
 const View& secrets_view() {
     static const View view{.id = "name",
                            .columns = {{"NAME", "name", Format::id},
+                                       {"HOSTS", "hosts", Format::words},
                                        {"VERSION", "version", Format::count},
                                        {"CHANGED", "changed_at", Format::time}},
                            .fields = {{"secret", "name", Format::id},
+                                      {"hosts", "hosts", Format::words},
                                       {"version", "version", Format::count},
                                       {"changed", "changed_at", Format::time}},
                            .when_empty = "There are no secrets. 'interlock secrets set NAME < FILE' sets one."};
@@ -101,6 +105,7 @@ const View& gateway_view() {
                                       {"drain_s", "drain_s", Format::count},
                                       {"drain_bytes", "drain_bytes", Format::count},
                                       {"hold_lease_s", "hold_lease_s", Format::count},
+                                      {"unbounded_cost", "unbounded_cost"},
                                       {"tool_rounds_max", "tool_rounds_max", Format::count},
                                       {"hidden_input_tokens", "hidden_input_tokens", Format::count},
                                       {"image_tokens_max", "image_tokens_max", Format::count},
@@ -110,6 +115,8 @@ const View& gateway_view() {
                                       {"otlp.url", "otlp.url", Format::id},
                                       {"otlp.headers", "otlp.headers", Format::pairs},
                                       {"otlp.interval_s", "otlp.interval_s", Format::count},
+                                      {"otlp.insecure", "otlp.insecure", Format::yes},
+                                      {"private_orgs", "private_orgs", Format::words},
                                       {"version", "version", Format::count},
                                       {"changed", "changed_at", Format::time}}};
     return view;
@@ -169,6 +176,10 @@ std::vector<Flag> upstream_flags() {
          .takes = Takes::repeat,
          .member = "models"},
         {.name = "strip-prefix", .value = "TEXT", .help = "Taken off a model's name before it goes there"},
+        {.name = "limit-name",
+         .value = "NAME",
+         .help = "What it calls the limit of a chat's output (by the provider)",
+         .choices = {"max_tokens", "max_completion_tokens"}},
         number("priority", "N", "The lowest is tried first (100)"),
         number("weight", "N", "Its share among those of its priority (1)"),
         number("connect-timeout", "MS", "To connect (5000)", "connect_timeout_ms"),
@@ -188,6 +199,11 @@ std::vector<Flag> upstream_flags() {
          .help = "Sent with every request; again for more",
          .takes = Takes::pairs,
          .member = "headers"},
+        {.name = "pass-header",
+         .value = "PATTERN",
+         .help = "A further header of clients that goes there; repeatable",
+         .takes = Takes::repeat,
+         .member = "pass_headers"},
         {.name = "ca-file",
          .value = "FILE",
          .help = "Authorities to believe besides the system's",
@@ -232,9 +248,8 @@ Outcome<void> set_member(json::object& document, std::string_view path, std::str
         return set_member(member.get_object(), path.substr(dot + 1), text);
     }
     // What is JSON is meant as such; all else is text: model names and URLs need no quotes.
-    boost::system::error_code no_json;
-    member = json::parse(json::string_view(text.data(), text.size()), no_json);
-    if (no_json) member = json::string(text);
+    auto parsed = parse_strict_json(text);
+    member = parsed ? std::move(*parsed) : json::value(json::string(text));
     return {};
 }
 
@@ -273,11 +288,15 @@ ExitCode set_secret(Context& context, const Invocation& invocation) {
     if (!secret) return context.report(secret.error());
     while (secret->ends_with('\n') || secret->ends_with('\r')) secret->pop_back();
     if (secret->empty()) return context.report(bad_usage("the secret is empty", "give it on standard input"));
+    json::object body{{"value", *secret}};
+    if (const auto hosts = invocation.flags.find("host"); hosts != invocation.flags.end()) {
+        body["hosts"] = json::array(hosts->second.begin(), hosts->second.end());
+    }
     auto client = context.connect();
     if (!client) return context.report(client.error());
     const auto answer = client->change({.method = "PUT",
                                         .target = "/v1/secrets/" + percent_encoded(invocation.arguments[0]),
-                                        .body = json::serialize(json::object{{"value", *secret}}),
+                                        .body = json::serialize(body),
                                         .key = key_of(context, invocation)});
     if (!answer) return context.report(answer.error());
     show(context, *find_command({"secrets", "set"}), invocation, *answer);
@@ -425,15 +444,22 @@ std::vector<Command> secret_commands() {
         {.words = {"secrets", "set"},
          .summary = "Set a secret, from standard input or a file",
          .arguments = {secret_argument()},
-         .flags = {{.name = "from-file", .value = "FILE", .help = "Read it from here", .local = true}},
-         .examples = {{"interlock secrets set anthropic --from-file ~/anthropic.key", ""},
+         .flags = {{.name = "from-file", .value = "FILE", .help = "Read it from here", .local = true},
+                   {.name = "host",
+                    .value = "HOST",
+                    .help = "A host it may be sent to; repeatable (that of the first upstream that uses it)",
+                    .takes = Takes::repeat,
+                    .local = true}},
+         .examples = {{"interlock secrets set anthropic --host api.anthropic.com --from-file ~/anthropic.key", ""},
                       {"pass show openai | interlock secrets set openai", "it is on no command line"}},
          .method = "PUT",
          .path = "/v1/secrets/{NAME}",
          .view = &secrets_view(),
          .run = set_secret,
-         .notes = "It is encrypted before it is stored, with the key in secrets.key in the server's data directory,\n"
-                  "and never shown again. Line ends behind it are left out."},
+         .notes =
+             "It is encrypted before it is stored, with the key in secrets.key in the server's data directory,\n"
+             "and never shown again. Line ends behind it are left out. It is sent to its hosts only: naming others\n"
+             "takes setting it again."},
         {.words = {"secrets", "rm"},
          .summary = "Remove a secret",
          .arguments = {secret_argument()},

@@ -88,7 +88,7 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
 }
 
 AgentReply pause_agent(OrgState& state, Stamp stamp, const PauseAgent& command) {
-    if (auto complaint = check_text("reason", command.reason, limits::text_bytes_max)) {
+    if (auto complaint = check_line("reason", command.reason)) {
         return {.status = AgentStatus::invalid_request, .detail = *complaint};
     }
     const Agent* found = working_agent(state, command.name);
@@ -140,8 +140,8 @@ AgentReply archive_agent(OrgState& state, Stamp, const ArchiveAgent& command) {
 
 KeyReply create_key(OrgState& state, Stamp stamp, const CreateKey& command) {
     static constexpr std::string_view known_scopes[] = {"admin", "operator", "agent", "read"};
-    Complaint complaint = first_of(check_name("id", command.id), check_name("hash", command.hash),
-                                   check_text("note", command.note, limits::text_bytes_max));
+    Complaint complaint =
+        first_of(check_name("id", command.id), check_name("hash", command.hash), check_line("note", command.note));
     if (command.scopes.empty())
         complaint = first_of(complaint, Complaint("a key needs a scope: admin, operator, agent or read"));
     for (const std::string& scope : command.scopes) {

@@ -321,7 +321,7 @@ Duration bucket_of(WindowKind kind) {
 }
 
 Window& spend_in_window(OrgState& state, Stamp stamp, const Touch& touch, std::int64_t amount) {
-    ensure(amount > 0, "a bucket with a mark is one in which something was spent");
+    ensure(amount != 0, "a bucket with a mark is one in which something was spent");
     Window& window = window_of(state, touch);
     const Duration width = bucket_of(touch.budget->row.window);
     const Instant last = std::min(stamp.at, window.end_at - Duration(1));
@@ -330,22 +330,24 @@ Window& spend_in_window(OrgState& state, Stamp stamp, const Touch& touch, std::i
         state.spend_marks.add() = {window.budget, window.start_at, bucket, window.settled};
         window.marked_at = bucket;
     }
-    window.settled += amount;
+    if (window.settled < limits::counter_max) window.settled = std::min(window.settled + amount, limits::counter_max);
+    if (amount < 0 && window.settled < window.limit_units) window.exhausted = false;
     return window;
 }
 
-void spend_in_org(OrgState& state, Stamp stamp, const Amounts& amounts) {
+void spend_in_org(OrgState& state, Stamp stamp, std::int64_t usd) {
     const Instant bucket = std::chrono::floor<std::chrono::minutes>(stamp.at);
-    if (amounts.usd > 0 && bucket > state.org->marked_at) {
+    if (usd != 0 && bucket > state.org->marked_at) {
         state.spend_marks.add() = {"", far_past, bucket, state.settled_usd()};
         state.org->marked_at = bucket;
         state.org_changed = true;
     }
-    state.count_spent(amounts);
+    state.count_spent(usd);
 }
 
 void after_spending(OrgState& state, Stamp stamp, const Touch& touch, const Attribution& who) {
-    if (touch.amount == 0) return;
+    if (touch.amount < 0) state.line_may_move = true;  // There is room again.
+    if (touch.amount <= 0) return;
     const Budget& budget = touch.budget->row;
     if (!budget.warn.empty() && touch.limit > 0) {
         Window& window = window_of(state, touch);

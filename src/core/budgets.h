@@ -6,7 +6,8 @@
 //   (2) Admission never takes settled + held of a hard window past its limit. Only money that is already spent does:
 //       then the event says by how much, and the budget is frozen until a person looks.
 //   (3) Each warn threshold fires once per window, and exhaustion once per window.
-//   (4) A window's marks ascend, in time and in what was settled, and none says more than its counter. So do the org's.
+//   (4) A window's marks ascend in time. Without corrections they also ascend in what was settled, and none says more
+//       than its counter. So do the org's.
 //   (5) An agent paused by a budget is resumed when that window turns or the limit makes room, and by nothing else but
 //       a person.
 //
@@ -60,10 +61,10 @@ Window& window_of(OrgState& state, const Touch& touch);
 // How long a bucket of time is in a window of this kind. About a hundred of them make one.
 Duration bucket_of(WindowKind kind);
 
-// The only ways in which `settled` grows: each leaves a mark where it is the first in a bucket of time (SpendMark).
+// The only ways in which `settled` changes: each leaves a mark where it is the first in a bucket of time (SpendMark).
 // What is counted in a window that is over counts in that window's last bucket.
 Window& spend_in_window(OrgState& state, Stamp stamp, const Touch& touch, std::int64_t amount);
-void spend_in_org(OrgState& state, Stamp stamp, const Amounts& amounts);
+void spend_in_org(OrgState& state, Stamp stamp, std::int64_t usd);
 
 // After `settled` has grown: thresholds, exhaustion.
 void after_spending(OrgState& state, Stamp stamp, const Touch& touch, const Attribution& who);

@@ -222,15 +222,16 @@ TEST_F(BudgetsTest, a_late_budget_that_is_passed_already_refuses_and_freezes_nob
 }
 
 TEST_F(BudgetsTest, a_new_budget_counts_holds_as_large_as_can_be) {
-    const std::int64_t half = INT64_MAX / 4;
-    const auto huge = [&](Reserve& body) { body.bound = {half, half, limits::calls_per_event_max, 0}; };
+    constexpr std::int64_t usd = limits::nanos_per_event_max;
+    constexpr std::int64_t tokens = limits::tokens_per_event_max;
+    const auto huge = [&](Reserve& body) { body.bound = {usd, tokens, limits::calls_per_event_max, 0}; };
     hold(Money(), huge);
     hold(Money(), huge);
-    EXPECT_EQ(reserve(Money(), huge).status, ReserveStatus::amount_too_large);
 
-    EXPECT_EQ(put_budget("usd", cents(1)).held, 2 * half);
-    EXPECT_EQ(window("usd").grace, 2 * half - nanos(1));
-    EXPECT_EQ(put_budget("tokens", cents(1), [](PutBudget& body) { body.metric = Metric::tokens; }).held, 2 * half);
+    EXPECT_EQ(put_budget("usd", cents(1)).held, 2 * usd);
+    EXPECT_EQ(window("usd").grace, 2 * usd - nanos(1));
+    const auto of_tokens = [](PutBudget& body) { body.metric = Metric::tokens; };
+    EXPECT_EQ(put_budget("tokens", Money::nanos(1), of_tokens).held, 2 * tokens);
 }
 
 // ---- metrics ------------------------------------------------------------------------------------------------------
@@ -545,9 +546,10 @@ TEST_F(BudgetsTest, a_late_settle_warns_for_its_own_window) {
 }
 
 TEST_F(BudgetsTest, thresholds_of_large_limits_do_not_overflow) {
-    make_budget("day", Money::nanos(INT64_MAX / 2), [](PutBudget& body) { body.warn = {50, 99}; });
+    constexpr std::int64_t most = limits::nanos_per_event_max;
+    make_budget("day", Money::nanos(2 * most), [](PutBudget& body) { body.warn = {50, 99}; });
 
-    charge(Money::nanos(INT64_MAX / 4));
+    charge(Money::nanos(most - 1));
     EXPECT_EQ(warned("day"), Percents{});
     charge(Money::nanos(1));
 

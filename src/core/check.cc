@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/strict_json.h"
+#include "base/text.h"
 #include "core/limits.h"
 
 namespace interlock::core {
@@ -11,20 +13,27 @@ namespace {
 
 bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
-bool has_control_character(std::string_view text) {
-    for (const char c : text) {
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) return true;
-    }
-    return false;
+Complaint check_size(std::string_view what, std::string_view text, std::size_t bytes_max) {
+    if (text.size() <= bytes_max) return std::nullopt;
+    return fmt::format("{} is {} bytes long; at most {} are allowed", what, text.size(), bytes_max);
+}
+
+Complaint check_utf8(std::string_view what, std::string_view text) {
+    if (is_utf8(text)) return std::nullopt;
+    return fmt::format("{} is not UTF-8", what);
+}
+
+Complaint check_one_line(std::string_view what, std::string_view text) {
+    if (is_line(text)) return std::nullopt;
+    if (auto complaint = check_utf8(what, text)) return complaint;
+    return fmt::format("{} must not have control characters", what);
 }
 
 }  // namespace
 
 Complaint check_name(std::string_view what, std::string_view name) {
     if (name.empty()) return fmt::format("{} must not be empty", what);
-    if (name.size() > limits::name_bytes_max) {
-        return fmt::format("{} is {} bytes long; at most {} are allowed", what, name.size(), limits::name_bytes_max);
-    }
+    if (auto complaint = check_size(what, name, limits::name_bytes_max)) return complaint;
     bool ok = is_letter_or_digit(name.front());
     for (const char c : name) ok = ok && (is_letter_or_digit(c) || c == '.' || c == '_' || c == '-');
     if (!ok)
@@ -34,16 +43,23 @@ Complaint check_name(std::string_view what, std::string_view name) {
 }
 
 Complaint check_label(std::string_view what, std::string_view label) {
-    if (label.size() > limits::name_bytes_max) {
-        return fmt::format("{} is {} bytes long; at most {} are allowed", what, label.size(), limits::name_bytes_max);
-    }
-    if (has_control_character(label)) return fmt::format("{} must not have control characters", what);
-    return std::nullopt;
+    return first_of(check_size(what, label, limits::name_bytes_max), check_one_line(what, label));
 }
 
 Complaint check_text(std::string_view what, std::string_view text, std::size_t bytes_max) {
-    if (text.size() <= bytes_max) return std::nullopt;
-    return fmt::format("{} is {} bytes long; at most {} are allowed", what, text.size(), bytes_max);
+    return first_of(check_size(what, text, bytes_max), check_utf8(what, text));
+}
+
+Complaint check_line(std::string_view what, std::string_view text) {
+    return first_of(check_size(what, text, limits::text_bytes_max), check_one_line(what, text));
+}
+
+Complaint check_json_object(std::string_view what, std::string_view text, std::size_t bytes_max) {
+    if (text.empty()) return std::nullopt;
+    if (auto complaint = check_size(what, text, bytes_max)) return complaint;
+    const auto flaw = flaw_of_json_object(text);
+    if (!flaw) return std::nullopt;
+    return fmt::format("{}{}{} {}", what, flaw->pointer.empty() ? "" : ": ", flaw->pointer, flaw->detail);
 }
 
 Complaint check_tags(const Tags& tags) {
@@ -130,8 +146,9 @@ Complaint check_process(const Process& process) {
     }
     for (const auto& [name, value] : process.env) {
         if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos) {
-            return fmt::format("env has a variable named '{}'", name);
+            return fmt::format("env has a variable named '{}'", as_line(name));
         }
+        if (auto complaint = check_line("the name of a variable of env", name)) return complaint;
         if (name.starts_with("INTERLOCK_")) return fmt::format("env sets {}, which is not for clients to set", name);
         if (value.find('\0') != std::string::npos) return fmt::format("env: {} must not have NUL bytes", name);
         if (auto complaint = check_text("a value of env", value, limits::metadata_bytes_max)) return complaint;

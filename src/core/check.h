@@ -1,4 +1,7 @@
 // Checks that many commands share. Each gives the sentence that says what is wrong, or nothing.
+//
+// They are the one gate for text: whatever way a command came in, a string that is stored is UTF-8, and what is stored
+// as JSON is JSON.
 #pragma once
 
 #include <optional>
@@ -14,9 +17,14 @@ using Complaint = std::optional<std::string>;
 
 // Names of agents, budgets, schedules, orgs, keys: 1 to 128 letters, digits, '.', '_' and '-', a letter or digit first.
 Complaint check_name(std::string_view what, std::string_view name);
-// Models, providers, nodes …: up to 128 bytes without control characters; may be empty.
+// Models, providers, nodes …: one line of up to 128 bytes; may be empty.
 Complaint check_label(std::string_view what, std::string_view label);
+// Content, scripts, paths: UTF-8.
 Complaint check_text(std::string_view what, std::string_view text, std::size_t bytes_max);
+// Reasons, notes, titles: UTF-8 on one line, without what a terminal acts on (base/text.h).
+Complaint check_line(std::string_view what, std::string_view text);
+// Metadata: empty, or one JSON object without a member twice.
+Complaint check_json_object(std::string_view what, std::string_view text, std::size_t bytes_max);
 Complaint check_tags(const Tags& tags);
 Complaint check_range(std::string_view what, std::int64_t value, std::int64_t min, std::int64_t max);
 Complaint check_attribution(const Attribution& who);

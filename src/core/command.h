@@ -98,6 +98,20 @@ struct UnfreezeBudget {  // Somebody has looked at the overage.
 };
 BOOST_DESCRIBE_STRUCT(UnfreezeBudget, (), (name))
 
+// Who asks for a change that not everybody may make.
+enum class ActorKind {
+    trusted,  // An operator's API key, or the program that Interlock is embedded in.
+    gateway,
+    key,  // Any other API key.
+};
+BOOST_DESCRIBE_ENUM(ActorKind, trusted, gateway, key)
+struct Actor {
+    ActorKind kind = ActorKind::trusted;
+    std::string key = {};    // The id of the API key.
+    std::string agent = {};  // What the API key is bound to; empty: to no agent.
+};
+BOOST_DESCRIBE_STRUCT(Actor, (), (kind, key, agent))
+
 struct Charge {  // Check and spend in one step.
     Attribution who;
     Fence fence;  // Of who.run; may be left out, then the run must only be live.
@@ -122,17 +136,21 @@ struct Reserve {
     Amounts floor = {};
     // Of what a budget has left, in percent, beyond which only the floor is taken: so that others find something too.
     std::int32_t share = 100;
+    bool by_gateway = false;  // Otherwise the API key in `who` opens it.
 };
-BOOST_DESCRIBE_STRUCT(Reserve, (), (hold, who, fence, bound, ttl_s, dispatched, floor, share))
+BOOST_DESCRIBE_STRUCT(Reserve, (), (hold, who, fence, bound, ttl_s, dispatched, floor, share, by_gateway))
 
 struct ExtendHold {  // Moves the lease on; `dispatched` is set, never cleared.
     HoldId hold;
     std::int64_t ttl_s = 60;
     bool dispatched = false;
+    Actor by = {};
 };
-BOOST_DESCRIBE_STRUCT(ExtendHold, (), (hold, ttl_s, dispatched))
+BOOST_DESCRIBE_STRUCT(ExtendHold, (), (hold, ttl_s, dispatched, by))
 
-struct SettleHold {  // On the account it was reserved for: the budgets that were asked are the ones that pay.
+// On the account it was reserved for: the budgets that were asked are the ones that pay. From the gateway it is never
+// too late: what it knows replaces what was booked when the hold ended without it.
+struct SettleHold {
     HoldId hold;
     Money cost;
     Usage usage;
@@ -140,13 +158,22 @@ struct SettleHold {  // On the account it was reserved for: the budgets that wer
     std::string price;
     bool estimated = false;
     bool unpriced = false;
+    Actor by = {};
 };
-BOOST_DESCRIBE_STRUCT(SettleHold, (), (hold, cost, usage, calls, price, estimated, unpriced))
+BOOST_DESCRIBE_STRUCT(SettleHold, (), (hold, cost, usage, calls, price, estimated, unpriced, by))
 
 struct ReleaseHold {
     HoldId hold;
+    Actor by = {};
 };
-BOOST_DESCRIBE_STRUCT(ReleaseHold, (), (hold))
+BOOST_DESCRIBE_STRUCT(ReleaseHold, (), (hold, by))
+
+struct CorrectCharge {  // Only downwards: to raise a cost, charge the difference.
+    CommandKey event;
+    Money to;  // What the event and its corrections come to afterwards.
+    std::string why;
+};
+BOOST_DESCRIBE_STRUCT(CorrectCharge, (), (event, to, why))
 
 // ---- sessions -----------------------------------------------------------------------------------------------------
 
@@ -374,13 +401,14 @@ using CommandBody =
                  DeleteBudget, UnfreezeBudget, Charge, Reserve, ExtendHold, SettleHold, ReleaseHold, CreateSession,
                  Append, ForkSession, CloseSession, AdmitRun, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun,
                  CancelRun, LoseRun, PutSchedule, DeleteSchedule, Wake, Tick, Reopened, PutWorktree, DropWorktree,
-                 EnableSchedule, PutSetting, DropSetting, RecordCalls>;
+                 EnableSchedule, PutSetting, DropSetting, RecordCalls, CorrectCharge>;
 
 struct Command {
     OrgId org;
     CommandKey key;
     CommandBody body;
     std::uint64_t fingerprint = 0;  // fingerprint_of(body); filled in before the command is queued.
+    CommandKey former = {};         // What an older version stored this command under; looked at, never written.
 };
 
 // The same content gives the same number; it tells a repeat from a reuse of the key. The ids of what a command makes

@@ -51,7 +51,7 @@ TEST(CommandTest, every_command_comes_back_from_its_bytes_as_it_was) { expect_ro
 TEST(CommandTest, every_reply_comes_back_from_its_bytes_as_it_was) { expect_round_trip<Reply>(); }
 TEST(CommandTest, every_event_comes_back_from_its_bytes_as_it_was) { expect_round_trip<Event>(); }
 
-// The command without the ids of what it makes.
+// The command without the ids of what it makes and without who asks.
 CommandBody without_made_ids(CommandBody body) {
     if (auto* admit = std::get_if<AdmitRun>(&body)) {
         admit->run = {};
@@ -60,7 +60,10 @@ CommandBody without_made_ids(CommandBody body) {
         if (admit->worktrees) admit->worktrees->chain.clear();
     }
     if (auto* create = std::get_if<CreateKey>(&body)) create->id = create->hash = {};
-    if (auto* reserve = std::get_if<Reserve>(&body)) reserve->hold = {};
+    if (auto* reserve = std::get_if<Reserve>(&body)) reserve->hold = {}, reserve->by_gateway = false;
+    if (auto* extend = std::get_if<ExtendHold>(&body)) extend->by = {};
+    if (auto* settle = std::get_if<SettleHold>(&body)) settle->by = {};
+    if (auto* release = std::get_if<ReleaseHold>(&body)) release->by = {};
     if (auto* create = std::get_if<CreateSession>(&body)) create->session = {};
     if (auto* fork = std::get_if<ForkSession>(&body)) fork->session = {};
     if (auto* wake = std::get_if<Wake>(&body)) wake->run = {};
@@ -70,7 +73,7 @@ CommandBody without_made_ids(CommandBody body) {
     return body;
 }
 
-TEST(CommandTest, any_member_that_differs_gives_another_fingerprint_but_for_the_ids_of_what_is_made) {
+TEST(CommandTest, any_member_that_differs_gives_another_fingerprint_but_for_made_ids_and_who_asks) {
     std::size_t made_ids = 0;
     std::map<std::uint64_t, std::string> seen;
     const auto expect_new = [&](const CommandBody& body, const std::string& what) {
@@ -100,7 +103,8 @@ TEST(CommandTest, any_member_that_differs_gives_another_fingerprint_but_for_the_
     });
 
     EXPECT_GT(seen.size(), 250u) << "all members of all commands were there";
-    EXPECT_EQ(made_ids, 14u) << "a key has an id and a secret, a place has two inodes here";
+    EXPECT_EQ(made_ids, 24u)
+        << "a key has an id and a secret, a place has two inodes here, three actors have three members";
 }
 
 TEST(CommandTest, only_a_command_that_sums_the_ledger_must_be_the_first_of_its_batch) {

@@ -163,8 +163,10 @@ class MapSource final : public RowSource {
 inline std::vector<std::string> contradictions_of_history(const OrgRows& rows) {
     std::vector<std::string> found;
     std::map<Instant, std::int64_t> minutes;
+    std::int64_t corrected = 0;  // By so much a counter may have fallen since a mark.
     for (const auto& [key, event] : rows.of<CostEvent>()) {
-        if (event.cost > 0) minutes[std::chrono::floor<std::chrono::minutes>(event.at)] += event.cost;
+        if (event.cost < 0) corrected += -event.cost;
+        if (event.cost != 0) minutes[std::chrono::floor<std::chrono::minutes>(event.at)] += event.cost;
     }
 
     std::int64_t before = 0;
@@ -174,8 +176,14 @@ inline std::vector<std::string> contradictions_of_history(const OrgRows& rows) {
         if (!mark.budget.empty()) {
             const auto window = rows.find<Window>({mark.budget, mark.start_at});
             const auto [earlier, first] = last.try_emplace({mark.budget, mark.start_at}, -1);
-            if (mark.settled <= earlier->second) found.push_back("a mark says less than the one before it");
-            if (!window || mark.settled >= window->settled) found.push_back("a mark says more than its window");
+            const bool fell =
+                corrected == 0 ? mark.settled <= earlier->second : mark.settled < earlier->second - corrected;
+            if (fell) found.push_back("a mark says less than the one before it");
+            const bool above = !window || (corrected == 0 ? mark.settled >= window->settled
+                                                          : mark.settled > window->settled + corrected);
+            if (above) {
+                found.push_back("a mark says more than its window");
+            }
             if (window && mark.at >= window->end_at) found.push_back("a mark is of a time after its window");
             earlier->second = mark.settled;
         } else if (const auto minute = minutes.find(mark.at); minute != minutes.end()) {
@@ -218,6 +226,8 @@ inline std::vector<std::string> contradictions(const OrgRows& rows) {
     std::map<SessionId, Session> sessions;
     std::map<KeyOf<Rollup>, Rollup> days;
     std::map<HoldId, int> settled_by;
+    std::map<CommandKey, std::int64_t> corrected;
+    std::set<CommandKey> known;  // Estimates of which the gateway has said later what they were.
     std::set<Seq> seqs;
     for (const auto& [key, event] : rows.of<CostEvent>()) {
         AgentTotals& agent = agents[event.who.agent];
@@ -243,14 +253,33 @@ inline std::vector<std::string> contradictions(const OrgRows& rows) {
         day.usage.cache_write_5m_tokens += event.usage.cache_write_5m_tokens;
         day.usage.cache_write_1h_tokens += event.usage.cache_write_1h_tokens;
         day.usage.reasoning_tokens += event.usage.reasoning_tokens;
-        if (!event.hold.value.empty()) settled_by[event.hold] += 1;
+        if (!event.hold.value.empty() && event.corrects.value.empty()) settled_by[event.hold] += 1;
+        if (!event.corrects.value.empty()) corrected[event.corrects] += event.cost;
+        if (!event.corrects.value.empty() && !event.hold.value.empty()) known.insert(event.corrects);
         if (!seqs.insert(event.seq).second)
             found.push_back(fmt::format("two cost events have seq {}", event.seq.value));
-        if (event.cost < 0 || event.overage < 0) found.push_back("a cost event is negative");
+        if ((event.cost < 0 && event.corrects.value.empty()) || event.overage < 0) {
+            found.push_back("a cost event is negative");
+        }
         if (event.overage > 0 && !event.over_limit)
             found.push_back("a cost event has an overage and is not over a limit");
         if (event.counted_at > event.at) found.push_back("a cost event counts in the future");
         if (!rows.of<AgentTotals>().contains(event.who.agent)) found.push_back("a cost event is of an unknown agent");
+    }
+    for (const auto& [key, event] : rows.of<CostEvent>()) {
+        const bool of_known = known.contains(key) || known.contains(event.corrects);
+        if (event.estimated && of_known) runs[event.who.run].unknown -= event.cost;
+    }
+    expect_equal("the number of corrected events", rows.of<CorrectedCost>().size(), corrected.size());
+    for (const auto& [key, corrections] : corrected) {
+        const auto first = rows.find<CostEvent>(key);
+        const auto row = rows.find<CorrectedCost>(key);
+        if (!first || !row) {
+            found.push_back("a correction is of an event that is not there, or is not counted");
+            continue;
+        }
+        expect_equal("a corrected event", row->cost, first->cost + corrections);
+        if (row->cost < 0) found.push_back("an event was corrected to less than nothing");
     }
     for (const auto& [name, totals] : rows.of<AgentTotals>()) {
         expect_equal("agent " + name + " settled", totals.settled, agents[name].settled);
@@ -297,10 +326,10 @@ inline std::vector<std::string> contradictions(const OrgRows& rows) {
             if (budget && !is_meant(budget->scope, hold.who))
                 found.push_back(name + " holds a budget that is not its own");
             if (part.drawn < 0 || part.amount < part.drawn) found.push_back(name + " has drawn more than it holds");
-            if (budget && !hold.for_run && part.amount != hold.bound.of(budget->metric)) {
+            if (budget && !hold.for_run() && part.amount != hold.bound.of(budget->metric)) {
                 found.push_back(name + " holds another amount than its bound");
             }
-            if (budget && hold.for_run && part.amount < hold.bound.of(budget->metric)) {
+            if (budget && hold.for_run() && part.amount < hold.bound.of(budget->metric)) {
                 found.push_back(name + " could come to more than is held for it");
             }
         }
@@ -469,6 +498,8 @@ auto reply_to() {
         return SettingReply{};
     else if constexpr (one_of<Body, RecordCalls>)
         return CallsReply{};
+    else if constexpr (one_of<Body, CorrectCharge>)
+        return CorrectReply{};
     else
         return TickReply{};
 }

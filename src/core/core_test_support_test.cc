@@ -127,7 +127,7 @@ TEST_F(CoreTestSupport, every_lie_is_noticed) {
         {"a hold that drew too much", [](OrgRows& rows) { any<Hold>(rows, is_open).parts.at(0).drawn += nanos(100); }},
         {"a run's hold that is too small",
          [](OrgRows& rows) {
-             any<Hold>(rows, [](const Hold& hold) { return is_open(hold) && hold.for_run; }).bound.usd += 1;
+             any<Hold>(rows, [](const Hold& hold) { return is_open(hold) && hold.for_run(); }).bound.usd += 1;
          }},
         {"an ended hold that holds",
          [](OrgRows& rows) {

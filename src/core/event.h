@@ -221,12 +221,21 @@ struct SettingChanged {
 };
 BOOST_DESCRIBE_STRUCT(SettingChanged, (), (kind, name, version, document, dropped))
 
+// Beside the Charged of the same number less one, whose cost it explains.
+struct ChargeCorrected {
+    CommandKey key;
+    CommandKey corrects;
+    std::int64_t cost = 0;  // What the corrected event comes to now.
+    std::string why;
+};
+BOOST_DESCRIBE_STRUCT(ChargeCorrected, (), (key, corrects, cost, why))
+
 // The order is part of the stored form: new kinds go at the end.
 using Event =
     std::variant<Charged, Held, HoldReleased, OrgCreated, AgentChanged, AgentPaused, AgentResumed, AgentArchived,
                  KeyCreated, KeyRevoked, CapChanged, BudgetChanged, BudgetDeleted, BudgetWarned, BudgetExhausted,
                  BudgetFroze, BudgetThawed, SessionCreated, Appended, SessionClosed, RunChanged, RunStopRequested,
                  RunEnded, ScheduleChanged, ScheduleDeleted, ScheduleFired, ScheduleSkipped, WakeCoalesced,
-                 WorktreeMade, WorktreeRemoved, SettingChanged>;
+                 WorktreeMade, WorktreeRemoved, SettingChanged, ChargeCorrected>;
 
 }  // namespace interlock::core

@@ -17,6 +17,7 @@ struct Expected {
         if constexpr (requires { body.run; }) run(body.run);
         if constexpr (requires { body.hold.value; }) hold(body.hold);
         if constexpr (requires { body.who; }) spending(body.who, stamp.at);
+        if constexpr (std::is_same_v<Body, CorrectCharge>) correction(body.event);
         if constexpr (std::is_same_v<Body, AdmitRun>) {
             if (body.hold != Amounts{}) hold(HoldId(first_derived_id("run_hold", body.run.value)));
         }
@@ -42,7 +43,10 @@ struct Expected {
     void hold(HoldId id) {
         if (id.value.empty()) return;
         if (!state.knows_hold(id)) return add<Hold>(id);
-        if (const Hold* known = state.hold(id)) spending(known->who, known->created_at);
+        const Hold* known = state.hold(id);
+        if (known == nullptr) return;
+        spending(known->who, known->created_at);
+        if (!known->event.value.empty()) correction(known->event);
     }
     void spending(const Attribution& who, Instant counted_at) {
         session(who.session);
@@ -53,6 +57,10 @@ struct Expected {
         }
         const KeyOf<Rollup> day{utc_day(counted_at), who.agent, who.provider, who.model};
         if (!state.rollups.knows(day)) add<Rollup>(day);
+    }
+    void correction(CommandKey event) {
+        add<CostEvent>(event);
+        if (!state.corrected_costs.knows(event)) add<CorrectedCost>(event);
     }
     void end_of(RunId id) {
         const Run* known = state.knows_run(id) ? state.run(id) : nullptr;

@@ -14,8 +14,6 @@
 namespace interlock::core {
 namespace {
 
-constexpr const char* too_large = "all that is spent and held in the org would not fit 62 bits";
-
 // What is about to become a cost event.
 struct Spending {
     CommandKey key;
@@ -28,6 +26,10 @@ struct Spending {
     const Hold* hold = nullptr;  // Settled by it.
     bool estimated = false;
     bool unpriced = false;
+    CommandKey corrects = {};
+    std::string why = {};
+    Amounts booked = {};     // For the same hold, before this.
+    std::int64_t known = 0;  // Nano-dollars that were booked as an estimate, which this one replaces.
 };
 
 Complaint check_spending(Money cost, const Usage& usage, std::int64_t calls, const std::string& price) {
@@ -36,15 +38,39 @@ Complaint check_spending(Money cost, const Usage& usage, std::int64_t calls, con
     return first_of(check_range("calls", calls, 0, limits::calls_per_event_max), check_label("price", price));
 }
 
-// A charge of a run is on the run's account: what it does not state, it has from the run.
+// What one event, or one hold, may come to at most. Refused for whoever sends it, so that sums stay far below what a
+// counter can say.
+Complaint check_size(std::int64_t nanos, std::int64_t tokens) {
+    if (nanos > limits::nanos_per_event_max) {
+        return fmt::format("${} is too much for one event or hold; at most ${} are allowed",
+                           to_text(Money::nanos(nanos)), to_text(Money::nanos(limits::nanos_per_event_max)));
+    }
+    if (tokens > limits::tokens_per_event_max) {
+        return fmt::format("{} tokens are too many for one event or hold; at most {} are allowed", tokens,
+                           limits::tokens_per_event_max);
+    }
+    return std::nullopt;
+}
+
+Usage difference(const Usage& a, const Usage& b) {
+    return {.input_tokens = a.input_tokens - b.input_tokens,
+            .output_tokens = a.output_tokens - b.output_tokens,
+            .cache_read_tokens = a.cache_read_tokens - b.cache_read_tokens,
+            .cache_write_5m_tokens = a.cache_write_5m_tokens - b.cache_write_5m_tokens,
+            .cache_write_1h_tokens = a.cache_write_1h_tokens - b.cache_write_1h_tokens,
+            .reasoning_tokens = a.reasoning_tokens - b.reasoning_tokens};
+}
+
+// A charge of a run is on the run's account. Workflow, session and tags of the run win over what the request states:
+// budgets on them were set to bound this run. The request may add tags.
 void inherit(Attribution& who, const Run& run) {
     if (who.agent.empty()) who.agent = run.who.agent;
-    if (who.workflow.empty()) who.workflow = run.who.workflow;
     if (who.provider.empty()) who.provider = run.who.provider;
     if (who.model.empty()) who.model = run.who.model;
     if (who.api_key.empty()) who.api_key = run.who.api_key;
-    if (who.session.value.empty()) who.session = run.who.session;
-    for (const auto& tag : run.who.tags) who.tags.insert(tag);
+    if (!run.who.workflow.empty()) who.workflow = run.who.workflow;
+    if (!run.who.session.value.empty()) who.session = run.who.session;
+    for (const auto& [name, value] : run.who.tags) who.tags[name] = value;
 }
 
 // The open hold that a run was admitted with.
@@ -85,9 +111,48 @@ void add(Amounts& to, const Amounts& amounts) {
     to.calls += amounts.calls;
 }
 
-// Whether the counters can take it, given what the run's own hold has set aside for it.
-bool fits(const OrgState& state, const Amounts& amounts, const Hold* own) {
-    return state.fits(amounts, own != nullptr ? min_of(own->bound, amounts) : Amounts{});
+// Adds to a counter of what was spent. A counter that has reached the most it can say stays there.
+void count(std::int64_t& counter, std::int64_t amount) {
+    if (counter < limits::counter_max) counter = std::min(counter + amount, limits::counter_max);
+}
+
+// Who opened a hold may end it, and so may an operator. If the API key that opened it was revoked, another key of the
+// same agent may.
+bool may_end(OrgState& state, const Hold& hold, const Actor& by) {
+    switch (by.kind) {
+        case ActorKind::trusted:
+            return true;
+        case ActorKind::gateway:
+            return hold.opened_by == HoldOpener::gateway;
+        case ActorKind::key:
+            break;
+    }
+    if (hold.opened_by != HoldOpener::key) return false;
+    if (hold.who.api_key == by.key) return true;
+    const ApiKey* opener = state.api_keys.find(hold.who.api_key);
+    const bool revoked = opener != nullptr && opener->revoked_at != far_past;
+    return revoked && !by.agent.empty() && by.agent == hold.who.agent;
+}
+
+// Why a hold cannot be ended or extended, if it cannot.
+struct HoldRefusal {
+    HoldStatus status;
+    std::string detail;
+};
+std::optional<HoldRefusal> refuse_end(OrgState& state, const Hold* hold, const Actor& by) {
+    if (hold != nullptr && hold->for_run()) {
+        return HoldRefusal{HoldStatus::invalid_request, "a run's own hold ends with the run"};
+    }
+    if (hold == nullptr) return HoldRefusal{HoldStatus::hold_not_found, "there is no such hold"};
+    if (!may_end(state, *hold, by)) {
+        return HoldRefusal{HoldStatus::not_your_hold,
+                           hold->opened_by == HoldOpener::gateway
+                               ? "the gateway opened this hold for a model call and ends it itself; only an operator's "
+                                 "key may do so too"
+                               : "another API key opened this hold; use that key, or an operator's"};
+    }
+    if (hold->state != HoldState::open) return HoldRefusal{HoldStatus::hold_closed, "the hold has ended"};
+    return std::nullopt;
 }
 
 // Takes from the run's own hold what the touches' relief says, and the same from its bound.
@@ -108,9 +173,14 @@ Amounts draw(OrgState& state, HoldId own_id, const Amounts& amounts, const std::
 // their hands; everybody else's run is edited in place.
 Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>& touches, Run* run) {
     const Amounts bound = spending.hold != nullptr ? spending.hold->bound : Amounts{};
+    // By how much the hold's bound is passed, beyond what was already so when it was booked before.
+    const auto over_bound = [&](Metric metric, std::int64_t amount) {
+        const std::int64_t covered = std::max(bound.of(metric), spending.booked.of(metric));
+        return bound.of(metric) > 0 ? std::max<std::int64_t>(0, spending.booked.of(metric) + amount - covered) : 0;
+    };
 
     // Windows first: what they were decides what is overage.
-    std::int64_t overage = bound.usd > 0 ? std::max<std::int64_t>(0, spending.amounts.usd - bound.usd) : 0;
+    std::int64_t overage = over_bound(Metric::usd, spending.amounts.usd);
     bool over_limit = overage > 0;
     std::vector<std::string> hurt;
     for (Touch& touch : touches) {
@@ -126,8 +196,7 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
         spend_in_window(state, stamp, touch, touch.amount);
         if (!touch.hard) continue;
         const std::int64_t new_excess = std::max<std::int64_t>(0, excess(0) - excess_before);
-        const bool over_bound = bound.of(metric) > 0 && touch.amount > bound.of(metric);
-        if (new_excess == 0 && !over_bound) continue;
+        if (new_excess == 0 && over_bound(metric, touch.amount) == 0) continue;
         over_limit = true;
         hurt.push_back(touch.budget->row.name);
         if (metric == Metric::usd) overage = std::max(overage, new_excess);
@@ -148,40 +217,44 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
     event.over_limit = over_limit;
     event.estimated = spending.estimated;
     event.unpriced = spending.unpriced;
+    event.corrects = spending.corrects;
+    event.why = std::move(spending.why);
     event.seq = state.feed.add_charged(event, spending.amounts.tokens);
     const Seq seq = event.seq;
     const Attribution& who = event.who;  // Nothing below adds an event.
 
-    spend_in_org(state, stamp, spending.amounts);
     AgentTotals& totals = state.agent_totals.edit(who.agent);
-    totals.settled += spending.amounts.usd;
-    totals.tokens += spending.amounts.tokens;
+    const std::int64_t settled_before = totals.settled;
+    count(totals.settled, spending.amounts.usd);
+    count(totals.tokens, spending.amounts.tokens);
     totals.events += 1;
     totals.last_event_at = std::max(totals.last_event_at, stamp.at);
+    spend_in_org(state, stamp, totals.settled - settled_before);
 
     const KeyOf<Rollup> day{utc_day(spending.counted_at), who.agent, who.provider, who.model};
     Rollup& rollup = state.rollups.edit_or_insert(day);
-    rollup.cost += spending.amounts.usd;
+    count(rollup.cost, spending.amounts.usd);
     rollup.events += 1;
-    rollup.calls += spending.amounts.calls;
-    rollup.usage.input_tokens += spending.usage.input_tokens;
-    rollup.usage.output_tokens += spending.usage.output_tokens;
-    rollup.usage.cache_read_tokens += spending.usage.cache_read_tokens;
-    rollup.usage.cache_write_5m_tokens += spending.usage.cache_write_5m_tokens;
-    rollup.usage.cache_write_1h_tokens += spending.usage.cache_write_1h_tokens;
-    rollup.usage.reasoning_tokens += spending.usage.reasoning_tokens;
+    count(rollup.calls, spending.amounts.calls);
+    count(rollup.usage.input_tokens, spending.usage.input_tokens);
+    count(rollup.usage.output_tokens, spending.usage.output_tokens);
+    count(rollup.usage.cache_read_tokens, spending.usage.cache_read_tokens);
+    count(rollup.usage.cache_write_5m_tokens, spending.usage.cache_write_5m_tokens);
+    count(rollup.usage.cache_write_1h_tokens, spending.usage.cache_write_1h_tokens);
+    count(rollup.usage.reasoning_tokens, spending.usage.reasoning_tokens);
 
     if (!who.session.value.empty() && state.sessions.find(who.session) != nullptr) {
         Session& session = state.sessions.edit(who.session);
-        session.settled += spending.amounts.usd;
+        count(session.settled, spending.amounts.usd);
         session.events += 1;
     }
     if (!who.run.value.empty() && (run != nullptr || state.run(who.run) != nullptr)) {
         Run& row = run != nullptr ? *run : state.edit_run_totals(who.run);
-        row.settled += spending.amounts.usd;
-        row.tokens += spending.amounts.tokens;
+        count(row.settled, spending.amounts.usd);
+        count(row.tokens, spending.amounts.tokens);
         row.events += 1;
-        if (spending.estimated) row.unknown += spending.amounts.usd;
+        if (spending.estimated) count(row.unknown, spending.amounts.usd);
+        row.unknown -= spending.known;
     }
 
     for (const Touch& touch : touches) after_spending(state, stamp, touch, who);
@@ -194,10 +267,10 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
 }
 
 // Ends a hold: its parts leave their windows, and what came from the run's own hold and was not used goes back there.
-void close_hold(OrgState& state, Stamp stamp, HoldId id, HoldState how, const Amounts& used) {
+void close_hold(OrgState& state, Stamp stamp, HoldId id, HoldState how, const Amounts& used, CommandKey event = {}) {
     Hold hold = *state.hold(id);
     ensure(hold.state == HoldState::open, "invariant (3)");
-    const Hold* own_row = hold.for_run ? nullptr : own_hold(state, hold.who.run);
+    const Hold* own_row = hold.for_run() ? nullptr : own_hold(state, hold.who.run);
     std::optional<Hold> own = own_row != nullptr ? std::optional(*own_row) : std::nullopt;
 
     for (HoldPart& part : hold.parts) {
@@ -225,6 +298,7 @@ void close_hold(OrgState& state, Stamp stamp, HoldId id, HoldState how, const Am
     hold.parts.clear();
     hold.state = how;
     hold.closed_at = stamp.at;
+    hold.event = event;
     state.put_hold(std::move(hold));
 }
 
@@ -234,10 +308,61 @@ Seq settle(OrgState& state, Stamp stamp, Spending spending, HoldId id, Run* run)
     spending.hold = &hold;
     spending.counted_at = hold.created_at;
     spending.who = hold.who;
-    close_hold(state, stamp, id, HoldState::settled, spending.amounts);
+    close_hold(state, stamp, id, HoldState::settled, spending.amounts, spending.key);
     auto touches = touches_of(state, spending.who, spending.amounts, spending.counted_at);
     set_relief(touches, hold);
     return record(state, stamp, std::move(spending), touches, run);
+}
+
+// Moves what the corrected event comes to, and says so in the feed, behind the event that corrects it.
+void note_correction(OrgState& state, CommandKey key, CommandKey corrects, std::int64_t cost_now, std::string why) {
+    state.corrected_costs.edit_or_insert(corrects).cost = cost_now;
+    state.feed.add(ChargeCorrected{key, corrects, cost_now, std::move(why)});
+}
+
+// What an event comes to with its corrections.
+std::int64_t cost_now(OrgState& state, const CostEvent& event) {
+    const CorrectedCost* corrected = state.corrected_costs.find(event.key);
+    return corrected != nullptr ? corrected->cost : event.cost;
+}
+
+// What was booked for a hold that ended without the gateway's settlement; nothing where it was released. A settlement
+// that comes late is booked once.
+struct Booked {
+    std::optional<CostEvent> event;
+    bool again = false;
+};
+Booked booked_for(OrgState& state, const Hold& hold) {
+    if (hold.event.value.empty()) return {};
+    auto event = state.cost_events.find(hold.event);
+    const bool settled_late = event && !event->corrects.value.empty();
+    return {.event = std::move(event), .again = settled_late};
+}
+
+// The gateway learns what a call has cost after its hold has ended without it. The difference to what was booked then
+// is an event of its own; where nothing was booked, all of it is.
+Seq settle_late(OrgState& state, Stamp stamp, Spending spending, Hold hold, const std::optional<CostEvent>& first) {
+    const std::int64_t cost = spending.amounts.usd;
+    const CommandKey key = spending.key;
+    const std::string why = "the provider's report came after the hold had ended";
+    if (first) {
+        spending.corrects = first->key;
+        spending.why = why;
+        spending.booked = {cost_now(state, *first), tokens_of(first->usage).value_or(0), first->calls, 0};
+        spending.amounts.usd -= spending.booked.usd;
+        spending.amounts.tokens -= spending.booked.tokens;
+        spending.amounts.calls -= spending.booked.calls;
+        spending.usage = difference(spending.usage, first->usage);
+        if (first->estimated) spending.known = spending.booked.usd;
+    }
+    hold.state = HoldState::settled;
+    hold.event = key;
+    state.put_hold(hold);
+    spending.hold = &hold;
+    auto touches = touches_of(state, spending.who, spending.amounts, spending.counted_at);
+    const Seq seq = record(state, stamp, std::move(spending), touches, nullptr);
+    if (first) note_correction(state, key, first->key, cost, why);
+    return seq;
 }
 
 // An id made of what it is for. Clients choose ids as well, and one may have chosen this: then the next.
@@ -270,13 +395,14 @@ void release(OrgState& state, Stamp stamp, HoldId id, bool expired) {
     state.feed.add(HoldReleased{id, expired});
 }
 
-// A run may have a ceiling of its own: what it has spent, and what it holds for calls on their way, stay below it.
+// A run may have a ceiling of its own: what it has spent, and what it holds for calls on their way, stay below it. What
+// costs nothing is never refused, as with budgets, also when money that was gone already has passed the ceiling.
 std::optional<BudgetRefusal> past_ceiling(OrgState& state, const Run* run, std::int64_t more) {
-    if (run == nullptr || run->ceiling == 0) return std::nullopt;
+    if (run == nullptr || run->ceiling == 0 || more == 0) return std::nullopt;
     std::int64_t held = 0;
     for (const HoldId id : state.open_holds_of(run->id)) {
         const Hold& hold = *state.hold(id);
-        if (!hold.for_run) held += hold.bound.usd;
+        if (!hold.for_run()) held += hold.bound.usd;
     }
     if (run->settled + held + more <= run->ceiling) return std::nullopt;
     return BudgetRefusal{.budget = to_text("run", run->id.value),
@@ -386,6 +512,41 @@ Status status_of(RunCheck check) {
 
 }  // namespace
 
+bool is_operators_key(OrgState& state, const std::string& id) {
+    const ApiKey* key = state.api_keys.find(id);
+    if (key == nullptr) return false;
+    return std::ranges::any_of(key->scopes, [](const auto& scope) { return scope == "operator" || scope == "admin"; });
+}
+
+std::optional<RefusedHold> refuse_hold(OrgState& state, const Attribution& who, const Amounts& bound, const Hold* own) {
+    const Amounts held_already = own != nullptr ? min_of(own->bound, bound) : Amounts{};
+    const auto check = [&](const OrgState::Held& held, std::size_t holds_max, std::int64_t sum_max,
+                           std::string_view whose) -> std::optional<RefusedHold> {
+        if (held.holds >= holds_max) {
+            return RefusedHold{ReserveStatus::too_many, fmt::format("{} has at most {} open holds", whose, holds_max)};
+        }
+        const bool fits = held.usd + bound.usd - held_already.usd <= sum_max &&
+                          held.tokens + bound.tokens - held_already.tokens <= sum_max;
+        if (fits) return std::nullopt;
+        return RefusedHold{
+            ReserveStatus::amount_too_large,
+            fmt::format("{} holds at most ${} and {} tokens at once", whose, to_text(Money::nanos(sum_max)), sum_max)};
+    };
+    using namespace limits;
+    if (auto refused = check(state.held_in_org(), open_holds_per_org_max, held_max, "an org")) return refused;
+    if (auto refused =
+            check(state.held_by_agent(who.agent), open_holds_per_agent_max, held_per_agent_max, "an agent")) {
+        return refused;
+    }
+    auto refused = check(state.held_by_key(who.api_key), open_holds_per_agent_max, held_per_agent_max,
+                         "an API key that is no operator's");
+    if (refused && !who.api_key.empty() && !is_operators_key(state, who.api_key)) return refused;
+    if (auto complaint = check_size(bound.usd, bound.tokens)) {
+        return RefusedHold{ReserveStatus::amount_too_large, std::move(*complaint)};
+    }
+    return std::nullopt;
+}
+
 ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandKey key, std::uint64_t fingerprint) {
     const auto refuse = [](ChargeStatus why, std::string detail) {
         return ChargeReply{
@@ -421,8 +582,10 @@ ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandK
     spending.usage = command.usage;
     spending.price = command.price;
     spending.unpriced = command.unpriced;
+    if (auto complaint = check_size(spending.amounts.usd, spending.amounts.tokens)) {
+        return refuse(ChargeStatus::amount_too_large, *complaint);
+    }
     const Hold* own = own_hold(state, spending.who.run);
-    if (!fits(state, spending.amounts, own)) return refuse(ChargeStatus::amount_too_large, too_large);
     if (auto refusal = past_ceiling(state, run, spending.amounts.usd); refusal && !command.incurred) {
         return past_ceiling_reply<ChargeReply, ChargeStatus>(std::move(*refusal));
     }
@@ -473,12 +636,10 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
     if (const RunCheck check = check_run(state, who.run, command.fence); check != RunCheck::fine) {
         return refuse(status_of<ReserveStatus>(check), "the run is not live, or not yours any more");
     }
-    if (state.open_hold_count() >= limits::open_holds_per_org_max) {
-        return refuse(ReserveStatus::too_many,
-                      fmt::format("an org has at most {} open holds", limits::open_holds_per_org_max));
-    }
     const Hold* own = own_hold(state, who.run);
-    if (!fits(state, command.bound, own)) return refuse(ReserveStatus::amount_too_large, too_large);
+    if (auto refusal = refuse_hold(state, who, command.bound, own)) {
+        return refuse(refusal->status, std::move(refusal->detail));
+    }
     auto touches = touches_of(state, who, command.bound, stamp.at);
     if (own != nullptr) set_relief(touches, *own);
     const Amounts bound = granted(state, run, command, touches);
@@ -508,11 +669,11 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
               .drawn = {},
               .parts = {},
               .dispatched = command.dispatched,
-              .for_run = false,
               .state = HoldState::open,
               .created_at = stamp.at,
               .expires_at = stamp.at + std::chrono::seconds(command.ttl_s),
-              .closed_at = far_past};
+              .closed_at = far_past,
+              .opened_by = command.by_gateway ? HoldOpener::gateway : HoldOpener::key};
     if (own != nullptr) hold.drawn = draw(state, own->id, bound, touches);
     for (const Touch& touch : touches) {
         if (touch.amount == 0) continue;
@@ -542,8 +703,7 @@ HoldReply extend_hold(OrgState& state, Stamp stamp, const ExtendHold& command) {
         return refuse(HoldStatus::invalid_request, *complaint);
     }
     const Hold* found = state.hold(command.hold);
-    if (found == nullptr) return refuse(HoldStatus::hold_not_found, "there is no such hold");
-    if (found->state != HoldState::open) return refuse(HoldStatus::hold_closed, "the hold has ended");
+    if (auto refusal = refuse_end(state, found, command.by)) return refuse(refusal->status, std::move(refusal->detail));
 
     // From here on it must be extended.
     Hold hold = *found;
@@ -564,10 +724,11 @@ SettleReply settle_hold(OrgState& state, Stamp stamp, const SettleHold& command,
         return refuse(HoldStatus::invalid_request, *complaint);
     }
     const Hold* hold = state.hold(command.hold);
-    if (hold != nullptr && hold->for_run)
-        return refuse(HoldStatus::invalid_request, "a run's own hold ends with the run");
-    if (hold == nullptr) return refuse(HoldStatus::hold_not_found, "there is no such hold");
-    if (hold->state != HoldState::open) return refuse(HoldStatus::hold_closed, "the hold has ended");
+    const bool by_gateway = command.by.kind == ActorKind::gateway;
+    const auto refusal = refuse_end(state, hold, command.by);
+    const bool late = refusal && refusal->status == HoldStatus::hold_closed && by_gateway;
+    const Booked booked = late ? booked_for(state, *hold) : Booked{};
+    if (refusal && (!late || booked.again)) return refuse(refusal->status, refusal->detail);
     Spending spending;
     spending.key = key;
     spending.fingerprint = fingerprint;
@@ -578,14 +739,22 @@ SettleReply settle_hold(OrgState& state, Stamp stamp, const SettleHold& command,
     spending.price = command.price;
     spending.estimated = command.estimated;
     spending.unpriced = command.unpriced;
-    if (!state.fits(spending.amounts, hold->bound)) return refuse(HoldStatus::amount_too_large, too_large);
+    if (auto complaint = check_size(spending.amounts.usd, spending.amounts.tokens)) {
+        if (!by_gateway) return refuse(HoldStatus::amount_too_large, *complaint);
+        // A provider that reports what cannot be has said nothing: the bound is booked, as for all that is not known.
+        spending.amounts = hold->bound;
+        spending.usage = {.input_tokens = hold->bound.tokens};
+        spending.estimated = true;
+    }
 
     // From here on the hold must be settled.
-    const Seq seq = settle(state, stamp, std::move(spending), command.hold, nullptr);
+    const Seq seq = late ? settle_late(state, stamp, std::move(spending), *hold, booked.event)
+                         : settle(state, stamp, std::move(spending), command.hold, nullptr);
+    const CostEvent& event = state.cost_events.rows().back();
     return {.status = HoldStatus::done,
             .seq = seq,
-            .cost = command.cost,
-            .overage = Money::nanos(state.cost_events.rows().back().overage),
+            .cost = Money::nanos(event.cost),
+            .overage = Money::nanos(event.overage),
             .detail = {}};
 }
 
@@ -594,14 +763,58 @@ HoldReply release_hold(OrgState& state, Stamp stamp, const ReleaseHold& command)
         return HoldReply{.status = why, .expires_at = {}, .detail = std::move(detail)};
     };
     const Hold* hold = state.hold(command.hold);
-    if (hold != nullptr && hold->for_run)
-        return refuse(HoldStatus::invalid_request, "a run's own hold ends with the run");
-    if (hold == nullptr) return refuse(HoldStatus::hold_not_found, "there is no such hold");
-    if (hold->state != HoldState::open) return refuse(HoldStatus::hold_closed, "the hold has ended");
+    if (auto refusal = refuse_end(state, hold, command.by)) return refuse(refusal->status, std::move(refusal->detail));
 
     // From here on it must be released.
     release(state, stamp, command.hold, false);
     return {.status = HoldStatus::done, .expires_at = {}, .detail = {}};
+}
+
+CorrectReply correct_charge(OrgState& state, Stamp stamp, const CorrectCharge& command, CommandKey key,
+                            std::uint64_t fingerprint) {
+    const auto refuse = [](CorrectStatus why, std::string detail) {
+        return CorrectReply{.status = why, .seq = {}, .cost = {}, .detail = std::move(detail)};
+    };
+    ensure(!key.value.empty(), "a cost event is stored under its command's key");
+    if (command.to.negative()) return refuse(CorrectStatus::invalid_request, "to must not be below zero");
+    if (command.why.empty()) {
+        return refuse(CorrectStatus::invalid_request, "why is missing; say why the charge is wrong, for the record");
+    }
+    if (auto complaint = check_text("why", command.why, limits::text_bytes_max)) {
+        return refuse(CorrectStatus::invalid_request, *complaint);
+    }
+    const auto first = state.cost_events.find(command.event);
+    if (!first) return refuse(CorrectStatus::charge_not_found, "there is no such charge");
+    if (!first->corrects.value.empty()) {
+        return refuse(CorrectStatus::invalid_request,
+                      fmt::format("{} is itself a correction; correct {} instead", to_text("key", first->key.value),
+                                  to_text("key", first->corrects.value)));
+    }
+    const std::int64_t now = cost_now(state, *first);
+    if (command.to.nanos() >= now) {
+        return refuse(CorrectStatus::not_lower,
+                      fmt::format("the charge comes to ${}; a correction only lowers it. To raise it, charge the "
+                                  "difference",
+                                  to_text(Money::nanos(now))));
+    }
+
+    // From here on it must be corrected.
+    Spending spending;
+    spending.key = key;
+    spending.fingerprint = fingerprint;
+    spending.counted_at = first->counted_at;
+    spending.who = first->who;
+    spending.amounts = {command.to.nanos() - now, 0, 0, 0};
+    spending.corrects = first->key;
+    spending.why = command.why;
+    // What lowers an estimate is a part of it, until the gateway has said what it was.
+    const Hold* hold = first->hold.value.empty() ? nullptr : state.hold(first->hold);
+    spending.estimated = first->estimated && (hold == nullptr || hold->event == first->key);
+    auto touches = touches_of(state, spending.who, spending.amounts, spending.counted_at);
+    const Money cost = Money::nanos(spending.amounts.usd);
+    const Seq seq = record(state, stamp, std::move(spending), touches, nullptr);
+    note_correction(state, key, first->key, command.to.nanos(), command.why);
+    return {.status = CorrectStatus::corrected, .seq = seq, .cost = cost, .detail = {}};
 }
 
 void expire_hold(OrgState& state, Stamp stamp, HoldId id) {
@@ -618,11 +831,11 @@ void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<Tou
               .drawn = {},
               .parts = {},
               .dispatched = !run.metered,
-              .for_run = true,
               .state = HoldState::open,
               .created_at = stamp.at,
               .expires_at = far_future,
-              .closed_at = far_past};
+              .closed_at = far_past,
+              .opened_by = HoldOpener::run};
     for (const Touch& touch : touches) {
         // The run itself was counted by the admission; only money, tokens and calls are held.
         const std::int64_t amount = run.hold_bound.of(touch.budget->row.metric);
@@ -637,7 +850,7 @@ void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<Tou
 
 void close_run_holds(OrgState& state, Stamp stamp, Run& run, RestOfRun rest) {
     for (const HoldId id : state.open_holds_of(run.id)) {
-        if (state.hold(id)->for_run) continue;
+        if (state.hold(id)->for_run()) continue;
         state.hold(id)->dispatched ? charge_at_bound(state, stamp, id, &run) : release(state, stamp, id, false);
     }
     if (run.hold.value.empty()) return;
@@ -659,7 +872,7 @@ std::optional<Seq> charge_final(OrgState& state, Stamp stamp, Run& run, const Fi
     spending.usage = command.usage;
     spending.price = command.price;
     const Hold* own = own_hold(state, run.id);
-    if (!fits(state, spending.amounts, own)) return std::nullopt;
+    if (check_size(spending.amounts.usd, spending.amounts.tokens)) return std::nullopt;
     auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
     if (own != nullptr) set_relief(touches, *own);
     if (own != nullptr) draw(state, own->id, spending.amounts, touches);

@@ -34,7 +34,7 @@ TEST_F(LedgerHoldsTest, a_hold_is_written_as_it_was_asked_for) {
     EXPECT_EQ(row.bound, (Amounts{nanos(3), 50, 0, 0}));
     EXPECT_EQ(row.drawn, Amounts{});
     EXPECT_TRUE(row.dispatched);
-    EXPECT_FALSE(row.for_run);
+    EXPECT_FALSE(row.for_run());
     EXPECT_EQ(row.state, HoldState::open);
     EXPECT_EQ(row.created_at, now);
     EXPECT_EQ(row.expires_at, now + 90s);

@@ -99,7 +99,7 @@ TEST_F(LedgerTest, an_event_keeps_everything_that_was_stated) {
     EXPECT_EQ(charged[0].tokens, 21);
 }
 
-TEST_F(LedgerTest, what_a_runs_charge_does_not_state_it_has_from_the_run) {
+TEST_F(LedgerTest, a_runs_charge_is_on_the_account_of_the_run) {
     const SessionId session = make_session("ada");
     const AdmitReply run = admit([&](AdmitRun& body) {
         body.who = {.agent = "ada",
@@ -116,7 +116,9 @@ TEST_F(LedgerTest, what_a_runs_charge_does_not_state_it_has_from_the_run) {
     body.cost = cents(1);
     body.who.run = run.run;
     body.who.model = "m2";
-    body.who.tags = {{"tier", "two"}};
+    body.who.workflow = "daily";
+    body.who.session = make_session("ada");
+    body.who.tags = {{"tier", "two"}, {"more", "yes"}};
     EXPECT_EQ(apply(body).status, ChargeStatus::charged);
 
     const Attribution expected{.agent = "ada",
@@ -126,8 +128,8 @@ TEST_F(LedgerTest, what_a_runs_charge_does_not_state_it_has_from_the_run) {
                                .api_key = "key-1",
                                .run = run.run,
                                .session = session,
-                               .tags = {{"team", "red"}, {"tier", "two"}}};
-    EXPECT_EQ(last_event().who, expected);
+                               .tags = {{"more", "yes"}, {"team", "red"}, {"tier", "one"}}};
+    EXPECT_EQ(last_event().who, expected) << "workflow, session and tags of the run win";
     EXPECT_EQ(get<Session>(session).settled, nanos(1));
 
     const HoldId id = hold(cents(1), of_run(run.run));
@@ -262,27 +264,44 @@ TEST_F(LedgerTest, a_pause_keeps_an_agent_from_new_holds_but_not_its_runs_that_a
     EXPECT_EQ(charge(cents(1)).status, ChargeStatus::charged) << "that is money which is gone";
 }
 
-TEST_F(LedgerTest, an_org_has_only_so_many_open_holds) {
+TEST_F(LedgerTest, an_agent_and_its_key_and_an_org_have_only_so_many_open_holds) {
+    for (const char* agent : {"a0", "a1", "a2", "other"}) make_agent(agent);
     make_budget("day", cents(1));
-    for (std::size_t i = 0; i < limits::open_holds_per_org_max; ++i) {
-        Hold row;
-        row.id = HoldId(Id{.high = 1, .low = i + 1});
-        row.who.agent = "ada";
-        row.expires_at = far_future;
-        machine.org(org).adopt(row);
-    }
-    Reserve body;
-    body.hold = fresh_hold();
-    body.who.agent = "ada";
-    body.bound.usd = nanos(2);
-
+    std::size_t holds = 0;
+    const auto fill = [&](const std::string& agent, const std::string& key,
+                          std::size_t count = limits::open_holds_per_agent_max) {
+        for (std::size_t i = 0; i < count; ++i) {
+            Hold row;
+            row.id = HoldId(Id{.high = 1, .low = ++holds});
+            row.who.agent = agent;
+            row.who.api_key = key;
+            row.expires_at = far_future;
+            machine.org(org).adopt(row);
+        }
+    };
     // Past the fixture, which would look through all of them each time.
-    const auto too_many = machine.apply({now}, command_of(fresh_key(), body));
-    machine.apply({now}, command_of(fresh_key(), ReleaseHold{HoldId(Id{.high = 1, .low = 1})}));
-    const auto after_release = machine.apply({now}, command_of(fresh_key(), body));
+    const auto ask = [&](const std::string& agent, const std::string& key) {
+        Reserve body;
+        body.hold = fresh_hold();
+        body.who.agent = agent;
+        body.who.api_key = key;
+        body.bound.usd = nanos(2);
+        return std::get<ReserveReply>(machine.apply({now}, command_of(fresh_key(), body)).reply).status;
+    };
+    fill("a0", "k0");
 
-    EXPECT_EQ(std::get<ReserveReply>(too_many.reply).status, ReserveStatus::too_many) << "before the budget is asked";
-    EXPECT_EQ(std::get<ReserveReply>(after_release.reply).status, ReserveStatus::budget_exceeded);
+    EXPECT_EQ(ask("a0", "k1"), ReserveStatus::too_many) << "before the budget is asked";
+    EXPECT_EQ(ask("a1", "k0"), ReserveStatus::too_many) << "its key has used up its share";
+    EXPECT_EQ(ask("a1", "k1"), ReserveStatus::budget_exceeded) << "another's share is its own";
+    machine.apply({now}, command_of(fresh_key(), ReleaseHold{HoldId(Id{.high = 1, .low = 1})}));
+    EXPECT_EQ(ask("a0", "k1"), ReserveStatus::budget_exceeded);
+    fill("a1", "k1");
+    fill("a2", "k2");
+    static_assert(limits::open_holds_per_org_max == 3 * limits::open_holds_per_agent_max);
+    machine.apply({now}, command_of(fresh_key(), ReleaseHold{HoldId(Id{.high = 1, .low = 2})}));
+    EXPECT_EQ(ask("other", "k9"), ReserveStatus::budget_exceeded);
+    fill("a3", "k3", 2);
+    EXPECT_EQ(ask("other", "k9"), ReserveStatus::too_many);
 }
 
 TEST_F(LedgerTest, an_end_of_a_hold_is_refused_for_the_first_reason_in_the_order_of_its_status) {
@@ -291,7 +310,7 @@ TEST_F(LedgerTest, an_end_of_a_hold_is_refused_for_the_first_reason_in_the_order
     const HoldId open = hold(cents(1));
     const HoldId closed = hold(cents(1));
     EXPECT_EQ(release(closed).status, HoldStatus::done);
-    spend_nearly_everything("ada", nanos(5 + 1));
+    const HoldId of_key = hold(cents(1), [](Reserve& wanted) { wanted.who.api_key = "k1"; });
     SettleHold body;
     body.cost = Money::nanos(-1);
     body.hold = fresh_hold();
@@ -299,6 +318,12 @@ TEST_F(LedgerTest, an_end_of_a_hold_is_refused_for_the_first_reason_in_the_order
     EXPECT_EQ(apply(body).status, HoldStatus::invalid_request);
     body.cost = Money::nanos(INT64_MAX);
     EXPECT_EQ(apply(body).status, HoldStatus::hold_not_found);
+    body.hold = of_key;
+    body.by = {.kind = ActorKind::key, .key = "k2"};
+    EXPECT_EQ(apply(body).status, HoldStatus::not_your_hold);
+    EXPECT_EQ(apply(ReleaseHold{of_key}).status, HoldStatus::done);
+    EXPECT_EQ(apply(body).status, HoldStatus::not_your_hold) << "also when it has ended";
+    body.by = {};
     body.hold = closed;
     EXPECT_EQ(apply(body).status, HoldStatus::hold_closed);
     body.hold = open;
@@ -565,78 +590,297 @@ TEST_F(LedgerTest, the_greatest_overage_of_several_budgets_is_the_events) {
 
 // ---- the ends of the range ----------------------------------------------------------------------------------------
 
-TEST_F(LedgerTest, a_sum_that_leaves_the_range_is_refused_and_nothing_is_touched) {
+TEST_F(LedgerTest, what_is_too_much_for_one_event_is_refused_for_the_one_who_sends_it) {
+    constexpr std::int64_t usd = limits::nanos_per_event_max;
+    constexpr std::int64_t tokens = limits::tokens_per_event_max;
+    const auto incurred = [](Charge& body) { body.incurred = true; };
+    const auto of_tokens = [](std::int64_t count) { return [=](Charge& body) { body.usage.output_tokens = count; }; };
+
+    EXPECT_EQ(charge(Money::nanos(usd + 1)).status, ChargeStatus::amount_too_large);
+    EXPECT_EQ(charge(Money::nanos(INT64_MAX), incurred).status, ChargeStatus::amount_too_large) << "gone or not";
+    EXPECT_EQ(charge(Money(), of_tokens(tokens + 1)).status, ChargeStatus::amount_too_large);
+    EXPECT_EQ(reserve(Money::nanos(usd + 1)).status, ReserveStatus::amount_too_large);
+    EXPECT_EQ(reserve(Money(), [&](Reserve& body) { body.bound.tokens = tokens + 1; }).status,
+              ReserveStatus::amount_too_large);
+    EXPECT_EQ(admit([&](AdmitRun& body) { body.hold.usd = usd + 1; }).status, AdmitStatus::amount_too_large);
+    const HoldId id = hold(cents(1));
+    EXPECT_EQ(settle(id, Money::nanos(usd + 1)).status, HoldStatus::amount_too_large);
+    EXPECT_EQ(settle(id, Money::nanos(usd)).status, HoldStatus::done);
+    EXPECT_EQ(charge(Money::nanos(usd)).status, ChargeStatus::charged);
+    EXPECT_EQ(charge(Money(), of_tokens(tokens)).status, ChargeStatus::charged);
+}
+
+TEST_F(LedgerTest, an_agent_and_its_key_hold_at_most_their_share) {
+    make_agent("bob");
+    const auto held = [&](const std::string& agent, const std::string& key, std::int64_t usd) {
+        Hold row;
+        row.id = fresh_hold();
+        row.who.agent = agent;
+        row.who.api_key = key;
+        row.bound.usd = usd;
+        row.expires_at = far_future;
+        machine.org(org).adopt(row);
+    };
+    held("ada", "k1", limits::held_per_agent_max - 10);
+    const auto ask = [&](const std::string& agent, const std::string& key, std::int64_t usd) {
+        Reserve body;
+        body.hold = fresh_hold();
+        body.who.agent = agent;
+        body.who.api_key = key;
+        body.bound.usd = usd;
+        return std::get<ReserveReply>(machine.apply({now}, command_of(fresh_key(), body)).reply).status;
+    };
+
+    EXPECT_EQ(ask("ada", "k2", 11), ReserveStatus::amount_too_large);
+    EXPECT_EQ(ask("bob", "k1", 11), ReserveStatus::amount_too_large);
+    EXPECT_EQ(ask("bob", "k2", 11), ReserveStatus::held) << "others have theirs";
+    EXPECT_EQ(ask("ada", "k1", 10), ReserveStatus::held);
+}
+
+TEST_F(LedgerTest, a_counter_that_can_say_no_more_refuses_nobody) {
     make_agent("bob");
     make_budget("soft", Money::nanos(INT64_MAX), [](PutBudget& body) { body.hard = false; });
-    const auto of_bob = [](auto& body) { body.who.agent = "bob"; };
-    const auto incurred = [](Charge& body) { body.incurred = true; };
-    spend_nearly_everything("ada", 10);
+    AgentTotals rich{.agent = "ada", .settled = limits::counter_max - 5, .last_event_at = {}};
+    machine.org(org).adopt(rich);
+    Window window;
+    window.budget = "soft";
+    window.start_at = window_at(WindowKind::day, utc(), now).start;
+    window.end_at = window.start_at + 24h;
+    window.limit_units = INT64_MAX;
+    window.hard = false;
+    window.settled = limits::counter_max - 5;
+    machine.org(org).windows.adopt(window);
+    // Past the fixture, whose sums know nothing of rows that are put under its feet.
+    const auto ask = [&](const std::string& agent, std::int64_t nanos_of_cost) {
+        Charge body = charge_of(Money::nanos(nanos_of_cost));
+        body.who.agent = agent;
+        return std::get<ChargeReply>(machine.apply({now}, command_of(fresh_key(), body)).reply).status;
+    };
 
-    EXPECT_EQ(charge(Money::nanos(11)).status, ChargeStatus::amount_too_large);
-    EXPECT_EQ(charge(Money::nanos(INT64_MAX), incurred).status, ChargeStatus::amount_too_large) << "gone or not";
-    EXPECT_EQ(charge(Money::nanos(11), of_bob).status, ChargeStatus::amount_too_large) << "whoever spent the rest";
-    EXPECT_EQ(reserve(Money::nanos(11), of_bob).status, ReserveStatus::amount_too_large);
-    EXPECT_EQ(admit([](AdmitRun& body) { body.hold.usd = 11; }).status, AdmitStatus::amount_too_large);
-    const HoldId id = hold(Money::nanos(10), of_bob);
-    EXPECT_EQ(charge(Money::nanos(1)).status, ChargeStatus::amount_too_large) << "what is held is not there";
-    EXPECT_EQ(settle(id, Money::nanos(11)).status, HoldStatus::amount_too_large);
-    EXPECT_EQ(settle(id, Money::nanos(10)).status, HoldStatus::done);
+    EXPECT_EQ(ask("ada", limits::nanos_per_event_max), ChargeStatus::charged);
+    EXPECT_EQ(ask("ada", limits::nanos_per_event_max), ChargeStatus::charged);
+    EXPECT_EQ(ask("bob", 7), ChargeStatus::charged);
 
-    EXPECT_EQ(window("soft").settled, most);
+    OrgState& state = machine.org(org);
+    EXPECT_EQ(state.agent_totals.find("ada")->settled, limits::counter_max);
+    EXPECT_EQ(state.agent_totals.find("bob")->settled, 7);
+    EXPECT_EQ(state.windows.find(key_of(window))->settled, limits::counter_max);
+    EXPECT_EQ(state.settled_usd(), limits::counter_max);
 }
 
-TEST_F(LedgerTest, tokens_that_leave_the_range_are_refused) {
-    const auto tokens = [](std::int64_t count) { return [count](Charge& body) { body.usage.output_tokens = count; }; };
-
-    EXPECT_EQ(charge(Money(), tokens(most + 1)).status, ChargeStatus::amount_too_large);
-    EXPECT_EQ(charge(Money(), tokens(most)).status, ChargeStatus::charged);
-    EXPECT_EQ(charge(Money(), tokens(1)).status, ChargeStatus::amount_too_large);
-    EXPECT_EQ(reserve(Money(), [](Reserve& body) { body.bound.tokens = 1; }).status, ReserveStatus::amount_too_large);
-    EXPECT_EQ(charge(cents(1)).status, ChargeStatus::charged) << "money has a range of its own";
-}
-
-TEST_F(LedgerTest, the_range_is_kept_over_restarts_releases_and_ends_of_runs) {
-    const HoldId id = hold(Money::nanos(most / 2));
-    const AdmitReply run = admit_with(Money::nanos(most / 4));
-    charge(Money::nanos(most / 8));
-    const std::int64_t left = most - most / 2 - most / 4 - most / 8;
-    reload();
-
-    EXPECT_EQ(charge(Money::nanos(left + 1)).status, ChargeStatus::amount_too_large);
-    EXPECT_EQ(charge(Money::nanos(left)).status, ChargeStatus::charged);
-    EXPECT_EQ(charge(Money::nanos(1), of_run(run.run)).status, ChargeStatus::charged) << "it has money held for it";
-    EXPECT_EQ(release(id).status, HoldStatus::done);
-    EXPECT_EQ(finish(run).status, RunStatus::done);
-    EXPECT_EQ(charge(Money::nanos(most / 2 + most / 4)).status, ChargeStatus::amount_too_large);
-    EXPECT_EQ(charge(Money::nanos(most / 2 + most / 4 - 1)).status, ChargeStatus::charged);
-}
-
-TEST_F(LedgerTest, a_hold_as_large_as_can_be_is_settled_or_charged_at_its_bound) {
-    make_budget("tokens", Money::nanos(INT64_MAX), [](PutBudget& body) { body.metric = Metric::tokens; });
-    const auto huge = [](Reserve& body) { body.bound.tokens = most, body.dispatched = true; };
-    const HoldId settled = hold(Money(), huge);
-
-    EXPECT_EQ(settle(settled, Money()).status, HoldStatus::done);
-    hold(Money(), huge);
-    EXPECT_EQ(advance(60s).expired_holds, 1);
-
-    EXPECT_EQ(window("tokens").settled, most);
-    EXPECT_EQ(get<AgentTotals>("ada").tokens, most);
-}
-
-TEST_F(LedgerTest, a_final_charge_that_leaves_the_range_is_refused_and_the_run_goes_on) {
+TEST_F(LedgerTest, a_final_charge_that_is_too_much_for_one_event_is_refused_and_the_run_goes_on) {
     const AdmitReply run = admit_with(Money::nanos(5));
-    spend_nearly_everything("ada", 10);
     FinishRun body;
     body.run = run.run;
     body.fence = run.fence;
-    body.charge = FinalCharge{.provider = {}, .model = {}, .cost = Money::nanos(11), .usage = {}, .price = {}};
+    const Money too_much = Money::nanos(limits::nanos_per_event_max + 1);
+    body.charge = FinalCharge{.provider = {}, .model = {}, .cost = too_much, .usage = {}, .price = {}};
 
     EXPECT_EQ(apply(body).status, RunStatus::amount_too_large);
 
     EXPECT_EQ(get<Run>(run.run).state, RunState::starting);
     body.charge->cost = Money::nanos(10);
     EXPECT_EQ(apply(body).status, RunStatus::done);
+}
+
+// ---- who ends a hold ----------------------------------------------------------------------------------------------
+
+TEST_F(LedgerTest, only_the_key_that_opened_a_hold_ends_it) {
+    const auto with_key = [](Reserve& body) { body.who.api_key = "k1"; };
+    const Actor opener{.kind = ActorKind::key, .key = "k1", .agent = "ada"};
+    const Actor same_agent{.kind = ActorKind::key, .key = "k2", .agent = "ada"};
+    const Actor gateway{.kind = ActorKind::gateway};
+    const HoldId id = hold(cents(1), with_key);
+
+    for (const Actor& other : {same_agent, gateway}) {
+        EXPECT_EQ(settle(id, Money(), [&](SettleHold& body) { body.by = other; }).status, HoldStatus::not_your_hold);
+        EXPECT_EQ(apply(ReleaseHold{id, other}).status, HoldStatus::not_your_hold);
+        EXPECT_EQ(apply(ExtendHold{id, 60, false, other}).status, HoldStatus::not_your_hold);
+    }
+    EXPECT_EQ(apply(ExtendHold{id, 60, false, opener}).status, HoldStatus::done);
+    EXPECT_EQ(settle(id, cents(1), [&](SettleHold& body) { body.by = opener; }).status, HoldStatus::done);
+    EXPECT_EQ(release(hold(cents(1), with_key)).status, HoldStatus::done) << "an operator may";
+}
+
+TEST_F(LedgerTest, a_key_of_the_same_agent_takes_over_when_the_opening_key_was_revoked) {
+    make_agent("bob");
+    apply(CreateKey{.id = "k1", .hash = "h", .scopes = {"agent"}, .agent = "ada", .run = {}, .budget = {}, .note = {}});
+    const HoldId id = hold(cents(1), [](Reserve& body) { body.who.api_key = "k1"; });
+    const Actor next{.kind = ActorKind::key, .key = "k2", .agent = "ada"};
+
+    EXPECT_EQ(apply(ReleaseHold{id, next}).status, HoldStatus::not_your_hold);
+    apply(RevokeKey{"k1"});
+    EXPECT_EQ(apply(ReleaseHold{id, {.kind = ActorKind::key, .key = "k3", .agent = "bob"}}).status,
+              HoldStatus::not_your_hold);
+    EXPECT_EQ(apply(ReleaseHold{id, {.kind = ActorKind::key, .key = "k3", .agent = ""}}).status,
+              HoldStatus::not_your_hold)
+        << "a key that is bound to no agent is not of the same agent";
+    EXPECT_EQ(apply(ReleaseHold{id, next}).status, HoldStatus::done);
+}
+
+TEST_F(LedgerTest, no_key_ends_a_hold_of_the_gateway) {
+    const HoldId id = hold(cents(1), [](Reserve& body) { body.who.api_key = "k1", body.by_gateway = true; });
+    const Actor same_key{.kind = ActorKind::key, .key = "k1", .agent = "ada"};
+
+    EXPECT_EQ(settle(id, Money(), [&](SettleHold& body) { body.by = same_key; }).status, HoldStatus::not_your_hold);
+    EXPECT_EQ(apply(ReleaseHold{id, same_key}).status, HoldStatus::not_your_hold);
+    EXPECT_EQ(apply(ExtendHold{id, 60, false, same_key}).status, HoldStatus::not_your_hold);
+    EXPECT_EQ(apply(ReleaseHold{id, {.kind = ActorKind::gateway}}).status, HoldStatus::done);
+}
+
+// ---- settlements that come late -----------------------------------------------------------------------------------
+
+class LateTest : public MoneyTest {
+ protected:
+    HoldId gateway_hold(Money bound, RunId run = {}) {
+        return hold(bound, [&](Reserve& body) {
+            body.by_gateway = true;
+            body.dispatched = true;
+            body.bound.tokens = 1000;
+            body.bound.calls = 1;
+            body.who.run = run;
+        });
+    }
+    SettleReply settle_late(HoldId id, Money cost, std::int64_t output_tokens) {
+        SettleHold body;
+        body.hold = id;
+        body.cost = cost;
+        body.usage.output_tokens = output_tokens;
+        body.by = {.kind = ActorKind::gateway};
+        return apply(body);
+    }
+};
+
+TEST_F(LateTest, what_was_booked_at_the_bound_becomes_what_it_was) {
+    make_budget("day", cents(100));
+    make_budget("tokens", Money::nanos(5000), [](PutBudget& body) { body.metric = Metric::tokens; });
+    const AdmitReply run = admit();
+    const HoldId id = gateway_hold(cents(10), run.run);
+    EXPECT_EQ(finish(run).status, RunStatus::done);
+    ASSERT_EQ(window("day").settled, nanos(10)) << "at its bound";
+
+    EXPECT_EQ(settle_late(id, cents(3), 200).status, HoldStatus::done);
+
+    EXPECT_EQ(last_event().cost, -nanos(7));
+    EXPECT_EQ(last_event().hold, id);
+    EXPECT_EQ(window("day").settled, nanos(3));
+    EXPECT_EQ(window("tokens").settled, 200);
+    EXPECT_EQ(get<Run>(run.run).settled, nanos(3));
+    EXPECT_EQ(get<Run>(run.run).unknown, 0);
+    EXPECT_EQ(get<Budget>("day").frozen, "");
+    EXPECT_EQ(settle_late(id, cents(3), 200).status, HoldStatus::hold_closed) << "once";
+    EXPECT_EQ(window("day").settled, nanos(3));
+}
+
+TEST_F(LateTest, an_estimate_is_corrected_as_one_until_it_is_known) {
+    const AdmitReply run = admit();
+    const HoldId id = gateway_hold(cents(10), run.run);
+    EXPECT_EQ(finish(run).status, RunStatus::done);
+    const CommandKey first = last_event().key;
+
+    EXPECT_EQ(apply(CorrectCharge{.event = first, .to = cents(6), .why = "less"}).status, CorrectStatus::corrected);
+    EXPECT_EQ(get<Run>(run.run).unknown, nanos(6));
+    EXPECT_EQ(settle_late(id, cents(8), 200).status, HoldStatus::done);
+    EXPECT_EQ(last_event().cost, nanos(2));
+    EXPECT_EQ(get<Run>(run.run).unknown, 0);
+    EXPECT_EQ(apply(CorrectCharge{.event = first, .to = cents(1), .why = "a gift"}).status, CorrectStatus::corrected);
+    EXPECT_EQ(get<Run>(run.run).unknown, 0);
+    EXPECT_EQ(get<Run>(run.run).settled, nanos(1));
+}
+
+TEST_F(LateTest, what_costs_more_than_was_booked_is_overage_and_freezes) {
+    make_budget("day", cents(100));
+    const HoldId id = gateway_hold(cents(10));
+    advance(60s);
+    ASSERT_EQ(window("day").settled, nanos(10));
+
+    const SettleReply reply = settle_late(id, cents(50), 200);
+
+    EXPECT_EQ(reply.overage, cents(40));
+    EXPECT_EQ(window("day").settled, nanos(50));
+    EXPECT_NE(get<Budget>("day").frozen, "");
+}
+
+TEST_F(LateTest, what_an_operator_released_is_booked_whole) {
+    make_budget("day", cents(100));
+    const HoldId id = gateway_hold(cents(10));
+    EXPECT_EQ(release(id).status, HoldStatus::done);
+
+    EXPECT_EQ(settle_late(id, cents(4), 10).status, HoldStatus::done);
+
+    EXPECT_EQ(window("day").settled, nanos(4));
+    EXPECT_EQ(get<Hold>(id).state, HoldState::settled);
+    EXPECT_EQ(get<Budget>("day").frozen, "") << "it stayed below its bound";
+}
+
+TEST_F(LateTest, a_report_that_cannot_be_is_booked_at_the_bound_and_marked) {
+    const HoldId id = gateway_hold(cents(10));
+
+    EXPECT_EQ(settle_late(id, Money::nanos(INT64_MAX), INT64_MAX).status, HoldStatus::done);
+
+    EXPECT_EQ(last_event().cost, nanos(10));
+    EXPECT_TRUE(last_event().estimated);
+}
+
+// ---- corrections --------------------------------------------------------------------------------------------------
+
+TEST_F(LedgerTest, a_charge_is_corrected_downwards_and_counts_where_it_counted) {
+    make_budget("day", cents(100));
+    const AdmitReply run = admit();
+    const CommandKey key = fresh_key();
+    Charge body = charge_of(cents(50));
+    body.who.run = run.run;
+    apply_command(command_of(key, body));
+    at(now + 24h);
+
+    const auto reply = apply(CorrectCharge{.event = key, .to = cents(20), .why = "a typo"});
+
+    EXPECT_EQ(reply.status, CorrectStatus::corrected);
+    EXPECT_EQ(reply.cost, Money::nanos(-nanos(30)));
+    EXPECT_EQ(window_at_time("day", now - 24h).settled, nanos(20));
+    EXPECT_EQ(window("day").settled, 0);
+    EXPECT_EQ(get<Run>(run.run).settled, nanos(20));
+    ASSERT_EQ(told<ChargeCorrected>().size(), 1u);
+    EXPECT_EQ(told<ChargeCorrected>()[0].cost, nanos(20));
+    EXPECT_EQ(apply(CorrectCharge{.event = key, .to = Money(), .why = "all of it"}).status, CorrectStatus::corrected);
+    EXPECT_EQ(get<Run>(run.run).settled, 0);
+}
+
+TEST_F(LedgerTest, a_correction_unfreezes_nothing) {
+    make_budget("day", cents(10));
+    const CommandKey key = fresh_key();
+    Charge body = charge_of(cents(50));
+    body.incurred = true;
+    apply_command(command_of(key, body));
+    ASSERT_NE(get<Budget>("day").frozen, "");
+
+    EXPECT_EQ(apply(CorrectCharge{.event = key, .to = cents(1), .why = "wrong unit"}).status, CorrectStatus::corrected);
+
+    EXPECT_NE(get<Budget>("day").frozen, "");
+    EXPECT_EQ(apply(UnfreezeBudget{"day"}).status, BudgetStatus::done);
+    EXPECT_EQ(charge(cents(9)).status, ChargeStatus::charged);
+    EXPECT_EQ(charge(cents(1)).status, ChargeStatus::budget_exceeded);
+}
+
+TEST_F(LedgerTest, a_correction_is_refused_for_the_first_reason_in_the_order_of_its_status) {
+    const CommandKey key = fresh_key();
+    apply_command(command_of(key, charge_of(cents(5))));
+    const CommandKey correction = fresh_key();
+    apply_command(command_of(correction, CorrectCharge{.event = key, .to = cents(4), .why = "once"}));
+
+    EXPECT_EQ(apply(CorrectCharge{.event = fresh_key(), .to = Money::nanos(-1), .why = "x"}).status,
+              CorrectStatus::invalid_request);
+    EXPECT_EQ(apply(CorrectCharge{.event = fresh_key(), .to = cents(1), .why = ""}).status,
+              CorrectStatus::invalid_request);
+    EXPECT_EQ(apply(CorrectCharge{.event = fresh_key(), .to = cents(1), .why = "x"}).status,
+              CorrectStatus::charge_not_found);
+    EXPECT_EQ(apply(CorrectCharge{.event = correction, .to = cents(1), .why = "x"}).status,
+              CorrectStatus::invalid_request)
+        << "a correction is not corrected";
+    EXPECT_EQ(apply(CorrectCharge{.event = key, .to = cents(5), .why = "x"}).status, CorrectStatus::not_lower);
+    EXPECT_EQ(apply(CorrectCharge{.event = key, .to = cents(4), .why = "x"}).status, CorrectStatus::not_lower);
+    EXPECT_EQ(apply(CorrectCharge{.event = key, .to = Money::nanos(nanos(4) - 1), .why = "x"}).status,
+              CorrectStatus::corrected);
 }
 
 }  // namespace

@@ -12,6 +12,8 @@ constexpr std::size_t tags_max = 32;
 constexpr std::size_t command_words_max = 256;
 constexpr std::size_t message_bytes_max = 4u << 20;
 constexpr std::size_t metadata_bytes_max = 64u << 10;
+// So that no message fills its session's counters: they take 9 million of the largest.
+constexpr std::int64_t tokens_per_message_max = 1'000'000'000'000;
 constexpr std::size_t messages_per_turn_max = 1000;
 constexpr std::size_t turn_bytes_max = 16u << 20;
 constexpr std::size_t claims_per_run_max = 32;
@@ -36,9 +38,20 @@ constexpr std::int32_t ports_first = 20'000;
 constexpr std::int32_t ports_end = 32'760;
 constexpr std::int32_t ports_per_worktree = 10;
 constexpr std::size_t orgs_max = 10'000;
+// What one agent, or one API key that is no operator's, may have of what an org may have: so nobody uses up the rest.
 constexpr std::size_t unfinished_runs_per_org_max = 100'000;  // Queued and live.
-constexpr std::size_t open_holds_per_org_max = 200'000;
+constexpr std::size_t unfinished_runs_per_agent_max = 20'000;
+constexpr std::size_t open_holds_per_org_max = 600'000;
+constexpr std::size_t open_holds_per_agent_max = 200'000;
+// Of one cost event, and of one hold.
+constexpr std::int64_t nanos_per_event_max = 1'000'000'000'000'000;  // A million dollars.
+constexpr std::int64_t tokens_per_event_max = 1'000'000'000'000;
 constexpr std::int64_t calls_per_event_max = 1'000'000;
+// Counters of what was spent stop here, which is two billion dollars, and refuse nobody. What an agent holds, or an API
+// key that is no operator's, is at most a tenth of it. So settled + held + one event always fits 64 bits.
+constexpr std::int64_t counter_max = 2'000'000'000'000'000'000;
+constexpr std::int64_t held_max = 2'000'000'000'000'000'000;
+constexpr std::int64_t held_per_agent_max = 200'000'000'000'000'000;
 constexpr std::int32_t concurrent_runs_max = 100'000;
 constexpr std::int64_t lease_s_max = 24 * 3600;
 constexpr std::int64_t ttl_s_max = 24 * 3600;

@@ -106,14 +106,6 @@ class MoneyTest : public CoreTest {
 
     RunReply lose(const AdmitReply& run) { return apply(LoseRun{run.run, run.fence, "seen dead"}); }
 
-    // So much money and so many tokens an org can spend and hold, over all time.
-    static constexpr std::int64_t most = INT64_MAX / 2;
-    // An agent that has spent all but so many nano-dollars of that.
-    void spend_nearly_everything(const std::string& agent, std::int64_t left) {
-        const auto reply = charge(Money::nanos(most - left), [&](Charge& body) { body.who.agent = agent; });
-        EXPECT_EQ(reply.status, ChargeStatus::charged) << reply.detail;
-    }
-
     // The newest cost event.
     CostEvent last_event() {
         CostEvent last;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ensure.h"
+#include "core/limits.h"
 
 namespace interlock::core {
 namespace {
@@ -55,6 +56,7 @@ OrgState::OrgState(OrgId org_id, RowSource& row_source)
       windows(org_id, row_source),
       sessions(org_id, row_source),
       rollups(org_id, row_source),
+      corrected_costs(org_id, row_source),
       messages(org_id, row_source),
       cost_events(org_id, row_source),
       answers(org_id, row_source),
@@ -210,35 +212,40 @@ void OrgState::put_hold(Hold hold) {
 
 void OrgState::index(const Hold& hold, bool add) {
     if (hold.state != HoldState::open) return;
-    expose(hold.bound, add ? 1 : -1);
+    count_held(hold, add);
     for (const HoldPart& part : hold.parts) count_one(parts_by_budget_, part.budget, add);
-    const bool under_way = hold.dispatched && !hold.for_run && !hold.who.provider.empty();
+    const bool under_way = hold.dispatched && !hold.for_run() && !hold.who.provider.empty();
     if (under_way) count_one(calls_by_provider_, hold.who.provider, add);
     const std::pair open{hold.who.run, hold.id};
     const Deadline expires{hold.expires_at, DeadlineKind::hold_expires, hold.id.value, {}};
     if (add) {
         open_holds_.insert(open);
-        if (!hold.for_run) deadlines_.insert(expires);  // A run's own hold lives as long as the run.
+        if (!hold.for_run()) deadlines_.insert(expires);  // A run's own hold lives as long as the run.
     } else {
         open_holds_.erase(open);
         deadlines_.erase(expires);
     }
 }
 
-bool OrgState::fits(const Amounts& more, const Amounts& less) const {
-    constexpr Wide most = INT64_MAX / 2;
-    return exposed_usd_ - less.usd + more.usd <= most && exposed_tokens_ - less.tokens + more.tokens <= most;
+std::int64_t OrgState::settled_usd() const {
+    return static_cast<std::int64_t>(std::min<Wide>(settled_usd_, limits::counter_max));
 }
 
-void OrgState::count_spent(const Amounts& amounts) {
-    settled_usd_ += amounts.usd;
-    expose(amounts, 1);
-}
-
-void OrgState::expose(const Amounts& amounts, int sign) {
-    exposed_usd_ += sign * static_cast<Wide>(amounts.usd);
-    exposed_tokens_ += sign * static_cast<Wide>(amounts.tokens);
-    ensure(exposed_usd_ >= 0 && exposed_tokens_ >= 0, "what is taken out of a sum was put in");
+void OrgState::count_held(const Hold& hold, bool add) {
+    const auto change = [&](Held& held) {
+        held.holds += add ? 1 : std::size_t(-1);
+        held.usd += add ? hold.bound.usd : -hold.bound.usd;
+        held.tokens += add ? hold.bound.tokens : -hold.bound.tokens;
+        ensure(held.usd >= 0 && held.tokens >= 0, "what is taken out of a sum was put in");
+        return held.holds == 0;
+    };
+    const auto change_in = [&](HeldBy& map, const std::string& key) {
+        const auto found = map.try_emplace(key).first;
+        if (change(found->second)) map.erase(found);
+    };
+    change(held_);
+    change_in(held_by_agent_, hold.who.agent);
+    change_in(held_by_key_, hold.who.api_key);
 }
 
 std::vector<HoldId> OrgState::open_holds() const {
@@ -267,8 +274,16 @@ void OrgState::index(const Run& run, bool add) {
     if (has_ended(run.state)) return;
     const auto set_in = [add](auto& set, auto value) { add ? void(set.insert(value)) : void(set.erase(value)); };
     if (!run.schedule.empty()) set_in(unfinished_by_schedule_, std::pair(run.schedule, run.id));
+    count_one(unfinished_by_key_, run.who.api_key, add);
     if (run.state == RunState::queued) {
         set_in(line_, line_key(run));
+        if (run.wanted.empty()) {
+            std::set<LineKey>& of_agent = lines_of_agents_[run.who.agent];
+            set_in(of_agent, line_key(run));
+            if (of_agent.empty()) lines_of_agents_.erase(run.who.agent);
+        } else {
+            set_in(line_for_places_, line_key(run));
+        }
         count_one(queued_by_agent_, run.who.agent, add);
         for (const Place& place : run.wanted) add ? wanted_.add(run.id, place) : wanted_.remove(run.id, place);
         if (run.not_before > run.created_at) {
@@ -340,10 +355,10 @@ bool OrgState::has_changes() const {
     return org_changed || agents_.has_changes() || agent_totals.has_changes() || api_keys.has_changes() ||
            caps.has_changes() || budgets_.has_changes() || windows.has_changes() || sessions.has_changes() ||
            runs_.has_changes() || claims_.has_changes() || holds_.has_changes() || rollups.has_changes() ||
-           schedules_.has_changes() || !messages.rows().empty() || !cost_events.rows().empty() ||
-           !answers.rows().empty() || !launches.rows().empty() || worktrees_.has_changes() || settings.has_changes() ||
-           !model_calls.rows().empty() || !spend_marks.rows().empty() || !run_steps.rows().empty() ||
-           !ticks.rows().empty() || feed.has_page();
+           corrected_costs.has_changes() || schedules_.has_changes() || !messages.rows().empty() ||
+           !cost_events.rows().empty() || !answers.rows().empty() || !launches.rows().empty() ||
+           worktrees_.has_changes() || settings.has_changes() || !model_calls.rows().empty() ||
+           !spend_marks.rows().empty() || !run_steps.rows().empty() || !ticks.rows().empty() || feed.has_page();
 }
 
 void OrgState::committed() {
@@ -362,6 +377,7 @@ void OrgState::committed() {
     holds_.committed(cached_rows_max + open_holds_.size(),
                      [](const Hold& hold) { return hold.state == HoldState::open; });
     rollups.committed(cached_rows_max, none);
+    corrected_costs.committed(cached_rows_max, none);
     schedules_.committed(cached_rows_max, none);
     messages.committed();
     cost_events.committed();
@@ -381,7 +397,7 @@ void OrgState::adopt(Agent row) {
 }
 
 void OrgState::adopt(AgentTotals row) {
-    count_spent({row.settled, row.tokens, 0, 0});
+    count_spent(row.settled);
     agent_totals.adopt(std::move(row));
 }
 

@@ -62,6 +62,8 @@ struct LineKey {
 inline LineKey line_key(const Run& run) { return {-run.priority, run.ticket, run.id}; }
 
 class OrgState {
+    __extension__ typedef __int128 Wide;
+
  public:
     OrgState(OrgId org, RowSource& source);
     OrgState(const OrgState&) = delete;
@@ -80,6 +82,7 @@ class OrgState {
     Table<Window> windows;
     Table<Session> sessions;
     Table<Rollup> rollups;
+    Table<CorrectedCost> corrected_costs;
     Journal<Message> messages;
     Journal<CostEvent> cost_events;
     Journal<Answer> answers;
@@ -115,6 +118,15 @@ class OrgState {
     std::vector<HoldId> open_holds() const;
     std::vector<HoldId> open_holds_of(RunId run) const;
     std::size_t open_hold_count() const { return open_holds_.size(); }
+    // What is held in open holds: in the whole org, by an agent, by an API key.
+    struct Held {
+        std::size_t holds = 0;
+        Wide usd = 0;
+        Wide tokens = 0;
+    };
+    const Held& held_in_org() const { return held_; }
+    const Held& held_by_agent(const std::string& agent) const { return held_of(held_by_agent_, agent); }
+    const Held& held_by_key(const std::string& key) const { return held_of(held_by_key_, key); }
     std::size_t calls_under_way(const std::string& provider) const { return count(calls_by_provider_, provider); }
     std::size_t open_holds_on(const std::string& budget) const { return count(parts_by_budget_, budget); }
 
@@ -124,12 +136,9 @@ class OrgState {
     std::size_t worktree_count() const { return worktrees_.size(); }
     const std::set<std::int32_t>& ports_on(const std::string& node) { return ports_by_node_[node]; }
 
-    // Whether what is spent and held in the whole org, with `more` and without `less`, stays within 62 bits. Every
-    // counter is a part of that sum: so none can leave its range, and this is the only place where anybody has to ask.
-    bool fits(const Amounts& more, const Amounts& less = {}) const;
-    void count_spent(const Amounts& amounts);
-    // All that was ever charged, in nano-dollars: what the totals of agents add up to.
-    std::int64_t settled_usd() const { return settled_usd_; }
+    // All that was ever charged, in nano-dollars: what the totals of agents add up to, or the most that a counter says.
+    std::int64_t settled_usd() const;
+    void count_spent(std::int64_t usd) { settled_usd_ += usd; }
 
     bool knows_run(RunId run_id) const { return runs_.knows(run_id); }
     const Run* run(RunId run_id) { return runs_.find(run_id); }
@@ -137,11 +146,15 @@ class OrgState {
     // For what no index looks at: settled, tokens, events, unknown.
     Run& edit_run_totals(RunId run_id) { return runs_.edit(run_id); }
     const std::set<LineKey>& line() const { return line_; }  // Queued runs, the next one first.
+    // The same runs apart: those that want a place, and by agent those that want none.
+    const std::set<LineKey>& line_for_places() const { return line_for_places_; }
+    const std::map<std::string, std::set<LineKey>>& lines_of_agents() const { return lines_of_agents_; }
     const std::set<RunId>& live_runs() const { return live_runs_; }
     std::size_t live_of_agent(const std::string& agent) const { return count(live_by_agent_, agent); }
     std::size_t live_of_provider(const std::string& provider) const { return count(live_by_provider_, provider); }
     std::size_t live_on_node(const std::string& node) const { return count(live_by_node_, node); }
     std::size_t queued_of_agent(const std::string& agent) const { return count(queued_by_agent_, agent); }
+    std::size_t unfinished_of_key(const std::string& key) const { return count(unfinished_by_key_, key); }
     // Unfinished runs that a schedule has started, the oldest first.
     std::vector<RunId> unfinished_of_schedule(const std::string& schedule) const;
 
@@ -190,7 +203,13 @@ class OrgState {
         const auto found = map.find(key);
         return found == map.end() ? 0 : found->second;
     }
-    void expose(const Amounts& amounts, int sign);
+    using HeldBy = std::unordered_map<std::string, Held>;
+    static const Held& held_of(const HeldBy& map, const std::string& key) {
+        static const Held nothing;
+        const auto found = map.find(key);
+        return found == map.end() ? nothing : found->second;
+    }
+    void count_held(const Hold& hold, bool add);
     void index(const Agent& agent, bool add);
     void index(const Run& run, bool add);
     void index(const Hold& hold, bool add);
@@ -215,17 +234,18 @@ class OrgState {
     std::unordered_map<Id, Bucket> by_run_, by_session_;
 
     std::set<std::pair<std::string, std::string>> paused_;  // By whom, and which agent.
-    __extension__ typedef __int128 Wide;
-    std::int64_t settled_usd_ = 0;
-    Wide exposed_usd_ = 0;
-    Wide exposed_tokens_ = 0;
+    Wide settled_usd_ = 0;
+    Held held_;
+    HeldBy held_by_agent_, held_by_key_;
     std::set<std::pair<RunId, HoldId>> open_holds_;
     std::unordered_map<std::string, std::size_t> parts_by_budget_;
     std::unordered_map<std::string, std::size_t> calls_by_provider_;  // Holds that were sent on.
-    std::set<LineKey> line_;
+    std::set<LineKey> line_, line_for_places_;
+    std::map<std::string, std::set<LineKey>> lines_of_agents_;
     std::set<RunId> live_runs_;
     std::set<std::pair<std::string, RunId>> unfinished_by_schedule_;
-    std::unordered_map<std::string, std::size_t> live_by_agent_, live_by_provider_, live_by_node_, queued_by_agent_;
+    std::unordered_map<std::string, std::size_t> live_by_agent_, live_by_provider_, live_by_node_, queued_by_agent_,
+        unfinished_by_key_;
     PlaceIndex claimed_;
     PlaceIndex wanted_;
     std::set<Deadline> deadlines_;
@@ -261,6 +281,7 @@ void OrgState::collect(OnPut put, OnErased erased) {
     for (const SpendMark& row : spend_marks.rows()) put(row);
     for (const RunStep& row : run_steps.rows()) put(row);
     for (const ScheduleTick& row : ticks.rows()) put(row);
+    collect_table(corrected_costs);
 }
 
 }  // namespace interlock::core

@@ -154,8 +154,15 @@ struct ReserveReply {
 BOOST_DESCRIBE_STRUCT(ReserveReply, (),
                       (status, hold, expires_at, budget, detail, bound, left, agent, session, capture))
 
-enum class HoldStatus { done, invalid_request, hold_not_found, hold_closed, amount_too_large };
-BOOST_DESCRIBE_ENUM(HoldStatus, done, invalid_request, hold_not_found, hold_closed, amount_too_large)
+enum class HoldStatus {
+    done,
+    invalid_request,
+    hold_not_found,
+    not_your_hold,  // Somebody else opened it.
+    hold_closed,
+    amount_too_large,
+};
+BOOST_DESCRIBE_ENUM(HoldStatus, done, invalid_request, hold_not_found, not_your_hold, hold_closed, amount_too_large)
 struct HoldReply {  // Extend and release.
     HoldStatus status = HoldStatus::done;
     Instant expires_at;
@@ -331,9 +338,19 @@ struct CallsReply {
 };
 BOOST_DESCRIBE_STRUCT(CallsReply, (), (status, detail))
 
+enum class CorrectStatus { corrected, invalid_request, charge_not_found, not_lower };
+BOOST_DESCRIBE_ENUM(CorrectStatus, corrected, invalid_request, charge_not_found, not_lower)
+struct CorrectReply {
+    CorrectStatus status = CorrectStatus::corrected;
+    Seq seq;
+    Money cost;  // Of the correction: below 0.
+    std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(CorrectReply, (), (status, seq, cost, detail))
+
 // The order is part of the stored answers: new ones go at the end.
 using Reply = std::variant<OrgReply, AgentReply, KeyReply, CapReply, BudgetReply, ChargeReply, ReserveReply, HoldReply,
                            SettleReply, SessionReply, AppendReply, AdmitReply, RunReply, ScheduleReply, WakeReply,
-                           TickReply, NoSuchOrg, WorktreeReply, SettingReply, CallsReply>;
+                           TickReply, NoSuchOrg, WorktreeReply, SettingReply, CallsReply, CorrectReply>;
 
 }  // namespace interlock::core

@@ -157,11 +157,12 @@ struct Org {
     static constexpr Life life = Life::resident;
     std::string name;
     Instant created_at;
-    Fence last_fence;              // Of the latest admission.
-    std::int64_t last_ticket = 0;  // Of the latest run put in line: what FIFO goes by.
-    Instant marked_at = {};        // Of the last SpendMark of the org as a whole.
+    Fence last_fence;                // Of the latest admission.
+    std::int64_t last_ticket = 0;    // Of the latest run put in line: what FIFO goes by.
+    Instant marked_at = {};          // Of the last SpendMark of the org as a whole.
+    Instant former_keys_until = {};  // Until then a command is looked up under its former key too.
 };
-BOOST_DESCRIBE_STRUCT(Org, (), (name, created_at, last_fence, last_ticket, marked_at))
+BOOST_DESCRIBE_STRUCT(Org, (), (name, created_at, last_fence, last_ticket, marked_at, former_keys_until))
 
 // One reason why an agent stands still. An agent works while it has none.
 struct Pause {
@@ -325,6 +326,10 @@ BOOST_DESCRIBE_STRUCT(HoldPart, (), (budget, window, amount, drawn))
 enum class HoldState { open, settled, released };
 BOOST_DESCRIBE_ENUM(HoldState, open, settled, released)
 
+// Who opened a hold, and so may end it. For `key` it is the API key in the hold's attribution.
+enum class HoldOpener { key, gateway, run };
+BOOST_DESCRIBE_ENUM(HoldOpener, key, gateway, run)
+
 struct Hold {
     static constexpr std::string_view table = "holds";
     static constexpr std::size_t key_columns = 1;
@@ -335,14 +340,19 @@ struct Hold {
     Amounts drawn;  // Of `bound`, what came out of the run's own hold and returns to it.
     std::vector<HoldPart> parts;
     bool dispatched = false;  // The request may have reached a provider.
-    bool for_run = false;     // The hold a run was admitted with; the run's own charges and holds draw from it.
     HoldState state = HoldState::open;
     Instant created_at;
     Instant expires_at;
     Instant closed_at;
+    HoldOpener opened_by = HoldOpener::key;
+    CommandKey event = {};  // The cost event that settled it.
+
+    // The hold that a run was admitted with. The run's own charges and holds draw from it.
+    bool for_run() const { return opened_by == HoldOpener::run; }
 };
 BOOST_DESCRIBE_STRUCT(Hold, (),
-                      (id, who, bound, drawn, parts, dispatched, for_run, state, created_at, expires_at, closed_at))
+                      (id, who, bound, drawn, parts, dispatched, state, created_at, expires_at, closed_at, opened_by,
+                       event))
 
 // Money spent: immutable, and the ground on which every counter stands.
 struct CostEvent {
@@ -355,19 +365,31 @@ struct CostEvent {
     Instant at;
     Instant counted_at;  // The admission of its hold, or `at`: decides the windows and the day it counts in.
     Attribution who;
-    std::int64_t cost = 0;  // Nano-dollars.
+    std::int64_t cost = 0;  // Nano-dollars. Only a correction may be below 0, in cost, usage and calls.
     Usage usage;
     std::int64_t calls = 1;
     std::string price;  // Id and version of the price it was computed by; empty: the client stated the cost.
     HoldId hold;
     std::int64_t overage = 0;  // By how much it went past what was reserved or left.
     bool over_limit = false;   // Recorded although it passed a bound or a limit.
-    bool estimated = false;    // The true cost is not known; this is its bound.
+    bool estimated = false;    // The true cost is not known; this is its bound, or a correction of that.
     bool unpriced = false;     // There was no price; the cost is not 0 but not known.
+    CommandKey corrects = {};  // The event that this one corrects. Its account and windows are those of that event.
+    std::string why = {};      // Of a correction.
 };
 BOOST_DESCRIBE_STRUCT(CostEvent, (),
                       (key, fingerprint, seq, at, counted_at, who, cost, usage, calls, price, hold, overage, over_limit,
-                       estimated, unpriced))
+                       estimated, unpriced, corrects, why))
+
+// What a cost event comes to with its corrections. Only events that were corrected have one.
+struct CorrectedCost {
+    static constexpr std::string_view table = "corrected_costs";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::cached;
+    CommandKey event;
+    std::int64_t cost = 0;
+};
+BOOST_DESCRIBE_STRUCT(CorrectedCost, (), (event, cost))
 
 // The sums of a UTC day by agent, provider and model.
 struct Rollup {
@@ -695,6 +717,6 @@ BOOST_DESCRIBE_STRUCT(FeedPage, (), (last_seq, first_seq, at, body, hash))
 // Every kind of row, in the order they are written: what others refer to comes first.
 using AllRows = std::tuple<Org, Agent, AgentTotals, ApiKey, Cap, Budget, Window, Session, Message, Run, Claim, Hold,
                            CostEvent, Rollup, Schedule, Answer, FeedPage, Launch, Worktree, Setting, ModelCall,
-                           SpendMark, RunStep, ScheduleTick>;
+                           SpendMark, RunStep, ScheduleTick, CorrectedCost>;
 
 }  // namespace interlock::core

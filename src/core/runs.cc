@@ -138,8 +138,9 @@ std::optional<Obstacle> find_obstacle(OrgState& state, Stamp stamp, const Run& r
             WaitsFor::agent, {}, {}, agent == nullptr ? "the agent is archived" : agent->pauses.front().reason};
     }
     // Asked at admission too, but what was possible then may not be any more.
-    if (!state.fits(run.hold_bound))
-        return Obstacle{WaitsFor::budget, {}, {}, "all that is spent and held would not fit"};
+    if (auto refused = run.hold_bound != Amounts{} ? refuse_hold(state, run.who, run.hold_bound) : std::nullopt) {
+        return Obstacle{WaitsFor::budget, {}, {}, refused->detail};
+    }
     if (auto denial = deny(state, touches_of(state, run.who, needed_amounts(run), stamp.at))) {
         return Obstacle{WaitsFor::budget, std::move(denial), {}, {}};
     }
@@ -237,9 +238,11 @@ void end_run(OrgState& state, Stamp stamp, Run run, RunState outcome, std::strin
     run.reason = std::move(reason);
     run.ended_at = stamp.at;
     state.feed.add(RunEnded{run.id, run.who.agent, run.state, run.reason, run.settled, run.unknown});
+    const bool was_queued = state.run(run.id)->state == RunState::queued;
     state.put_run(run);
     try_again(state, stamp, run);
-    state.line_may_move = true;
+    // A queued run has nothing to give back but its turn at a place.
+    if (!was_queued || !run.wanted.empty()) state.line_may_move = true;
 }
 
 void lose(OrgState& state, Stamp stamp, Run run, std::string reason) {
@@ -454,6 +457,22 @@ AdmitReply put_in_line(OrgState& state, Stamp stamp, Run run, const Obstacle& ob
     return reply;
 }
 
+// What an org, an agent, and an API key that is no operator's may have of unfinished runs.
+Complaint too_many_runs(OrgState& state, const Attribution& who) {
+    const auto past = [](std::size_t runs, std::size_t runs_max, std::string_view whose) -> Complaint {
+        if (runs < runs_max) return std::nullopt;
+        return fmt::format("{} has at most {} unfinished runs", whose, runs_max);
+    };
+    using namespace limits;
+    if (auto no = past(state.line().size() + state.live_runs().size(), unfinished_runs_per_org_max, "an org"))
+        return no;
+    const std::size_t of_agent = state.live_of_agent(who.agent) + state.queued_of_agent(who.agent);
+    if (auto no = past(of_agent, unfinished_runs_per_agent_max, "an agent")) return no;
+    auto no =
+        past(state.unfinished_of_key(who.api_key), unfinished_runs_per_agent_max, "an API key that is no operator's");
+    return no && !who.api_key.empty() && !is_operators_key(state, who.api_key) ? no : std::nullopt;
+}
+
 }  // namespace
 
 AdmitReply admit_run(OrgState& state, Stamp stamp, const AdmitRun& command) {
@@ -476,13 +495,12 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     if (!command.who.session.value.empty() && state.sessions.find(command.who.session) == nullptr) {
         return refused_admission(AdmitStatus::session_not_found, "there is no such session");
     }
-    if (state.line().size() + state.live_runs().size() >= limits::unfinished_runs_per_org_max) {
-        return refused_admission(AdmitStatus::too_many, fmt::format("an org has at most {} unfinished runs",
-                                                                    limits::unfinished_runs_per_org_max));
+    if (auto complaint = too_many_runs(state, command.who)) {
+        return refused_admission(AdmitStatus::too_many, *complaint);
     }
-    if (!state.fits(command.hold)) {
-        return refused_admission(AdmitStatus::amount_too_large,
-                                 "all that is spent and held in the org would not fit 62 bits");
+    if (auto refused = command.hold != Amounts{} ? refuse_hold(state, command.who, command.hold) : std::nullopt) {
+        const bool too_many = refused->status == ReserveStatus::too_many;
+        return refused_admission(too_many ? AdmitStatus::too_many : AdmitStatus::amount_too_large, refused->detail);
     }
     Run run = new_run(command, stamp, schedule);
     if (command.isolate) isolate(run, command);
@@ -573,8 +591,7 @@ RunReply resume_run(OrgState& state, Stamp stamp, const ResumeRun& command) {
 }
 
 RunReply finish_run(OrgState& state, Stamp stamp, const FinishRun& command) {
-    Complaint complaint =
-        first_of(check_final(command.charge), check_text("reason", command.reason, limits::text_bytes_max));
+    Complaint complaint = first_of(check_final(command.charge), check_line("reason", command.reason));
     const bool outcome_ok = command.outcome == RunState::succeeded || command.outcome == RunState::failed ||
                             command.outcome == RunState::timed_out;
     if (!outcome_ok) complaint = "a run finishes as succeeded, failed or timed_out";
@@ -587,8 +604,7 @@ RunReply finish_run(OrgState& state, Stamp stamp, const FinishRun& command) {
 }
 
 RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
-    if (auto complaint =
-            first_of(check_final(command.charge), check_text("reason", command.reason, limits::text_bytes_max))) {
+    if (auto complaint = first_of(check_final(command.charge), check_line("reason", command.reason))) {
         return refused(RunStatus::invalid_request, *complaint);
     }
     if (command.fence.value == 0 && command.charge) {
@@ -622,7 +638,7 @@ RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
 }
 
 RunReply lose_run(OrgState& state, Stamp stamp, const LoseRun& command) {
-    if (auto complaint = check_text("reason", command.reason, limits::text_bytes_max)) {
+    if (auto complaint = check_line("reason", command.reason)) {
         return refused(RunStatus::invalid_request, *complaint);
     }
     auto run = owned_run(state, command.run, command.fence);
@@ -633,20 +649,68 @@ RunReply lose_run(OrgState& state, Stamp stamp, const LoseRun& command) {
     return reply;
 }
 
+namespace {
+
+bool is_at_cap(OrgState& state, const std::string& agent_name) {
+    const Agent* agent = state.agent(agent_name);
+    return agent == nullptr || static_cast<std::int64_t>(state.live_of_agent(agent_name)) >= agent->max_concurrent_runs;
+}
+
+// Walks the line in its order, past the runs that cannot start and that nobody behind them waits for: those that want
+// no place, of agents that have as many live runs as they may. So an agent's long line costs the others nothing.
+class LineWalk {
+ public:
+    explicit LineWalk(OrgState& state) : state_(state) {
+        if (!state.line_for_places().empty()) heads_.emplace(*state.line_for_places().begin(), "");
+        for (const auto& [agent, line] : state.lines_of_agents()) {
+            if (!is_at_cap(state, agent)) heads_.emplace(*line.begin(), agent);
+        }
+    }
+    std::optional<LineKey> next() {
+        if (last_) add_behind(*last_);
+        if (heads_.empty()) return std::nullopt;
+        last_ = *heads_.begin();
+        heads_.erase(heads_.begin());
+        return last_->first;
+    }
+    // Nobody else of its agent can start.
+    void pass_agent() { last_.reset(); }
+
+ private:
+    using Head =
+        std::pair<LineKey, std::string>;  // The next of one line, and whose; empty: of those that want a place.
+
+    void add_behind(const Head& head) {
+        const auto& [key, agent] = head;
+        if (!agent.empty() && is_at_cap(state_, agent)) return;
+        const auto line = state_.lines_of_agents().find(agent);
+        if (!agent.empty() && line == state_.lines_of_agents().end()) return;
+        const std::set<LineKey>& keys = agent.empty() ? state_.line_for_places() : line->second;
+        if (const auto behind = keys.upper_bound(key); behind != keys.end()) heads_.emplace(*behind, agent);
+    }
+
+    OrgState& state_;
+    std::set<Head> heads_;
+    std::optional<Head> last_;
+};
+
+}  // namespace
+
 void promote(OrgState& state, Stamp stamp) {
     state.line_waits_for_budget = false;
-    const std::vector<LineKey> line(state.line().begin(), state.line().end());
     PlaceIndex kept;
-    for (const LineKey& key : line) {
-        Run run = *state.run(key.run);
+    LineWalk line(state);
+    while (const auto key = line.next()) {
+        Run run = *state.run(key->run);
         const auto obstacle = find_obstacle(state, stamp, run, &kept);
         if (!obstacle) {
             grant(state, stamp, run);
             // Whoever was passed, waiting for something else, may wait for this place from now on.
-            if (!colliding(state.wanted(), run).empty()) kept = kept_ahead_of(state, stamp, key);
+            if (!colliding(state.wanted(), run).empty()) kept = kept_ahead_of(state, stamp, *key);
             continue;
         }
         keep_turn(state, stamp, run, kept);
+        if (obstacle->what == WaitsFor::agent && run.wanted.empty()) line.pass_agent();
         if (obstacle->what == WaitsFor::budget) {
             state.line_waits_for_budget = true;
             if (obstacle->denial) state.watch_line(obstacle->denial->refusal.window_end);

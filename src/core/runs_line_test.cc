@@ -472,13 +472,18 @@ TEST_F(WaitsForMoney, until_another_run_gives_back_what_it_did_not_use) {
     EXPECT_EQ(state_of(run), RunState::starting);
 }
 
-TEST_F(WaitsForMoney, until_all_that_is_spent_and_held_can_be_counted_again) {
-    constexpr std::int64_t most = INT64_MAX / 2;
+TEST_F(WaitsForMoney, until_its_agent_holds_less_than_its_share) {
     const Owned holder = admit(asking("ada", {workspace("/repo")}));
     AdmitRun command = asking("ada", {workspace("/repo")});
     command.hold = usd(Money::nanos(100));
     const RunId run = enqueue(command);
-    const HoldId hold = tie_up(Money::nanos(most - 99));
+    Hold huge;
+    huge.id = HoldId(fresh_id());
+    huge.who.agent = "ada";
+    huge.bound.usd = limits::held_per_agent_max - 99;
+    huge.expires_at = far_future;
+    const HoldId hold = huge.id;
+    machine.org(org).adopt(huge);
 
     finish(holder);
     EXPECT_EQ(state_of(run), RunState::queued);

@@ -4,6 +4,7 @@
 #include <boost/describe/enum_from_string.hpp>
 
 #include "base/ensure.h"
+#include "base/text.h"
 #include "core/agents.h"
 #include "core/check.h"
 #include "core/ledger.h"
@@ -25,23 +26,22 @@ Complaint check(const Append& command) {
                            limits::messages_per_turn_max);
     }
     std::size_t bytes = 0;
-    std::int64_t tokens = 0;
     for (const NewMessage& message : command.messages) {
         if (message.id.value.empty()) return "a message needs an id";
         if (!role_from(message.role)) {
-            return fmt::format("role '{}' is not one of user, assistant, system, tool", message.role.substr(0, 40));
+            return fmt::format("role '{}' is not one of user, assistant, system, tool",
+                               as_line(message.role.substr(0, 40)));
         }
         if (auto complaint = first_of(check_text("content", message.content, limits::message_bytes_max),
-                                      check_text("metadata", message.metadata, limits::metadata_bytes_max))) {
+                                      check_json_object("metadata", message.metadata, limits::metadata_bytes_max))) {
             return complaint;
         }
-        if (message.input_tokens < 0 || message.output_tokens < 0) return "token counts must not be negative";
-        bytes += message.content.size() + message.metadata.size();
-        for (const std::int64_t more : {message.input_tokens, message.output_tokens}) {
-            const auto sum = checked_sum(tokens, more);
-            if (!sum) return "the turn's token counts must add up to a 64-bit number";
-            tokens = *sum;
+        if (auto complaint =
+                first_of(check_range("input_tokens", message.input_tokens, 0, limits::tokens_per_message_max),
+                         check_range("output_tokens", message.output_tokens, 0, limits::tokens_per_message_max))) {
+            return complaint;
         }
+        bytes += message.content.size() + message.metadata.size();
     }
     return bytes <= limits::turn_bytes_max
                ? Complaint{}
@@ -51,8 +51,8 @@ Complaint check(const Append& command) {
 }  // namespace
 
 SessionReply create_session(OrgState& state, Stamp stamp, const CreateSession& command) {
-    Complaint complaint = first_of(check_text("title", command.title, limits::text_bytes_max),
-                                   check_text("metadata", command.metadata, limits::metadata_bytes_max));
+    Complaint complaint = first_of(check_line("title", command.title),
+                                   check_json_object("metadata", command.metadata, limits::metadata_bytes_max));
     if (command.session.value.empty()) complaint = "a session needs an id";
     if (complaint) return {.status = SessionStatus::invalid_request, .session = {}, .detail = *complaint};
     if (state.sessions.find(command.session) != nullptr) {
@@ -140,7 +140,7 @@ AppendReply append(OrgState& state, Stamp stamp, const Append& command) {
 }
 
 SessionReply fork_session(OrgState& state, Stamp stamp, const ForkSession& command) {
-    Complaint complaint = check_text("title", command.title, limits::text_bytes_max);
+    Complaint complaint = check_line("title", command.title);
     if (command.session.value.empty()) complaint = "a session needs an id";
     if (complaint) return {.status = SessionStatus::invalid_request, .session = {}, .detail = *complaint};
     const Session* from = state.sessions.find(command.from);
@@ -156,16 +156,18 @@ SessionReply fork_session(OrgState& state, Stamp stamp, const ForkSession& comma
                     fmt::format("the session has {} messages; there is no number {}", from->next_seq, command.at_seq)};
     }
 
-    // From here on the fork must be made. A fork of inherited messages hangs on the session that owns them, so that a
+    // From here on the fork must be made. What an older version stored is not copied where it would be refused today.
+    // A fork of inherited messages hangs on the session that owns them, so that a
     // chain of forks is never longer than the sessions that added something.
-    Session fork{.id = command.session,
-                 .agent = from->agent,
-                 .title = command.title.empty() ? from->title : command.title,
-                 .metadata = from->metadata,
-                 .created_at = stamp.at,
-                 .parent = command.from,
-                 .first_seq = command.at_seq + 1,
-                 .next_seq = command.at_seq + 1};
+    Session fork{
+        .id = command.session,
+        .agent = from->agent,
+        .title = command.title.empty() ? as_line(from->title) : command.title,
+        .metadata = check_json_object("metadata", from->metadata, limits::metadata_bytes_max) ? "" : from->metadata,
+        .created_at = stamp.at,
+        .parent = command.from,
+        .first_seq = command.at_seq + 1,
+        .next_seq = command.at_seq + 1};
     for (const Session* owner = from; owner != nullptr && command.at_seq < owner->first_seq;) {
         fork.parent = owner->parent;
         owner = state.sessions.find(owner->parent);

@@ -18,6 +18,12 @@ Complaint check_identity(const std::string& kind, const std::string& name) {
     return first_of(check_name("kind", kind), check_label("name", name));
 }
 
+// A secret's is what it is encrypted to.
+Complaint check_document(const PutSetting& command) {
+    if (command.kind == secret_setting) return check_text("document", command.document, limits::setting_bytes_max);
+    return check_json_object("document", command.document, limits::setting_bytes_max);
+}
+
 SettingReply set(OrgState& state, Stamp stamp, Setting setting) {
     const bool secret = setting.kind == secret_setting;
     setting.changed_at = stamp.at;
@@ -42,14 +48,13 @@ Complaint check(const ModelCall& call) {
     if (!tokens_of(call.usage)) return "token counts must not be negative and must add up to a 64-bit number";
     return first_of(check_attribution(call.who), check_label("operation", call.operation),
                     check_label("upstream", call.upstream), check_label("refusal", call.refusal),
-                    check_label("price", call.price), check_text("detail", call.detail, limits::text_bytes_max));
+                    check_label("price", call.price), check_line("detail", call.detail));
 }
 
 }  // namespace
 
 SettingReply put_setting(OrgState& state, Stamp stamp, const PutSetting& command) {
-    const Complaint complaint = first_of(check_identity(command.kind, command.name),
-                                         check_text("document", command.document, limits::setting_bytes_max));
+    const Complaint complaint = first_of(check_identity(command.kind, command.name), check_document(command));
     if (complaint) return refused(SettingStatus::invalid_request, *complaint);
     const Setting* found = state.settings.find({command.kind, command.name});
     if (found != nullptr && !found->dropped && found->document == command.document) {

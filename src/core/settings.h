@@ -18,8 +18,10 @@ namespace interlock::core {
 // The kinds there are.
 inline constexpr std::string_view upstream_setting = "upstream";
 inline constexpr std::string_view rate_limit_setting = "rate_limit";
-inline constexpr std::string_view price_setting = "price";      // Named "provider/model".
-inline constexpr std::string_view secret_setting = "secret";    // Its documents stay out of the feed.
+inline constexpr std::string_view price_setting = "price";    // Named "provider/model".
+inline constexpr std::string_view secret_setting = "secret";  // Its documents stay out of the feed.
+// Named like the secret: the hosts that its first use has bound it to.
+inline constexpr std::string_view secret_hosts_setting = "secret_hosts";
 inline constexpr std::string_view gateway_setting = "gateway";  // There is one, and its name is:
 inline constexpr std::string_view gateway_setting_name = "default";
 

@@ -15,7 +15,7 @@
 namespace interlock::core {
 
 using ColdRow = std::variant<Window, Session, Message, Run, Hold, CostEvent, Rollup, Answer, Launch, ModelCall,
-                             SpendMark, RunStep, ScheduleTick>;
+                             SpendMark, RunStep, ScheduleTick, CorrectedCost>;
 
 struct SourceFailed {};
 

@@ -118,6 +118,9 @@ struct Apply {
     Reply operator()(const EnableSchedule& body) { return enable_schedule(state, stamp, body); }
     Reply operator()(const PutSetting& body) { return put_setting(state, stamp, body); }
     Reply operator()(const DropSetting& body) { return drop_setting(state, stamp, body); }
+    Reply operator()(const CorrectCharge& body) {
+        return correct_charge(state, stamp, body, command.key, command.fingerprint);
+    }
     Reply operator()(const RecordCalls& body) { return record_calls(state, body, command.key); }
 };
 
@@ -143,14 +146,20 @@ struct Succeeded {
     bool operator()(const WorktreeReply& reply) { return reply.status <= WorktreeStatus::unchanged; }
     bool operator()(const SettingReply& reply) { return reply.status <= SettingStatus::unchanged; }
     bool operator()(const CallsReply& reply) { return reply.status == CallsStatus::recorded; }
+    bool operator()(const CorrectReply& reply) { return reply.status == CorrectStatus::corrected; }
 };
 
 bool makes_cost_event(const CommandBody& body) {
-    return std::holds_alternative<Charge>(body) || std::holds_alternative<SettleHold>(body);
+    return std::holds_alternative<Charge>(body) || std::holds_alternative<SettleHold>(body) ||
+           std::holds_alternative<CorrectCharge>(body);
 }
 
 // What was answered when this event was made.
 Reply reply_from(const CostEvent& event) {
+    if (!event.corrects.value.empty() && event.hold.value.empty()) {
+        return CorrectReply{
+            .status = CorrectStatus::corrected, .seq = event.seq, .cost = Money::nanos(event.cost), .detail = {}};
+    }
     if (event.hold.value.empty()) {
         return ChargeReply{.status = ChargeStatus::charged,
                            .seq = event.seq,
@@ -188,7 +197,17 @@ struct Meaning {
         command.hash.clear();
         put_without(command, command.id);
     }
-    void put(Reserve command) { put_without(command, command.hold); }
+    // Nor is who asks: a retry with another API key is the same command.
+    void put(const Reserve& command) {
+        put_all(HoldId(), command.who, command.fence, command.bound, command.ttl_s, command.dispatched, command.floor,
+                command.share);
+    }
+    void put(const ExtendHold& command) { put_all(command.hold, command.ttl_s, command.dispatched); }
+    void put(const SettleHold& command) {
+        put_all(command.hold, command.cost, command.usage, command.calls, command.price, command.estimated,
+                command.unpriced);
+    }
+    void put(const ReleaseHold& command) { put_all(command.hold); }
     void put(CreateSession command) { put_without(command, command.session); }
     void put(ForkSession command) { put_without(command, command.session); }
     void put(Wake command) { put_without(command, command.run); }
@@ -210,6 +229,10 @@ struct Meaning {
         encoder.put(command);
     }
 
+    template <class... Members>
+    void put_all(const Members&... members) {
+        (encoder.put(members), ...);
+    }
     template <class Body, class MadeId>
     void put_without(Body& command, MadeId& made) {
         made = {};
@@ -254,7 +277,10 @@ Applied StateMachine::apply(Stamp stamp, const Command& command) {
     }
     OrgState& state = org(command.org);
     if (!command.key.value.empty() && recent_keys_.seen(command.org, command.key) != RecentKeys::Seen::no) {
-        if (auto answer = find_answer(command)) return std::move(*answer);
+        if (auto answer = find_under(state, command.key, command)) return std::move(*answer);
+    }
+    if (may_be_former(state, stamp, command)) {
+        if (auto answer = find_former(state, command)) return std::move(*answer);
     }
     // Time does not go back for an org, whatever the clock does: windows and leases stand on it.
     stamp.at = std::max(stamp.at, state.feed.last_at());
@@ -289,6 +315,10 @@ void StateMachine::expect(Stamp stamp, const std::vector<const Command*>& comman
             wanted.emplace_back(with_key<CostEvent>(command->key));
             wanted.emplace_back(with_key<Answer>(command->key));
         }
+        if (may_be_former(*found->second, stamp, *command)) {
+            wanted.emplace_back(with_key<CostEvent>(command->former));
+            wanted.emplace_back(with_key<Answer>(command->former));
+        }
         add_expected(*found->second, stamp, command->body, wanted);
     }
     for (auto& [org, wanted] : rows) {
@@ -300,11 +330,30 @@ std::optional<Applied> StateMachine::find_answer(const Command& command) {
     const auto found = orgs_.find(command.org);
     if (command.key.value.empty() || found == orgs_.end()) return std::nullopt;
     OrgState& state = *found->second;
-    if (const auto event = state.cost_events.find(command.key)) {
+    if (auto answer = find_under(state, command.key, command)) return answer;
+    const bool has_former = !command.former.value.empty() && state.org && state.org->former_keys_until != Instant{};
+    return has_former ? find_former(state, command) : std::nullopt;
+}
+
+bool StateMachine::may_be_former(const OrgState& state, Stamp stamp, const Command& command) const {
+    return state.org && stamp.at < state.org->former_keys_until && !command.former.value.empty() &&
+           recent_keys_.seen(command.org, command.former) != RecentKeys::Seen::no;
+}
+
+std::optional<Applied> StateMachine::find_former(OrgState& state, const Command& command) {
+    // Another agent's charge: it chose the same text when all agents shared one space.
+    const auto event = state.cost_events.find(command.former);
+    const auto* charge = std::get_if<Charge>(&command.body);
+    if (event && charge != nullptr && event->who.agent != charge->who.agent) return std::nullopt;
+    return find_under(state, command.former, command);
+}
+
+std::optional<Applied> StateMachine::find_under(OrgState& state, CommandKey key, const Command& command) {
+    if (const auto event = state.cost_events.find(key)) {
         if (event->fingerprint != command.fingerprint) return Applied{.reply = {}, .key_reused = true};
         return Applied{.reply = reply_from(*event), .repeated = true};
     }
-    if (const auto answer = state.answers.find(command.key)) {
+    if (const auto answer = state.answers.find(key)) {
         if (answer->fingerprint != command.fingerprint) return Applied{.reply = {}, .key_reused = true};
         auto reply = decode<Reply>(answer->reply);
         ensure(reply.has_value(), "what we wrote we can read");

@@ -48,6 +48,11 @@ class StateMachine {
     void forget_everything(Id newest_key);
 
  private:
+    std::optional<Applied> find_under(OrgState& state, CommandKey key, const Command& command);
+    // Whether an older version may have carried the command out, under its former key.
+    bool may_be_former(const OrgState& state, Stamp stamp, const Command& command) const;
+    std::optional<Applied> find_former(OrgState& state, const Command& command);
+
     RowSource& source_;
     std::map<OrgId, std::unique_ptr<OrgState>> orgs_;
     RecentKeys recent_keys_;

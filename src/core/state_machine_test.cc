@@ -51,6 +51,7 @@ class StateMachineTest : public MoneyTest {
         say(SetCap{.kind = CapKind::provider, .name = "acme-ai", .max_live = 5});
         Charge charge_body = charge_of(cents(3));
         say(charge_body);
+        say(CorrectCharge{.event = said.back().command.key, .to = cents(1), .why = "typed twice"});
         charge_body.cost = cents(2000);
         charge_body.incurred = true;
         say(charge_body);
@@ -264,6 +265,59 @@ TEST_F(StateMachineTest, the_answer_to_a_key_can_be_asked_for_without_carrying_a
     Command elsewhere = command;
     elsewhere.org = OrgId(7);
     EXPECT_FALSE(machine.find_answer(elsewhere).has_value());
+}
+
+class FormerKeysTest : public StateMachineTest {
+ protected:
+    // As after an upgrade: what was said before is under its former key.
+    void upgrade(Instant until) {
+        commit();
+        source.orgs[org].of<Org>().begin()->second.former_keys_until = until;
+        reload();
+    }
+    Command again(const Command& first, CommandBody body) {
+        Command command = command_of(fresh_key(), std::move(body));
+        command.former = first.key;
+        return command;
+    }
+};
+
+TEST_F(FormerKeysTest, a_retry_after_an_upgrade_gets_the_first_answer) {
+    say_everything();
+    upgrade(now + std::chrono::days(1));
+
+    for (const Said& first : said) {
+        SCOPED_TRACE(first.command.body.index());
+        const Applied applied = apply_command(again(first.command, first.command.body));
+        EXPECT_TRUE(applied.repeated);
+        EXPECT_EQ(encode(applied.reply), first.reply);
+        EXPECT_TRUE(machine.find_answer(again(first.command, first.command.body)).has_value());
+    }
+}
+
+TEST_F(FormerKeysTest, former_keys_mean_nothing_to_a_new_store_and_when_their_time_is_over) {
+    const Command first = command_of(fresh_key(), charge_of(cents(5)));
+    apply_command(first);
+    for (const Instant until : {Instant{}, now}) {
+        upgrade(until);
+        const std::int64_t before = get<AgentTotals>("ada").events;
+        EXPECT_FALSE(apply_command(again(first, first.body)).repeated);
+        EXPECT_EQ(get<AgentTotals>("ada").events, before + 1);
+    }
+}
+
+TEST_F(FormerKeysTest, the_same_former_key_with_other_content_is_refused_unless_it_was_another_agents) {
+    make_agent("bob");
+    const Command first = command_of(fresh_key(), charge_of(cents(5)));
+    apply_command(first);
+    upgrade(now + std::chrono::days(1));
+
+    EXPECT_TRUE(apply_command(again(first, charge_of(cents(6)))).key_reused);
+    Charge of_bob = charge_of(cents(5));
+    of_bob.who.agent = "bob";
+    const Applied applied = apply_command(again(first, of_bob));
+    EXPECT_FALSE(applied.repeated || applied.key_reused);
+    EXPECT_EQ(get<AgentTotals>("bob").events, 1);
 }
 
 TEST_F(StateMachineTest, no_rule_decides_on_a_source_that_cannot_answer) {

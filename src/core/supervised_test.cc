@@ -211,6 +211,25 @@ TEST_F(SupervisedTest, a_run_spends_no_more_than_its_ceiling) {
     EXPECT_EQ(charge(cents(5), true).status, ChargeStatus::charged) << "what is spent is recorded";
 }
 
+TEST_F(SupervisedTest, what_costs_nothing_passes_a_ceiling_that_is_passed_already) {
+    AdmitRun command = asking("ada");
+    command.ceiling = Money::dollars(1);
+    const Owned run = admit(command);
+    Charge charge;
+    charge.who.agent = "ada";
+    charge.who.run = run.run;
+    charge.cost = Money::dollars(3);
+    charge.incurred = true;
+    EXPECT_EQ(apply(charge).status, ChargeStatus::charged);
+    charge.incurred = false;
+    charge.cost = Money::nanos(1);
+    EXPECT_EQ(apply(charge).status, ChargeStatus::budget_exceeded);
+
+    charge.cost = Money();
+
+    EXPECT_EQ(apply(charge).status, ChargeStatus::charged);
+}
+
 TEST_F(SupervisedTest, what_was_set_aside_for_the_run_does_not_count_against_its_ceiling) {
     AdmitRun command = launching();
     command.ceiling = Money::dollars(1);

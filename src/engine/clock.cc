@@ -30,4 +30,9 @@ Instant Clock::now() {
     return last_;
 }
 
+void Clock::go_on_from(Instant at) {
+    const std::lock_guard lock(mutex_);
+    last_ = std::max(last_, at);
+}
+
 }  // namespace interlock::engine

@@ -25,6 +25,8 @@ class Clock {
 
     // Never less than before. Any thread.
     Instant now();
+    // Goes on from there, if it is later, and comes back to the wall clock as slowly as ever.
+    void go_on_from(Instant at);
 
  private:
     Wall wall_;

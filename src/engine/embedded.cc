@@ -26,6 +26,7 @@ Result<std::unique_ptr<Embedded>, store::OpenError> Embedded::open_on(std::uniqu
                                                                       Options options) {
     std::unique_ptr<Embedded> embedded(new Embedded(std::move(store), std::move(options)));
     Clock clock;
+    clock.go_on_from(embedded->options_.newest_stored);
     if (auto opened = embedded->engine_->open(clock.now()); !opened) return fail(opened.error());
     embedded->lane_ = std::make_unique<Lane>(*embedded->engine_, std::move(clock), embedded->options_.on_step);
     const auto answer = embedded->ask({.org = default_org, .key = {}, .body = core::CreateOrg{"default"}});

@@ -24,6 +24,9 @@ class Embedded {
         Engine::Options engine;
         std::chrono::milliseconds ask_timeout{30'000};
         OnStep on_step = {};
+        // The newest time that the store has. The clock goes on from there: the core's time never goes back, and would
+        // stand still until the clock has caught up.
+        Instant newest_stored = far_past;
     };
 
     // Opens the store, reads its state and makes the org "default" (number 1) where there is none.

@@ -1,50 +1,70 @@
 #include "gateway/anchors.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 namespace interlock::gateway {
 
-std::vector<std::uint64_t> prefix_hashes(std::uint64_t seed, std::string_view body,
-                                         const std::vector<std::size_t>& boundaries) {
-    std::vector<std::uint64_t> hashes;
+namespace {
+
+// Looking for a known beginning costs more than it brings below this.
+constexpr std::size_t anchored_bytes_min = 2'048;
+
+}  // namespace
+
+bool can_be_anchored(const Ask& ask, std::string_view body) {
+    return body.size() >= anchored_bytes_min && !ask.boundaries.empty() && !ask.count_varies && !ask.input_elsewhere &&
+           ask.rounds == 1 && !ask.rounds_unbounded;
+}
+
+std::vector<Hash128> beginnings_of(const Ask& ask, std::string_view body) {
+    std::vector<std::size_t> boundaries = ask.boundaries;
+    for (std::size_t& boundary : boundaries) boundary -= ask.messages_begin;
+    return prefix_hashes(body.substr(ask.messages_begin), boundaries);
+}
+
+// Each piece is hashed alone and chained to the one before it, so that all of them cost one pass over the text.
+std::vector<Hash128> prefix_hashes(std::string_view text, const std::vector<std::size_t>& boundaries) {
+    std::vector<Hash128> hashes;
     hashes.reserve(boundaries.size());
-    std::uint64_t so_far = seed;
+    struct {
+        Hash128 before, piece;
+        std::uint64_t bytes;
+    } link{};
     std::size_t begin = 0;
     for (const std::size_t end : boundaries) {
-        const std::uint64_t piece = std::hash<std::string_view>{}(body.substr(begin, end - begin));
-        so_far = (so_far ^ piece ^ (so_far << 17) ^ (end - begin)) * 0x9E3779B97F4A7C15ull;
-        so_far ^= so_far >> 29;
-        hashes.push_back(so_far);
+        link.piece = keyed_hash_128(text.substr(begin, end - begin));
+        link.bytes = end - begin;
+        link.before = keyed_hash_128({reinterpret_cast<const char*>(&link), sizeof link});
+        hashes.push_back(link.before);
         begin = end;
     }
     return hashes;
 }
 
-std::optional<Anchors::Found> Anchors::find(const std::vector<std::uint64_t>& hashes) {
+std::optional<Anchors::Found> Anchors::find(const std::vector<Hash128>& names) {
     const std::lock_guard lock(mutex_);
-    for (std::size_t at = hashes.size(); at-- > 0;) {
+    for (std::size_t at = names.size(); at-- > 0;) {
         for (Generation* generation : {&young_, &old_}) {
-            const auto found = generation->find(hashes[at]);
+            const auto found = generation->find(names[at]);
             if (found == generation->end()) continue;
             const std::int64_t tokens = found->second;
-            if (generation == &old_) put_locked(hashes[at], tokens);
+            if (generation == &old_) put_locked(names[at], tokens);
             return Found{at, tokens};
         }
     }
     return std::nullopt;
 }
 
-void Anchors::put(std::uint64_t hash, std::int64_t prompt_tokens) {
+void Anchors::put(const Hash128& name, std::int64_t prompt_tokens) {
     const std::lock_guard lock(mutex_);
-    put_locked(hash, prompt_tokens);
+    put_locked(name, prompt_tokens);
 }
 
-void Anchors::put_locked(std::uint64_t hash, std::int64_t prompt_tokens) {
+void Anchors::put_locked(const Hash128& name, std::int64_t prompt_tokens) {
     if (young_.size() >= generation_max) old_ = std::exchange(young_, {});
     // The greater number is the safe one: what a provider hides in a prompt may differ from call to call.
-    std::int64_t& kept = young_[hash];
+    std::int64_t& kept = young_[name];
     kept = std::max(kept, prompt_tokens);
 }
 

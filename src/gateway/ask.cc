@@ -31,7 +31,14 @@ Result<Ask, std::string> AskReader::read() {
     ask_.model = route_.model;
     ask_.stream = route_.stream;
     if (json_.kind() != JsonKind::object) return fail(std::string("The body is not a JSON object."));
-    json_.each_member([&](std::string_view key) { member(key); });
+    json_.each_member([&](std::string_view key) {
+        MemberAt at = member_at();
+        member(key);
+        if (json_.failed()) return;
+        at.value.end = json_.at();
+        note_for_prompt(key, {.begin = at.name.begin, .end = at.value.end},
+                        body_.substr(at.value.begin, at.value.end - at.value.begin));
+    });
     if (!json_.failed() && !json_.finished()) return fail(std::string("The body has more in it than one JSON object."));
     if (json_.failed()) return fail(fmt::format("The body {} (byte {}).", json_.why(), json_.at()));
     refuse_what_is_missing();
@@ -52,6 +59,17 @@ Result<Ask, std::string> AskReader::read() {
         route_.operation == Operation::chat && (ask_.model.find("-search-preview") != std::string::npos ||
                                                 ask_.model.find("-search-api") != std::string::npos);
     ask_.rounds_unbounded = ask_.rounds_unbounded || searches || (server_tools_ && !tool_calls_max_);
+    // Only OpenAI's responses have a member that bounds such tools.
+    ask_.rounds_untold = searches || (server_tools_ && route_.operation != Operation::responses);
+    // A model whose name says that it makes images does so unasked.
+    const bool makes_images =
+        route_.operation != Operation::embeddings && ask_.model.find("-image") != std::string::npos;
+    ask_.image_output = ask_.image_output || makes_images;
+    if (!inference_geo_.empty()) {
+        const bool plain = ask_.service_tier.empty() || ask_.service_tier == "auto" ||
+                           ask_.service_tier == "standard" || ask_.service_tier == "standard_only";
+        ask_.service_tier = plain ? inference_geo_ : ask_.service_tier + "-" + inference_geo_;
+    }
     return std::move(ask_);
 }
 
@@ -96,6 +114,7 @@ Counted AskReader::counted_so_far() const {
 
 void AskReader::messages(std::string_view name) {
     if (json_.kind() != JsonKind::array) return look(name);
+    ask_.messages_begin = json_.at();
     json_.each_element([&] {
         look(name);
         if (json_.failed()) return;
@@ -155,6 +174,8 @@ void AskReader::look_at_member(std::string_view name, std::string_view key, Part
         const auto address = json_.raw_string();
         if (address && address->starts_with("data:"))
             counted_.input_bytes += static_cast<std::int64_t>(address->size());
+        else
+            ask_.count_varies = true;  // Tomorrow another picture may be there.
     } else if (is_opaque(key)) {
         json_.skip();
     } else {
@@ -176,6 +197,7 @@ void AskReader::count(std::string_view name, const Part& part) {
     if (gemini_part) ++(part.image_type ? counted_.images : counted_.files);
     if (name == "source") {
         sources_by_address_ = sources_by_address_ || part.type == "url";
+        ask_.count_varies = ask_.count_varies || part.type != "base64";
         if (part.type != "base64") return;
     } else if (is_among(part.type, images)) {
         ++counted_.images;
@@ -249,17 +271,22 @@ std::optional<std::int64_t> AskReader::whole(std::string_view name, std::int64_t
     return number;
 }
 
-// A limit that is null is not stated, and is where one is put.
+// A limit that is null is not stated. Its place is kept all the same: what we set replaces it.
 void AskReader::output_max(std::string_view name) {
-    const std::size_t begin = json_.at();
+    MemberAt& at = ask_.output_max_at.empty() ? ask_.output_max_at : ask_.output_max_2_at;
+    at = member_at();
     const auto tokens = whole(name, 1);
-    if (!tokens && !limit_.empty()) return;
-    if (tokens && !limit_.empty() && ask_.output_max) {
+    at.value.end = json_.at();
+    if (!tokens) return;
+    if (ask_.output_max)
         return refuse(fmt::format("`{}` and `{}` are stated both: one of them must go.", limit_, name));
-    }
     limit_ = name;
     ask_.output_max = tokens;
-    ask_.output_max_at = {.begin = begin, .end = json_.at()};
+}
+
+MemberAt AskReader::member_at() {
+    return {.name = {.begin = json_.name_begin(), .end = json_.name_end()},
+            .value = {.begin = json_.at(), .end = json_.at()}};
 }
 
 void AskReader::flag(std::string_view name, bool& value) {
@@ -269,14 +296,16 @@ void AskReader::flag(std::string_view name, bool& value) {
     value = *stated;
 }
 
-bool AskReader::array_has(std::string_view wanted) {
-    bool found = false;
-    if (json_.kind() != JsonKind::array) return json_.skip(), false;
+void AskReader::response_modalities() {
+    if (json_.kind() != JsonKind::array) return json_.skip(), void();
+    const auto is = [](std::string_view word, std::string_view wanted) {
+        return std::ranges::equal(word, wanted, [](char a, char b) { return (a | 0x20) == b; });
+    };
     json_.each_element([&] {
         const std::string_view each = word();
-        found = found || std::ranges::equal(each, wanted, [](char a, char b) { return (a | 0x20) == b; });
+        ask_.audio_output = ask_.audio_output || is(each, "audio");
+        ask_.image_output = ask_.image_output || is(each, "image");
     });
-    return found;
 }
 
 void AskReader::elsewhere() {

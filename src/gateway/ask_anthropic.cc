@@ -22,7 +22,7 @@ void AskReader::messages_member(std::string_view key) {
             json_.each_element([&] { any = true; });
         else
             any = !null_or_absent();
-        ask_.rounds_unbounded = ask_.rounds_unbounded || any;
+        if (any) loops_at_the_provider();
     } else if (key == "container") {
         elsewhere();
     } else if (key == "service_tier") {
@@ -30,6 +30,8 @@ void AskReader::messages_member(std::string_view key) {
     } else if (key == "speed") {
         // A dearer way to run the same model; "standard" is what everybody gets.
         if (const std::string_view speed = word(); !speed.empty() && speed != "standard") ask_.service_tier = speed;
+    } else if (key == "inference_geo") {
+        if (const std::string_view geo = word(); !geo.empty() && geo != "global") inference_geo_ = geo;
     } else if (key == "metadata" && json_.kind() == JsonKind::object) {
         json_.each_member([&](std::string_view name) {
             if (name == "user_id") ask_.user = word();
@@ -61,6 +63,8 @@ bool runs_at_the_client(std::string_view type) {
     return type.empty() || type == "custom" || type == "function";
 }
 
+bool knows_max_uses(std::string_view type) { return type.starts_with("web_search_") || type.starts_with("web_fetch_"); }
+
 }  // namespace
 
 void AskReader::anthropic_tools() {
@@ -69,11 +73,14 @@ void AskReader::anthropic_tools() {
         if (json_.kind() != JsonKind::object) return look("tools");
         std::string type;
         std::optional<std::int64_t> uses;
+        ToolAt tool{.brace = json_.at()};
         json_.each_member([&](std::string_view key) {
             if (key == "type") {
                 type = word();
             } else if (key == "max_uses") {
+                tool.max_uses = member_at();
                 uses = whole(key, 0);
+                tool.max_uses.value.end = json_.at();
             } else if (key == "cache_control") {
                 cache_control();
             } else if (is_opaque(key)) {
@@ -85,8 +92,17 @@ void AskReader::anthropic_tools() {
         if (runs_at_the_client(type)) return;
         ask_.rounds += uses.value_or(0);
         ask_.paid_tools_max += uses.value_or(0);
-        ask_.rounds_unbounded = ask_.rounds_unbounded || !uses;
+        if (uses) return;
+        if (!knows_max_uses(type)) return loops_at_the_provider();
+        ask_.rounds_unbounded = true;
+        ask_.unbounded_tools_at.push_back(tool);
     });
+}
+
+// Anthropic runs tools in a loop of its own, which it leaves after ten rounds with the reason `pause_turn`.
+void AskReader::loops_at_the_provider() {
+    ask_.rounds_unbounded = true;
+    ask_.rounds_by_provider = 10;
 }
 
 }  // namespace interlock::gateway

@@ -24,49 +24,81 @@ Splice first_member(std::string_view body, std::size_t brace, std::string member
     return {.at = {.begin = brace + 1, .end = brace + 1}, .text = std::move(member)};
 }
 
-void put_output_max(std::vector<Splice>& splices, const Route& route, std::string_view body, const Ask& ask,
-                    std::int64_t tokens) {
-    const std::size_t brace = body.find('{');
-    if (!ask.output_max_at.empty()) {
-        splices.push_back({.at = ask.output_max_at, .text = std::to_string(tokens)});
-    } else if (route.operation == Operation::generate) {
-        const std::string member = fmt::format("\"maxOutputTokens\":{}", tokens);
-        const Span config = ask.generation_config_at;
-        if (config.empty()) {
-            splices.push_back(first_member(body, brace, fmt::format("\"generationConfig\":{{{}}}", member)));
-        } else if (is_null(body, config)) {
-            splices.push_back({.at = config, .text = fmt::format("{{{}}}", member)});
-        } else {
-            splices.push_back(first_member(body, config.begin, member));
-        }
-    } else if (route.operation == Operation::chat || route.operation == Operation::responses) {
-        const std::string_view name =
-            route.operation == Operation::chat ? "max_completion_tokens" : "max_output_tokens";
-        splices.push_back(first_member(body, brace, fmt::format("\"{}\":{}", name, tokens)));
+// The one way to set a member: it replaces name and value where the object has the member, under whatever spelling and
+// with whatever value, and is put first where the object has none. No reader then finds two.
+void set_member(std::vector<Splice>& splices, std::string_view body, std::size_t brace, const MemberAt& at,
+                std::string_view name, std::string_view value) {
+    if (at.empty()) return splices.push_back(first_member(body, brace, fmt::format("\"{}\":{}", name, value)));
+    splices.push_back({.at = at.name, .text = fmt::format("\"{}\"", name)});
+    splices.push_back({.at = at.value, .text = std::string(value)});
+}
+
+// Takes a member out that is not the only one of its object, with one of the commas beside it.
+void remove_member(std::vector<Splice>& splices, std::string_view body, const MemberAt& at) {
+    if (at.empty()) return;
+    Span all{.begin = at.name.begin, .end = at.value.end};
+    const std::size_t behind = body.find_first_not_of(" \t\r\n", all.end);
+    if (body[behind] == ',') {
+        all.end = behind + 1;
+    } else {
+        all.begin = body.rfind(',', all.begin);
     }
-    if (!ask.thinking_budget_at.empty() && ask.thinking_budget >= tokens && tokens > 1) {
-        splices.push_back({.at = ask.thinking_budget_at, .text = std::to_string(tokens - 1)});
+    splices.push_back({.at = all, .text = {}});
+}
+
+void put_output_max(std::vector<Splice>& splices, const Route& route, std::string_view body, const Ask& ask,
+                    const Edits& edits) {
+    const std::size_t brace = body.find('{');
+    const std::string tokens = std::to_string(*edits.output_max);
+    const auto put = [&](std::size_t in, std::string_view name) {
+        set_member(splices, body, in, ask.output_max_at, name, tokens);
+        remove_member(splices, body, ask.output_max_2_at);
+    };
+    switch (route.operation) {
+        case Operation::chat:
+            put(brace, edits.limit_name);
+            break;
+        case Operation::responses:
+            put(brace, "max_output_tokens");
+            break;
+        case Operation::messages:
+            put(brace, "max_tokens");
+            break;
+        case Operation::generate: {
+            const std::string config = fmt::format("{{\"maxOutputTokens\":{}}}", tokens);
+            const MemberAt& at = ask.generation_config_at;
+            if (at.empty() || is_null(body, at.value)) {
+                set_member(splices, body, brace, at, "generationConfig", config);
+            } else {
+                put(at.value.begin, "maxOutputTokens");
+            }
+            break;
+        }
+        case Operation::embeddings:
+        case Operation::count_tokens:
+        case Operation::models:
+            return;
+    }
+    const bool lowered = edits.output_max != ask.output_max;
+    if (lowered && !ask.thinking_budget_at.empty() && ask.thinking_budget >= *edits.output_max &&
+        *edits.output_max > 1) {
+        splices.push_back({.at = ask.thinking_budget_at, .text = std::to_string(*edits.output_max - 1)});
     }
 }
 
 void put_include_usage(std::vector<Splice>& splices, std::string_view body, const Ask& ask) {
-    constexpr std::string_view member = "\"include_usage\":true";
-    const Span options = ask.stream_options_at;
-    if (!ask.include_usage_at.empty()) {
-        splices.push_back({.at = ask.include_usage_at, .text = "true"});
-    } else if (options.empty()) {
-        splices.push_back(first_member(body, body.find('{'), fmt::format("\"stream_options\":{{{}}}", member)));
-    } else if (is_null(body, options)) {
-        splices.push_back({.at = options, .text = fmt::format("{{{}}}", member)});
+    const MemberAt& options = ask.stream_options_at;
+    if (options.empty() || is_null(body, options.value)) {
+        set_member(splices, body, body.find('{'), options, "stream_options", R"({"include_usage":true})");
     } else {
-        splices.push_back(first_member(body, options.begin, std::string(member)));
+        set_member(splices, body, options.value.begin, ask.include_usage_at, "include_usage", "true");
     }
 }
 
 // In the order of their places. Two members that are put first into one object want a comma between them: the one that
 // comes earlier in the text has another member behind it, also where the object was empty.
 std::string spliced(std::string_view body, std::vector<Splice> splices) {
-    std::ranges::sort(splices, {}, [](const Splice& splice) { return splice.at.begin; });
+    std::ranges::sort(splices, {}, [](const Splice& splice) { return std::pair(splice.at.begin, splice.at.end); });
     std::string text;
     text.reserve(body.size() + 128);
     std::size_t at = 0;
@@ -74,7 +106,8 @@ std::string spliced(std::string_view body, std::vector<Splice> splices) {
         const Splice& splice = splices[i];
         ensure(splice.at.begin >= at && splice.at.end <= body.size(), "splices do not overlap");
         text.append(body.substr(at, splice.at.begin - at)).append(splice.text);
-        const bool same_place = i + 1 < splices.size() && splices[i + 1].at.begin == splice.at.begin;
+        const bool same_place = splice.at.empty() && i + 1 < splices.size() && splices[i + 1].at.empty() &&
+                                splices[i + 1].at.begin == splice.at.begin;
         if (same_place && !text.ends_with(',')) text.push_back(',');
         at = splice.at.end;
     }
@@ -88,7 +121,16 @@ std::string edited(const Route& route, std::string_view body, const Ask& ask, co
     if (edits.model && !ask.model_at.empty()) {
         splices.push_back({.at = ask.model_at, .text = boost::json::serialize(boost::json::string(*edits.model))});
     }
-    if (edits.output_max) put_output_max(splices, route, body, ask, *edits.output_max);
+    if (edits.output_max) put_output_max(splices, route, body, ask, edits);
+    if (edits.tool_calls_max && route.operation == Operation::responses) {
+        set_member(splices, body, body.find('{'), ask.tool_calls_max_at, "max_tool_calls",
+                   std::to_string(*edits.tool_calls_max));
+    }
+    if (edits.tool_uses_max) {
+        for (const ToolAt& tool : ask.unbounded_tools_at) {
+            set_member(splices, body, tool.brace, tool.max_uses, "max_uses", std::to_string(*edits.tool_uses_max));
+        }
+    }
     if (edits.include_usage && route.operation == Operation::chat && !ask.wants_usage) {
         put_include_usage(splices, body, ask);
     }

@@ -42,8 +42,10 @@ TEST(AskEdit, usage_is_asked_for_however_the_options_were_stated) {
 TEST(AskEdit, a_limit_is_put_where_it_was_or_where_it_belongs) {
     const Edits edits{.output_max = 42};
     EXPECT_EQ(edit(chat_route(), R"({"model":"m"})", edits), R"({"max_completion_tokens":42,"model":"m"})");
-    EXPECT_EQ(edit(chat_route(), R"({"max_tokens":9,"model":"m"})", edits), R"({"max_tokens":42,"model":"m"})");
-    EXPECT_EQ(edit(chat_route(), R"({"max_tokens":null,"model":"m"})", edits), R"({"max_tokens":42,"model":"m"})");
+    EXPECT_EQ(edit(chat_route(), R"({"max_tokens":9,"model":"m"})", edits),
+              R"({"max_completion_tokens":42,"model":"m"})");
+    EXPECT_EQ(edit(chat_route(), R"({"max_tokens":null,"model":"m"})", edits),
+              R"({"max_completion_tokens":42,"model":"m"})");
     EXPECT_EQ(edit(responses_route(), R"({"model":"m"})", edits), R"({"max_output_tokens":42,"model":"m"})");
     EXPECT_EQ(edit(messages_route(), R"({"model":"m","max_tokens":64000})", edits), R"({"model":"m","max_tokens":42})");
     EXPECT_EQ(edit(generate_route(), R"({})", edits), R"({"generationConfig":{"maxOutputTokens":42}})");
@@ -56,8 +58,35 @@ TEST(AskEdit, a_limit_is_put_where_it_was_or_where_it_belongs) {
     EXPECT_EQ(edit(generate_route(), R"({"generationConfig":null})", edits),
               R"({"generationConfig":{"maxOutputTokens":42}})");
     EXPECT_EQ(edit(generate_route(), R"({"generationConfig":{"max_output_tokens":7}})", edits),
-              R"({"generationConfig":{"max_output_tokens":42}})");
+              R"({"generationConfig":{"maxOutputTokens":42}})");
+    EXPECT_EQ(edit(generate_route(), R"({"generationConfig":{"max_output_tokens":null, "maxOutputTokens":7}})", edits),
+              R"({"generationConfig":{"maxOutputTokens":42}})");
     EXPECT_EQ(edit(embeddings_route(), R"({"model":"m","input":"x"})", edits), R"({"model":"m","input":"x"})");
+}
+
+TEST(AskEdit, a_limit_goes_out_once_under_the_name_that_the_upstream_knows) {
+    const Edits edits{.output_max = 42, .limit_name = "max_tokens"};
+    for (const std::string_view body : {
+             R"({"max_tokens":9,"model":"m"})",
+             R"({"max_completion_tokens":9,"model":"m"})",
+             R"({"max_tokens":null,"max_completion_tokens":9,"model":"m"})",
+             R"({"max_tokens":9 , "max_completion_tokens":null,"model":"m"})",
+             R"({"max\u005ftokens" : null,"max_completion\u005ftokens":null,"model":"m"})",
+         }) {
+        EXPECT_EQ(json::parse(edit(chat_route(), body, edits)), json::parse(R"({"max_tokens":42,"model":"m"})"));
+    }
+    EXPECT_EQ(edit(chat_route(), R"({"model":"m","max_tokens":null,"max_completion_tokens":null})", edits),
+              R"({"model":"m","max_tokens":42})");
+}
+
+TEST(AskEdit, a_bound_on_tools_replaces_one_that_is_null) {
+    const Edits edits{.tool_calls_max = 8};
+    EXPECT_EQ(edit(responses_route(), R"({"model":"m","max_tool_calls":null})", edits),
+              R"({"model":"m","max_tool_calls":8})");
+    EXPECT_EQ(edit(responses_route(), R"({"max\u005ftool_calls" : null,"model":"m"})", edits),
+              R"({"max_tool_calls" : 8,"model":"m"})");
+    EXPECT_EQ(edit(responses_route(), R"({"model":"m"})", edits), R"({"max_tool_calls":8,"model":"m"})");
+    EXPECT_EQ(edit(chat_route(), R"({"model":"m"})", edits), R"({"model":"m"})");
 }
 
 TEST(AskEdit, a_budget_for_thinking_stays_below_the_limit) {
@@ -86,18 +115,11 @@ json::value expected(const Route& route, json::value document, const Edits& edit
     json::object& body = document.as_object();
     if (edits.model && route.dialect != Dialect::gemini) body["model"] = *edits.model;
     if (edits.output_max) {
-        const auto is_number = [](const json::object& object, std::string_view name) {
-            const auto* found = object.if_contains(name);
-            return found && found->is_int64();
-        };
         switch (route.operation) {
             case Operation::chat:
-                if (is_number(body, "max_tokens"))
-                    body["max_tokens"] = *edits.output_max;
-                else if (body.contains("max_tokens") && !body.contains("max_completion_tokens"))
-                    body["max_tokens"] = *edits.output_max;
-                else
-                    body["max_completion_tokens"] = *edits.output_max;
+                body.erase("max_tokens");
+                body.erase("max_completion_tokens");
+                body[edits.limit_name] = *edits.output_max;
                 break;
             case Operation::responses:
                 body["max_output_tokens"] = *edits.output_max;
@@ -106,19 +128,21 @@ json::value expected(const Route& route, json::value document, const Edits& edit
                 body["max_tokens"] = *edits.output_max;
                 break;
             case Operation::generate: {
+                if (body.contains("generation_config") && body["generation_config"].is_null())
+                    body.erase("generation_config");
                 const std::string_view name =
                     body.contains("generation_config") ? "generation_config" : "generationConfig";
                 json::value& config = body[name];
                 if (!config.is_object()) config = json::object{};
-                const std::string_view member =
-                    config.as_object().contains("max_output_tokens") ? "max_output_tokens" : "maxOutputTokens";
-                config.as_object()[member] = *edits.output_max;
+                config.as_object().erase("max_output_tokens");
+                config.as_object()["maxOutputTokens"] = *edits.output_max;
                 break;
             }
             default:
                 break;
         }
     }
+    if (edits.tool_calls_max && route.operation == Operation::responses) body["max_tool_calls"] = *edits.tool_calls_max;
     if (edits.include_usage && route.operation == Operation::chat) {
         json::value& options = body["stream_options"];
         if (!options.is_object()) options = json::object{};
@@ -136,14 +160,17 @@ class Bodies {
         if (operation != Operation::generate) members.push_back(member("model", R"("some \"model\" \u00e9")"));
         if (operation == Operation::messages) members.push_back(member("max_tokens", "1000"));
         if (operation == Operation::chat) {
-            if (coin())
-                members.push_back(member(coin() ? "max_tokens" : "max_completion_tokens", coin() ? "77" : "null"));
+            const bool other_is_stated = coin();
+            if (coin()) members.push_back(member("max_tokens", other_is_stated || coin() ? "null" : "77"));
+            if (coin()) members.push_back(member("max_completion\\u005ftokens", other_is_stated ? "78" : "null"));
             if (coin()) members.push_back(member("stream_options", options()));
             members.push_back(
                 member("messages", R"([{"role":"user","content":"a,}\"{"},{"role":"assistant","content":null}])"));
         }
         if (operation == Operation::responses && coin())
             members.push_back(member("max_output_tokens", coin() ? "5" : "null"));
+        if (operation == Operation::responses && coin())
+            members.push_back(member("max_tool_calls", coin() ? "3" : "null"));
         if (operation == Operation::generate && coin())
             members.push_back(member(coin() ? "generationConfig" : "generation_config", config()));
         std::shuffle(members.begin(), members.end(), random_);
@@ -169,9 +196,14 @@ class Bodies {
         return values[random_() % values.size()];
     }
     std::string config() {
-        constexpr std::array values{
-            "null",           "{}", "{ \n}", R"({"maxOutputTokens":9})", R"({"topP":0.5,"max_output_tokens" : 8})",
-            R"({"topP":0.5})"};
+        constexpr std::array values{"null",
+                                    "{}",
+                                    "{ \n}",
+                                    R"({"maxOutputTokens":9})",
+                                    R"({"topP":0.5,"max_output_tokens" : 8})",
+                                    R"({"maxOutputTokens":null ,"max_output_tokens" : 8})",
+                                    R"({"max_output_tokens" : null , "topP":0.5,"maxOutputTokens": null})",
+                                    R"({"topP":0.5})"};
         return values[random_() % values.size()];
     }
 
@@ -186,6 +218,8 @@ TEST(AskEdit, an_edited_body_is_the_original_with_only_the_named_members_changed
             const std::string body = bodies.body(route.operation);
             Edits edits{.include_usage = bodies.coin()};
             if (bodies.coin()) edits.output_max = 4321;
+            if (bodies.coin()) edits.limit_name = "max_tokens";
+            if (bodies.coin()) edits.tool_calls_max = 8;
             if (bodies.coin()) edits.model = "other/\"model\"";
 
             const std::string result = edit(route, body, edits);

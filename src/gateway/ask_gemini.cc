@@ -25,7 +25,7 @@ void AskReader::generate_member(std::string_view key) {
 void AskReader::generation_config(std::string_view name) {
     if (!ask_.generation_config_at.empty())
         return refuse("`generationConfig` is there twice, in two ways of writing it.");
-    ask_.generation_config_at.begin = json_.at();
+    ask_.generation_config_at = member_at();
     bool choices_stated = false;
     if (json_.kind() == JsonKind::object) {
         json_.each_member([&](std::string_view key) {
@@ -38,7 +38,7 @@ void AskReader::generation_config(std::string_view name) {
                 choices_stated = true;
                 ask_.choices = whole(key, 1).value_or(1);
             } else if (key == "responseModalities" || key == "response_modalities") {
-                ask_.audio_output = array_has("audio") || ask_.audio_output;
+                response_modalities();
             } else if (is_opaque(key)) {
                 json_.skip();
             } else {
@@ -48,7 +48,7 @@ void AskReader::generation_config(std::string_view name) {
     } else if (!null_or_absent()) {
         refuse(fmt::format("`{}` must be an object.", name));
     }
-    ask_.generation_config_at.end = json_.at();
+    ask_.generation_config_at.value.end = json_.at();
 }
 
 // Each member of a tool is a tool of its own: {"googleSearch": {}}, {"functionDeclarations": […]}.

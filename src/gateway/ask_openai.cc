@@ -17,12 +17,14 @@ void AskReader::chat_member(std::string_view key) {
     } else if (key == "prediction") {
         ask_.prediction_bytes = static_cast<std::int64_t>(json_.skip().size());
     } else if (key == "modalities") {
-        ask_.audio_output = array_has("audio");
+        response_modalities();
     } else if (key == "tools") {
         openai_tools();
     } else if (key == "web_search_options" || key == "plugins") {
         server_tools_ = server_tools_ || json_.kind() != JsonKind::null;
         look(key);
+    } else if (key == "search_parameters") {
+        search_parameters();
     } else if (key == "models") {
         // A router's list of models to fall back to. What is metered is the one model that the request names.
         if (!null_or_absent()) refuse("`models` is not passed on: a call is priced by the one model that it names.");
@@ -37,7 +39,9 @@ void AskReader::responses_member(std::string_view key) {
     } else if (key == "max_output_tokens") {
         output_max("max_output_tokens");
     } else if (key == "max_tool_calls") {
+        ask_.tool_calls_max_at = member_at();
         tool_calls_max_ = whole(key, 0);
+        ask_.tool_calls_max_at.value.end = json_.at();
     } else if (key == "background") {
         flag(key, ask_.background);
     } else if (key == "previous_response_id" || key == "conversation" || key == "prompt") {
@@ -66,18 +70,18 @@ void AskReader::shared_openai_member(std::string_view key) {
 }
 
 void AskReader::stream_options() {
-    ask_.stream_options_at.begin = json_.at();
+    ask_.stream_options_at = member_at();
     if (json_.kind() == JsonKind::object) {
         json_.each_member([&](std::string_view key) {
             if (key != "include_usage") return;
-            ask_.include_usage_at.begin = json_.at();
+            ask_.include_usage_at = member_at();
             flag(key, ask_.wants_usage);
-            ask_.include_usage_at.end = json_.at();
+            ask_.include_usage_at.value.end = json_.at();
         });
     } else if (!null_or_absent()) {
         refuse("`stream_options` must be an object.");
     }
-    ask_.stream_options_at.end = json_.at();
+    ask_.stream_options_at.value.end = json_.at();
 }
 
 namespace {
@@ -91,6 +95,20 @@ bool runs_at_the_provider(std::string_view type) {
 }
 
 }  // namespace
+
+// Searches of xAI, billed by the source.
+void AskReader::search_parameters() {
+    if (null_or_absent()) return;
+    bool is_off = false;
+    if (json_.kind() != JsonKind::object) return look("search_parameters");
+    json_.each_member([&](std::string_view key) {
+        if (key == "mode")
+            is_off = word() == "off";
+        else
+            look(key);
+    });
+    server_tools_ = server_tools_ || !is_off;
+}
 
 void AskReader::openai_tools() {
     if (json_.kind() != JsonKind::array) return look("tools");
@@ -107,6 +125,7 @@ void AskReader::openai_tools() {
             }
         });
         server_tools_ = server_tools_ || runs_at_the_provider(type);
+        ask_.image_tool = ask_.image_tool || type == "image_generation";
     });
 }
 

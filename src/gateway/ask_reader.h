@@ -32,6 +32,8 @@ class AskReader {
     void generate_member(std::string_view key);
     void shared_openai_member(std::string_view key);
     void refuse_what_is_missing();
+    // What a member of the top level means for counting the prompt (ask_prompt.cc).
+    void note_for_prompt(std::string_view key, Span member, std::string_view value);
 
     // The value of a member of that name, whatever it is.
     void look(std::string_view name);
@@ -47,6 +49,8 @@ class AskReader {
     void openai_tools();
     void anthropic_tools();
     void gemini_tools();
+    void loops_at_the_provider();
+    void search_parameters();
     void thinking();
     void generation_config(std::string_view name);
 
@@ -58,8 +62,10 @@ class AskReader {
     std::string_view word();  // A string, valid until the next word(); empty: it is none, and skipped.
     std::optional<std::int64_t> whole(std::string_view name, std::int64_t least);
     void output_max(std::string_view name);
+    // Of the member whose value comes next; its end is not known yet.
+    MemberAt member_at();
     void flag(std::string_view name, bool& value);
-    bool array_has(std::string_view wanted);
+    void response_modalities();
     void elsewhere();
     void refuse(std::string problem);
 
@@ -73,6 +79,7 @@ class AskReader {
     std::string_view limit_;  // The name of the output limit that was stated.
     bool sources_by_address_ = false;
     bool server_tools_ = false;
+    std::string inference_geo_;
     std::optional<std::int64_t> tool_calls_max_;
 };
 

@@ -128,9 +128,9 @@ TEST(Ask, a_chat_is_read) {
     EXPECT_FALSE(ask.rounds_unbounded);
     EXPECT_FALSE(ask.input_elsewhere);
     EXPECT_EQ(at(body, ask.model_at), "\"gpt-x\"");
-    EXPECT_EQ(at(body, ask.output_max_at), "100");
-    EXPECT_EQ(at(body, ask.stream_options_at), R"({"include_usage": true})");
-    EXPECT_EQ(at(body, ask.include_usage_at), "true");
+    EXPECT_EQ(at(body, ask.output_max_at.value), "100");
+    EXPECT_EQ(at(body, ask.stream_options_at.value), R"({"include_usage": true})");
+    EXPECT_EQ(at(body, ask.include_usage_at.value), "true");
     ASSERT_EQ(ask.boundaries.size(), 2u);
     EXPECT_TRUE(body.substr(0, ask.boundaries[0]).ends_with(R"("content":"a"})"));
     EXPECT_TRUE(body.substr(0, ask.boundaries[1]).ends_with(R"("text":"b"}]})"));
@@ -159,8 +159,8 @@ TEST(Ask, the_limit_of_each_api_is_read) {
             const std::string body = std::string("{\"") + config + R"(":{"temperature":0,")" + member + R"(":7}})";
             const Ask ask = ask_of(generate_route(), body);
             EXPECT_EQ(ask.output_max, 7);
-            EXPECT_EQ(at(body, ask.output_max_at), "7");
-            EXPECT_EQ(at(body, ask.generation_config_at).front(), '{');
+            EXPECT_EQ(at(body, ask.output_max_at.value), "7");
+            EXPECT_EQ(at(body, ask.generation_config_at.value).front(), '{');
         }
     }
     EXPECT_EQ(ask_of(generate_route(), R"({"generationConfig":{"candidateCount":4}})").choices, 4);

@@ -4,6 +4,7 @@
 #include <boost/describe/enum_to_string.hpp>
 
 #include "base/calendar.h"
+#include "base/shell.h"
 
 namespace interlock::gateway {
 namespace {
@@ -25,9 +26,9 @@ std::string budget_sentence(const core::BudgetRefusal& no) {
         amount(no.metric, no.requested));
     if (no.window_end < far_future) text += fmt::format(" The window turns at {}.", to_iso8601(no.window_end));
     const bool is_run = no.budget.starts_with("run_");  // Its ceiling, which has no budget's name.
-    text += is_run
-                ? std::string(" It is the run's own ceiling: start it again with a higher --budget.")
-                : fmt::format(" To raise it: interlock budgets limit {} AMOUNT (now {}).", no.budget, limit_text(no));
+    text += is_run ? std::string(" It is the run's own ceiling: start it again with a higher --budget.")
+                   : fmt::format(" To raise it: {} (now {}).",
+                                 shell_command({"interlock", "budgets", "limit", no.budget, "AMOUNT"}), limit_text(no));
     return text;
 }
 
@@ -47,15 +48,17 @@ No no_of(const core::ReserveReply& reply, const core::Attribution& who, const Up
             return {Refused::budget, code, reply.budget ? budget_sentence(*reply.budget) : reply.detail};
         case core::ReserveStatus::budget_frozen:
             return {Refused::budget, code,
-                    fmt::format("{}. A person has to look: interlock budgets show {}, then interlock budgets unfreeze "
-                                "{}",
-                                reply.detail, reply.budget->budget, reply.budget->budget)};
+                    fmt::format("{}. A person has to look: {}, then {}", reply.detail,
+                                shell_command({"interlock", "budgets", "show", reply.budget->budget}),
+                                shell_command({"interlock", "budgets", "unfreeze", reply.budget->budget}))};
         case core::ReserveStatus::agent_paused:
             return {Refused::budget, code,
-                    fmt::format("{}. To go on: interlock agents resume {}", reply.detail, who.agent)};
+                    fmt::format("{}. To go on: {}", reply.detail,
+                                shell_command({"interlock", "agents", "resume", who.agent}))};
         case core::ReserveStatus::concurrency_limit:
             return {Refused::rate_limited, code,
-                    fmt::format("{}. To raise it: interlock caps set provider/{} MAX", reply.detail, upstream.provider),
+                    fmt::format("{}. To raise it: {}", reply.detail,
+                                shell_command({"interlock", "caps", "set", "provider/" + upstream.provider, "MAX"})),
                     1};
         case core::ReserveStatus::agent_not_found:
             if (who.agent.empty()) {
@@ -65,7 +68,8 @@ No no_of(const core::ReserveReply& reply, const core::Attribution& who, const Up
                         "run's, or name the agent in the header x-interlock-agent"};
             }
             return {Refused::bad_request, code,
-                    fmt::format("there is no agent '{0}'; make it: interlock agents put {0}", who.agent)};
+                    fmt::format("there is no agent '{}'; make it: {}", who.agent,
+                                shell_command({"interlock", "agents", "put", who.agent}))};
         case core::ReserveStatus::run_not_found:
         case core::ReserveStatus::stale_fence:
         case core::ReserveStatus::run_ended:

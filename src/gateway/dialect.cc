@@ -201,7 +201,15 @@ bool is_websocket(const net::Request& request) {
                               [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
 }
 
-// Takes every `key` out of the query; the rest stays as it was sent.
+// Parameters that stand for headers at Google's servers: other credentials, another payer, another method. And the
+// name of a function that the answer shall call.
+bool stands_for_a_header(std::string_view parameter) {
+    static constexpr std::array<std::string_view, 6> names{"access_token", "callback",  "jsonp",
+                                                           "oauth_token",  "quotaUser", "userProject"};
+    return parameter.starts_with('$') || std::ranges::find(names, parameter) != names.end();
+}
+
+// Takes every `key` out of the query, and what stands for a header; the rest stays as it was sent.
 std::string without_keys(std::string_view query, std::string& key) {
     std::string kept;
     bool first = true;
@@ -213,7 +221,7 @@ std::string without_keys(std::string_view query, std::string& key) {
         if (name && name->size() == 1 && name->front().first == "key") {
             const auto pair = net::query_pairs(member);
             if (pair && key.empty()) key = pair->front().second;
-        } else {
+        } else if (!name || name->size() != 1 || !stands_for_a_header(name->front().first)) {
             if (!first) kept.push_back('&');
             kept.append(member);
             first = false;
@@ -243,15 +251,23 @@ Routed routed(const net::Request& request, const Stripped& stripped, Dialect dia
                                        net::name_of(request.method)));
     }
 
+    if (!request.body.empty() && !net::defines_body(request.method)) {
+        return refuse(400, fmt::format("A {} has no body: an upstream could take it for a second request.",
+                                       net::name_of(request.method)));
+    }
+
     Route route{.dialect = dialect,
                 .operation = known->operation,
                 .target = stripped.path,
                 .model = known->model,
                 .stream = known->stream,
                 .run = stripped.run};
-    if (const std::string query = without_keys(request.query, route.key_in_query); !query.empty()) {
+    std::string key;
+    if (const std::string query = without_keys(request.query, key); !query.empty()) {
         route.target.append("?").append(query);
     }
+    // A link with a key in it is a request that a web page can have somebody's browser make.
+    if (dialect == Dialect::gemini || request.method == net::Method::post) route.key_in_query = std::move(key);
     return {.route = std::move(route)};
 }
 

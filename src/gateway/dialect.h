@@ -39,13 +39,13 @@ struct Route {
     std::string model = {};         // Where the path names it (Gemini, or one model's description); percent-decoded.
     bool stream = false;            // Where the path says it (Gemini).
     std::string run = {};           // What stood for {run} in /s/{run}, unchecked.
-    std::string key_in_query = {};  // The value of ?key=, for clients that send theirs there.
+    std::string key_in_query = {};  // The value of ?key=; not of a GET, unless it is Gemini's.
 };
 
 // A request that is the gateway's and goes nowhere.
 struct NoRoute {
     Dialect dialect = Dialect::openai;
-    int status = 404;  // 404, 405, or 426 for an upgrade to a WebSocket.
+    int status = 404;  // 400 for a body where none belongs, 404, 405, or 426 for an upgrade to a WebSocket.
     std::string detail;
 };
 

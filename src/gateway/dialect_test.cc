@@ -175,5 +175,32 @@ TEST(Dialect, a_key_in_the_query_is_taken_out_and_the_rest_stays_as_it_was) {
     expect("b=2&a=1&b=3", "?b=2&a=1&b=3", "");
 }
 
+TEST(Dialect, a_link_with_a_key_in_it_is_a_request_of_gemini_only) {
+    EXPECT_EQ(route(Method::get, "/v1beta/models?key=k").key_in_query, "k");
+    EXPECT_EQ(route(Method::get, "/gemini/v1beta/models?key=k").key_in_query, "k");
+    const Route openai = route(Method::get, "/v1/models/m?key=k");
+    EXPECT_EQ(openai.key_in_query, "");
+    EXPECT_EQ(openai.target, "/v1/models/m") << "it does not go on either";
+}
+
+TEST(Dialect, parameters_that_stand_for_headers_end_here) {
+    const Route found =
+        route(Method::post,
+              "/v1beta/models/m:generateContent?alt=sse&$httpHeaders=a:b&%24userProject=p&access_token=t"
+              "&callback=f&quotaUser=q&x=1");
+    EXPECT_EQ(found.target, "/v1beta/models/m:generateContent?alt=sse&x=1");
+}
+
+TEST(Dialect, a_get_with_a_body_is_refused) {
+    net::Request request;
+    request.path = request.target = "/v1/models/m";
+    request.body = "GET / HTTP/1.1";
+
+    const auto found = route_of(request);
+
+    ASSERT_TRUE(found && !found->route);
+    EXPECT_EQ(found->why_not.status, 400);
+}
+
 }  // namespace
 }  // namespace interlock::gateway

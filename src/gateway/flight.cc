@@ -7,26 +7,30 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
+#include "base/shell.h"
+#include "base/text.h"
 #include "core/limits.h"
 #include "gateway/budget_words.h"
+#include "gateway/forwarding.h"
 
 namespace interlock::gateway {
 namespace {
 
-// A model of which nobody says how much it takes, and input that nobody shows us.
-constexpr std::int64_t input_max_unknown = 2'000'000;
 // More would leave the range of what can be counted.
 constexpr std::int64_t choices_max = 128;
 constexpr std::int64_t rounds_max = 1'000;
-// Looking for a known beginning costs more than it brings below this.
-constexpr std::size_t anchored_bytes_min = 2'048;
+// Uses of tools in one call, beyond which a report cannot be.
+constexpr std::int64_t paid_tools_most = 10'000;
+// What a provider may state beyond the most that we know of, for what has no price here: images, searches, films.
+constexpr Money stated_cost_free = Money::nanos(100'000'000'000);
 
-std::string cut(std::string text, std::size_t bytes_max) {
-    if (text.size() <= bytes_max) return text;
-    std::size_t end = bytes_max;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // Not inside a character.
-    text.resize(end);
-    return text;
+// A provider can claim more than a message may state; the message is kept all the same.
+std::int64_t message_tokens(std::initializer_list<std::int64_t> counts) {
+    std::int64_t sum = 0;
+    for (const std::int64_t count : counts) {
+        sum += std::clamp<std::int64_t>(count, 0, core::limits::tokens_per_message_max);
+    }
+    return std::min(sum, core::limits::tokens_per_message_max);
 }
 
 }  // namespace
@@ -71,7 +75,7 @@ net::Task<std::optional<No>> Flight::hold(const Upstream& its_upstream) {
         if (reply == nullptr) {
             // It may be there all the same. Whatever was not sent is not owed.
             const bool unknown = !answer && answer.error() == engine::SubmitError::outcome_unknown;
-            if (unknown) shared.ledger.end(caller.org, id, core::ReleaseHold{id});
+            if (unknown) shared.ledger.end(caller.org, id, core::ReleaseHold{id, by_gateway});
             co_return No{Refused::busy, "unavailable", "the ledger cannot be reached at present; nothing was sent", 1};
         }
         if (!may_fit_later(*reply) || now() >= deadline) {
@@ -94,58 +98,30 @@ std::optional<No> Flight::bound() {
         return No{Refused::bad_request, "not_metered",
                   "background answers cannot be metered; send it without background"};
     }
-    if (ask.choices > choices_max || ask.rounds > rounds_max) {
+    const auto tools = static_cast<std::int64_t>(ask.unbounded_tools_at.size());
+    if (ask.choices > choices_max || ask.rounds + tools * set.tool_rounds_max > rounds_max + set.tool_rounds_max) {
         return No{
             Refused::bad_request, "invalid_request",
             fmt::format("at most {} choices and {} rounds of tools are metered in one call", choices_max, rounds_max)};
     }
-    std::int64_t rounds = ask.rounds;
-    if (ask.rounds_unbounded) {
-        if (set.tool_rounds_max == 0) {
-            return No{Refused::bad_request, "unbounded_tools",
-                      "this call has tools that run at the provider as often as the model likes; bound them "
-                      "(max_uses, max_tool_calls) or allow some: interlock gateway set tool_rounds_max=8"};
-        }
-        rounds = std::max(rounds, 1 + set.tool_rounds_max);
+    if (ask.rounds_unbounded && set.tool_rounds_max == 0) {
+        return No{Refused::bad_request, "unbounded_tools",
+                  "this call has tools that run at the provider as often as the model likes; bound them "
+                  "(max_uses, max_tool_calls) or allow some: interlock gateway set tool_rounds_max=8"};
     }
-
-    const std::int64_t most = price && price->input_max > 0 ? price->input_max : input_max_unknown;
-    const auto counted = [&](const Counted& before) {
-        return ask.input_bytes - before.input_bytes + (ask.images - before.images) * set.image_tokens_max +
-               std::max((ask.files - before.files) * set.file_tokens_max, ask.file_bytes - before.file_bytes);
-    };
-    std::int64_t input = counted({}) + set.hidden_input_tokens;
-    if (!ask.boundaries.empty() && request.body.size() >= anchored_bytes_min) {
-        const std::uint64_t seed =
-            std::hash<std::string>{}(fmt::format("{} {} {}", caller.org.value, upstream->provider, ask.model));
-        prefixes_ = prefix_hashes(seed, request.body, ask.boundaries);
-        if (const auto known = shared.anchors.find(prefixes_)) {
-            // Tools behind the messages change what the provider hides in the prompt.
-            const std::int64_t rest = counted(ask.counted[known->boundary]) + set.hidden_input_tokens;
-            input = std::min(input, known->prompt_tokens + rest);
+    std::optional<KnownBeginning> known;
+    anchors_.clear();
+    if (!beginnings.empty()) {
+        const std::string prompt = prompt_name().bytes();
+        for (const Hash128& beginning : beginnings) anchors_.push_back(keyed_hash_128(prompt + beginning.bytes()));
+        if (const auto found = shared.anchors.find(anchors_)) {
+            known = {.counted = ask.counted[found->boundary], .prompt_tokens = found->prompt_tokens};
         }
     }
-    // What tools bring in is not in the body, and each round reads all of it again.
-    if (ask.input_elsewhere || rounds > 1) input = most;
-    // A request has one input, but for embeddings: there the model's bound is that of each.
-    if (route.operation != Operation::embeddings) input = std::min(input, most);
-
-    output_max = 0;
-    multiple_ = ask.choices * rounds;
-    if (route.operation != Operation::embeddings) {
-        const std::int64_t otherwise = price && price->output_max > 0
-                                           ? std::min(set.default_output_tokens, price->output_max)
-                                           : set.default_output_tokens;
-        output_max = ask.output_max.value_or(otherwise);
-    }
+    bound_ = bound_of(route.operation, ask, price, set, known);
+    worst = bound_.worst;
+    output_max = bound_.output_max;
     output_changed = output_max > 0 && !ask.output_max;
-    worst = {.input = input * rounds,
-             .output = output_max * multiple_ + ask.prediction_bytes,
-             .prompt = input * rounds,  // A provider may report the sum of all rounds.
-             .cache_write = ask.cache_write,
-             .audio = ask.audio_output || ask.files > 0,
-             .paid_tools = std::max(ask.paid_tools_max, ask.rounds_unbounded ? set.tool_rounds_max : 0),
-             .service_tier = ask.service_tier};
     if (price && !cost_at_most(*price, worst)) {
         return No{
             Refused::not_found, "unknown_price",
@@ -156,10 +132,49 @@ std::optional<No> Flight::bound() {
     return std::nullopt;
 }
 
+namespace {
+
+// Headers that say who asks and by which program, and nothing that a provider counts by.
+bool is_about_the_client(std::string_view name) {
+    for (const std::string_view known :
+         {"accept", "accept-language", "baggage", "content-type", "content-length", "idempotency-key", "sec-fetch-mode",
+          "traceparent", "tracestate", "user-agent", "x-app", "x-client-request-id", "x-request-id"}) {
+        if (name == known) return true;
+    }
+    return name.starts_with("x-stainless-");
+}
+
+}  // namespace
+
+// What decides how the prompt is counted, besides its messages: whose it is, where it goes, and what is said about it.
+Hash128 Flight::prompt_name() const {
+    std::string text;
+    const auto add = [&](std::string_view part) {
+        text.append(std::to_string(part.size())).push_back(':');
+        text.append(part);
+    };
+    add(std::to_string(caller.org.value));
+    add(row.who.agent.empty() ? "key " + caller.key_id : "agent " + row.who.agent);
+    add(row.operation);
+    for (const std::string& part :
+         {upstream->name, upstream->url, upstream->provider, upstream->model_there(ask.model)})
+        add(part);
+    add(route.target.substr(std::min(route.target.find('?'), route.target.size())));
+    for (const auto& [name, value] : upstream->headers) add(name), add(value);
+    for (const net::Header& header : request.headers) {
+        if (is_about_the_client(header.name) || !goes_on(header, request, *upstream)) continue;
+        add(header.name);
+        add(header.value);
+    }
+    for (const Span member : ask.prompt_members)
+        add(std::string_view(request.body).substr(member.begin, member.end - member.begin));
+    return keyed_hash_128(text);
+}
+
 core::Reserve Flight::reserve_command() const {
     Worst least = worst;
     const std::int64_t floor = std::min(output_max, settings().floor_tokens);
-    least.output = floor * multiple_ + ask.prediction_bytes;
+    least.output = floor * bound_.multiple + ask.prediction_bytes;
     const auto cost = [&](const Worst& of) {
         return price ? cost_at_most(*price, of).value_or(Money::max()).nanos() : 0;
     };
@@ -170,7 +185,8 @@ core::Reserve Flight::reserve_command() const {
             .ttl_s = settings().hold_lease_s,
             .dispatched = true,
             .floor = {.usd = cost(least), .tokens = least.input + least.output, .calls = 1, .runs = 0},
-            .share = settings().share_percent};
+            .share = settings().share_percent,
+            .by_gateway = true};
 }
 
 // What the core said.
@@ -186,28 +202,42 @@ std::optional<No> Flight::take(core::ReserveReply reply) {
 
     if (!price && settings().unknown_model != UnknownModel::unpriced && held.left >= 0) {
         release();
-        return No{
-            Refused::not_found, "unknown_model",
-            fmt::format("model '{0}' of provider '{1}' has no price, and a hard budget covers this call; set one: "
-                        "interlock prices set {1}/{0} --input DOLLARS --output DOLLARS (per million tokens)",
-                        ask.model, upstream->provider)};
+        return No{Refused::not_found, "unknown_model",
+                  fmt::format(
+                      "model '{}' of provider '{}' has no price, and a hard budget covers this call; set one: {} (per "
+                      "million tokens)",
+                      ask.model, upstream->provider,
+                      shell_command({"interlock", "prices", "set", upstream->provider + "/" + ask.model, "--input",
+                                     "DOLLARS", "--output", "DOLLARS"}))};
+    }
+    const bool is_hard = held.left >= 0;
+    if (const auto why = why_unbounded(route.operation, ask, price, upstream->provider);
+        why && is_hard && settings().unbounded_cost == UnboundedCost::deny) {
+        release();
+        return No{Refused::bad_request, "unbounded_cost",
+                  fmt::format("this call can cost more than can be held for it, and a hard budget covers it: {}; leave "
+                              "it out, set a price, or allow such calls: interlock gateway set unbounded_cost=allow",
+                              *why)};
     }
     if (output_max == 0 || held.bound.tokens == 0) return std::nullopt;
     // The budgets had less than was wanted, and at least the floor: that much output fits.
     std::int64_t output = held.bound.tokens - worst.input;
     if (price) output = std::min(output, output_within(*price, worst, Money::nanos(held.bound.usd)).value_or(0));
-    const std::int64_t each = (output - ask.prediction_bytes) / multiple_;
+    const std::int64_t each = (output - ask.prediction_bytes) / bound_.multiple;
     if (each < output_max) {
         output_max = std::max<std::int64_t>(1, each);
         output_changed = true;
     }
-    worst.output = output_max * multiple_ + ask.prediction_bytes;
+    worst.output = output_max * bound_.multiple + ask.prediction_bytes;
     return std::nullopt;
 }
 
 Edits Flight::edits() const {
     Edits edits;
-    if (output_changed) edits.output_max = output_max;
+    // A limit that was stated goes out under the name that the upstream knows, so that it is a limit there too.
+    if (output_max > 0) edits.output_max = output_max;
+    edits.limit_name = upstream->limit_name;
+    if (ask.rounds_unbounded) edits.tool_calls_max = edits.tool_uses_max = settings().tool_rounds_max;
     edits.include_usage = route.operation == Operation::chat && ask.stream && !ask.wants_usage;
     const std::string there = upstream->model_there(ask.model);
     if (there != ask.model) edits.model = there;
@@ -217,14 +247,14 @@ Edits Flight::edits() const {
 // ---- after it was sent ----------------------------------------------------------------------------------------------
 
 void Flight::settle(const Metered& metered) {
-    if (!metered.reported) return settle_unknown(metered);
+    if (!metered.reported || !can_be(metered)) return settle_unknown(metered);
     Metered said = metered;
-    if (ask.service_tier == "fast")
-        said.service_tier = "fast";  // Asked for by another name, and not reported as a tier.
-    if (!prefixes_.empty() && metered.prompt_tokens > 0 && ask.rounds == 1 && !ask.input_elsewhere) {
-        shared.anchors.put(prefixes_.back(), metered.prompt_tokens);
-    }
-    if (!price) return end(Money(), said, false);
+    // Asked for by other names, and not reported as a tier.
+    if (ask.service_tier == "fast" || ask.service_tier == "us") said.service_tier = ask.service_tier;
+    if (said.inference_geo == "us" && (said.service_tier.empty() || said.service_tier == "standard"))
+        said.service_tier = "us";
+    if (!anchors_.empty() && metered.prompt_tokens > 0) shared.anchors.put(anchors_.back(), metered.prompt_tokens);
+    if (!price) return end(said.stated_cost.value_or(Money()), said, false);
     if (const auto cost = cost_of(*price, said)) return end(*cost, said, false);
     // A service tier without a price: by the dearest that is known.
     const Usage& usage = said.usage;
@@ -234,15 +264,21 @@ void Flight::settle(const Metered& metered) {
                         .prompt = said.prompt_tokens,
                         .cache_write = ask.cache_write,
                         .audio = said.audio_input_tokens + said.audio_output_tokens > 0,
-                        .paid_tools = said.paid_tools};
+                        .image_output = said.image_output_tokens > 0,
+                        .paid_tools = said.paid_tools,
+                        .images_made = said.images_made};
     const auto cost = cost_at_most(*price, at_most);
-    cost ? end(*cost, said, true) : settle_unknown(said);
+    cost ? end(std::max(*cost, said.stated_cost.value_or(Money())), said, true) : settle_unknown(said);
 }
 
 // The provider has not said what was used. What it has said of the input counts; the rest is the most that it can be.
 // What came by of the output says little: a model thinks before it speaks, and what was cut off is billed as well.
-void Flight::settle_unknown(const Metered& so_far) {
+void Flight::settle_unknown(const Metered& reported) {
+    // A report that cannot be is none. A person decides what it should have been.
+    doubted_ = !can_be(reported);
+    const Metered so_far = doubted_ ? Metered() : reported;
     Metered most = so_far;
+    most.stated_cost.reset();
     Worst bound = worst;
     if (!so_far.input_reported) {
         most.usage = {};
@@ -255,6 +291,26 @@ void Flight::settle_unknown(const Metered& so_far) {
     const auto cost = price ? cost_at_most(*price, bound) : Money();
     const Money limit = Money::nanos(held.bound.usd);
     end(cost ? std::min(*cost, limit) : limit, most, true);
+}
+
+// Whether the model can have taken and made what is reported.
+bool Flight::can_be(const Metered& metered) const {
+    if (metered.impossible) return false;
+    const Usage& usage = metered.usage;
+    const std::int64_t output = usage.output_tokens + usage.reasoning_tokens;
+    const std::int64_t input = tokens_of(usage).value_or(INT64_MAX) - output;
+    if (input > bound_.input_most || output > bound_.output_most) return false;
+    if (metered.paid_tools + metered.images_made > paid_tools_most) return false;
+    if (!metered.stated_cost) return true;
+    const auto most = price ? cost_at_most(*price, {.input = bound_.input_most,
+                                                    .output = bound_.output_most,
+                                                    .cache_write = CacheWrite::one_hour,
+                                                    .audio = true,
+                                                    .image_output = true,
+                                                    .paid_tools = worst.paid_tools,
+                                                    .images_made = worst.images_made})
+                            : std::nullopt;
+    return *metered.stated_cost <= checked_sum(most.value_or(Money()), stated_cost_free).value_or(Money::max());
 }
 
 void Flight::end(Money cost, const Metered& metered, bool estimated) {
@@ -270,7 +326,8 @@ void Flight::end(Money cost, const Metered& metered, bool estimated) {
                                        .calls = 1,
                                        .price = row.price,
                                        .estimated = estimated,
-                                       .unpriced = !price});
+                                       .unpriced = !price,
+                                       .by = by_gateway});
     hold_ = {};
     if (!config->limits.empty()) {
         shared.rates.used(config->limits, rate_who(), tokens_of(metered.usage).value_or(0), now());
@@ -278,7 +335,7 @@ void Flight::end(Money cost, const Metered& metered, bool estimated) {
 }
 
 void Flight::release() {
-    if (is_held()) shared.ledger.end(caller.org, hold_, core::ReleaseHold{hold_});
+    if (is_held()) shared.ledger.end(caller.org, hold_, core::ReleaseHold{hold_, by_gateway});
     hold_ = {};
 }
 
@@ -287,7 +344,8 @@ void Flight::release() {
 void Flight::finish(int status, std::string detail) {
     if (std::exchange(recorded_, true)) return;
     row.status = status;
-    row.detail = cut(std::move(detail), core::limits::text_bytes_max);
+    if (doubted_ && row.refusal.empty()) row.refusal = "implausible_usage";
+    row.detail = cut_text(as_line(detail), core::limits::text_bytes_max);
     row.duration_us = elapsed_us();
     if (shared.on_call) shared.on_call({caller.org, row, request.header("traceparent")});
     if (config) shared.ledger.record(caller.org, row);  // Otherwise nobody knows whose it was.
@@ -302,25 +360,24 @@ void Flight::keep_turn(const Metered& metered) {
     if (row.who.session.value.empty() || held.capture == core::Capture::off) return;
     const boost::json::value facts = {{"call", call_id()},          {"model", ask.model},
                                       {"upstream", row.upstream},   {"cost", to_text(Money::nanos(row.cost))},
-                                      {"estimated", row.estimated}, {"finish", metered.finish}};
+                                      {"estimated", row.estimated}, {"finish", as_line(metered.finish)}};
     core::Append turn;
     turn.session = row.who.session;
     turn.run = row.who.run;
     const auto add = [&](std::string role, std::string content, std::string metadata) {
         turn.messages.push_back({.id = core::MessageId(shared.fresh_id()),
                                  .role = std::move(role),
-                                 .content = cut(std::move(content), core::limits::message_bytes_max),
+                                 .content = cut_text(as_utf8(content), core::limits::message_bytes_max),
                                  .metadata = std::move(metadata)});
     };
     if (held.capture == core::Capture::full) {
-        for (Said& said : new_messages(route, request.body, kept_text_bytes_max)) {
-            add(std::move(said.role), std::move(said.content), {});
-        }
+        for (Said& one : new_words) add(std::move(one.role), std::move(one.content), {});
     }
     add("assistant", metered.text, boost::json::serialize(facts));
-    turn.messages.back().input_tokens = metered.usage.input_tokens + metered.usage.cache_read_tokens +
-                                        metered.usage.cache_write_5m_tokens + metered.usage.cache_write_1h_tokens;
-    turn.messages.back().output_tokens = metered.usage.output_tokens + metered.usage.reasoning_tokens;
+    const Usage& usage = metered.usage;
+    turn.messages.back().input_tokens = message_tokens(
+        {usage.input_tokens, usage.cache_read_tokens, usage.cache_write_5m_tokens, usage.cache_write_1h_tokens});
+    turn.messages.back().output_tokens = message_tokens({usage.output_tokens, usage.reasoning_tokens});
     shared.ledger.append(caller.org, std::move(turn));
 }
 

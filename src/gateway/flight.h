@@ -16,6 +16,7 @@
 
 #include "core/reply.h"
 #include "gateway/anchors.h"
+#include "gateway/call_bound.h"
 #include "gateway/config.h"
 #include "gateway/ended_call.h"
 #include "gateway/fleet.h"
@@ -23,6 +24,7 @@
 #include "gateway/ledger_link.h"
 #include "gateway/rate_limits.h"
 #include "gateway/response_cache.h"
+#include "net/worker_pool.h"
 
 namespace interlock::gateway {
 
@@ -47,8 +49,23 @@ struct Shared {
     std::function<Instant()> now;
     std::function<Id()> fresh_id;
     OnCall on_call = {};
+    net::WorkerPool& bodies;  // Reads what is too large to be read while connections wait.
     std::atomic<std::int64_t> under_way = 0;
+    std::atomic<std::uint64_t> bytes_read_on_io = 0;  // Of bodies and answers, by which kind of thread read them.
+    std::atomic<std::uint64_t> bytes_read_on_workers = 0;
 };
+
+// Bodies and answers up to this size are read on the connection's thread. A worker reads the others.
+constexpr std::size_t read_on_io_bytes_max = 256u << 10;
+
+// What `work` returns, done on this thread or on a worker, by the size of what it reads. What it refers to outlives it.
+template <class Work>
+net::Task<std::invoke_result_t<Work&>> read_off_io(Shared& shared, std::size_t bytes, Work work) {
+    const bool is_large = bytes > read_on_io_bytes_max;
+    (is_large ? shared.bytes_read_on_workers : shared.bytes_read_on_io).fetch_add(bytes, std::memory_order_relaxed);
+    if (!is_large) co_return work();
+    co_return co_await net::run_on(shared.bodies, std::move(work));
+}
 
 // Our own answer instead of the provider's.
 struct No {
@@ -71,6 +88,7 @@ struct Flight {
     Caller caller = {};
     std::shared_ptr<const Config> config = {};
     Ask ask = {};
+    std::vector<Hash128> beginnings = {};  // One per boundary of the ask; empty: no anchor can stand for it.
     RateVerdict rates = {};
     std::string cache_name = {};  // Under which the answer is kept; empty: it is not.
     std::int64_t cache_ttl_s = 0;
@@ -105,13 +123,15 @@ struct Flight {
 
     // The three ends of a hold.
     void settle(const Metered& metered);
-    void settle_unknown(const Metered& so_far);
+    void settle_unknown(const Metered& reported);
     void release();
 
     // The end of the call.
     void finish(int status, std::string detail);
     void finish(const No& no);
     void keep_turn(const Metered& metered);  // In the session, as its agent wants it.
+    std::vector<Said> new_words = {};        // What is new in the request, for an agent that wants all of it kept.
+    bool wants_words() const { return !row.who.session.value.empty() && held.capture == core::Capture::full; }
 
  private:
     std::optional<No> bound();
@@ -119,9 +139,13 @@ struct Flight {
     std::optional<No> take(core::ReserveReply reply);
     void end(Money cost, const Metered& metered, bool estimated);
 
+    Hash128 prompt_name() const;
+    bool can_be(const Metered& metered) const;
+
     core::HoldId hold_ = {};
-    std::vector<std::uint64_t> prefixes_ = {};
-    std::int64_t multiple_ = 1;  // How many outputs of output_max there can be.
+    std::vector<Hash128> anchors_ = {};  // The names of the prompt's beginnings; empty: no anchor stands for it.
+    CallBound bound_ = {};
+    bool doubted_ = false;  // What was reported cannot be, and was not believed.
     bool recorded_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <boost/describe/enum_to_string.hpp>
 
+#include "base/text.h"
 #include "core/check.h"
 #include "core/limits.h"
 #include "core/org_state.h"
@@ -64,7 +65,8 @@ Result<core::Tags, std::string> tags_in(std::string_view text) {
         if (equals == std::string_view::npos || equals == 0 || tags.size() == tags_max) {
             return fail(fmt::format("x-interlock-tags has at most {} tags, written name=value,name=value", tags_max));
         }
-        tags[std::string(one.substr(0, equals))] = one.substr(equals + 1);
+        const auto [tag, is_new] = tags.try_emplace(std::string(one.substr(0, equals)), one.substr(equals + 1));
+        if (!is_new) return fail(fmt::format("x-interlock-tags has the tag '{}' twice", as_line(tag->first)));
         text.remove_prefix(std::min(end + 1, text.size()));
     }
     return tags;
@@ -92,26 +94,6 @@ bool within_scope(const Flight& flight, const Upstream& upstream) {
     return core::covers(*flight.scope, who);
 }
 
-// Members that edited() does not know, at the beginning of the body.
-std::string with_member(std::string body, std::string_view name, std::int64_t value) {
-    const std::size_t brace = body.find('{');
-    return body.insert(brace + 1, fmt::format("\"{}\":{},", name, value));
-}
-
-// What metering needs of the body. Providers that only speak OpenAI's language often know the older name of the limit,
-// and how often tools may run is bounded only where somebody says it.
-std::string body_for(const Flight& flight, const Upstream& upstream, Edits edits) {
-    const bool is_openai = upstream.provider == "openai" || upstream.provider == "azure" || upstream.provider == "sim";
-    const bool older_name = flight.route.operation == Operation::chat && !is_openai && !flight.ask.output_max;
-    const auto limit = older_name ? std::exchange(edits.output_max, std::nullopt) : std::nullopt;
-    std::string body = edited(flight.route, flight.request.body, flight.ask, edits);
-    if (limit) body = with_member(std::move(body), "max_tokens", *limit);
-    if (flight.route.operation == Operation::responses && flight.ask.rounds_unbounded) {
-        body = with_member(std::move(body), "max_tool_calls", flight.settings().tool_rounds_max);
-    }
-    return body;
-}
-
 // Who asks for the cache, and for how long.
 std::int64_t cache_ttl_s(const Flight& flight) {
     const std::string_view asked = flight.request.header("x-interlock-cache");
@@ -129,7 +111,7 @@ net::Response again(Flight& flight, std::shared_ptr<const CachedAnswer> answer) 
     flight.row.cached = true;
     flight.row.streamed = answer->streamed;
     flight.row.first_byte_us = flight.elapsed_us();
-    net::Response response{.status = 200, .content_type = answer->content_type};
+    net::Response response{.status = 200, .content_type = answer->content_type, .inert = true};
     add_own_headers(flight, response);
     response.headers.push_back({"x-interlock-cache", "hit"});
     response.headers.push_back({"x-interlock-cost", "0.00"});
@@ -147,7 +129,8 @@ net::Response again(Flight& flight, std::shared_ptr<const CachedAnswer> answer) 
 Gateway::Gateway(Parts parts, Log& log)
     : parts_(std::move(parts)),
       ledger_({.submit = parts_.submit, .now = parts_.now, .fresh_id = parts_.fresh_id}, headroom_, log),
-      shared_{ledger_, headroom_, anchors_, fleet_, rates_, cache_, parts_.now, parts_.fresh_id, parts_.on_call} {}
+      shared_{ledger_, headroom_,  anchors_,        fleet_,         rates_,
+              cache_,  parts_.now, parts_.fresh_id, parts_.on_call, bodies_} {}
 Gateway::~Gateway() = default;
 
 void Gateway::close() { ledger_.close(); }
@@ -185,7 +168,10 @@ net::Task<net::Response> Gateway::serve(net::Request request, Route route) {
         const std::string& agent = flight->row.who.agent;
         const std::string whose = fmt::format("{} {} {}", flight->caller.org.value, agent.empty() ? "key" : "agent",
                                               agent.empty() ? flight->caller.key_id : agent);
-        flight->cache_name = ResponseCache::name_of(whose, flight->route.target, flight->request.body);
+        flight->cache_name = co_await read_off_io(shared_, flight->request.body.size(), [flight, whose] {
+            return ResponseCache::name_of(whose, flight->route.target, what_goes_on(*flight->config, flight->request),
+                                          flight->request.body);
+        });
         if (const auto known = cache_.find(flight->cache_name, flight->now())) co_return again(*flight, known);
     }
 
@@ -195,13 +181,22 @@ net::Task<net::Response> Gateway::serve(net::Request request, Route route) {
 
 net::Task<std::optional<No>> Gateway::admit(std::shared_ptr<Flight> flight) {
     if (auto no = identify(*flight)) co_return no;
+    auto unread = co_await read(flight);
+    if (unread) co_return unread;
     const Caller& caller = flight->caller;
     core::Attribution& who = flight->row.who;
     const bool is_bound = !caller.agent.empty() || !caller.run.value.empty() || !caller.budget.empty();
     const bool agent_unknown = who.agent.empty() && !who.run.value.empty();
-    if (caller.budget.empty() && !agent_unknown && (!is_bound || who.session.value.empty())) co_return std::nullopt;
+    // Where something is held, the core looks at the run. Nothing is held for what is free or was answered before.
+    const bool run_unseen = !who.run.value.empty() && (is_free(flight->route.operation) || cache_ttl_s(*flight) > 0);
+    if (caller.budget.empty() && !agent_unknown && !run_unseen && (!is_bound || who.session.value.empty())) {
+        co_return std::nullopt;
+    }
     auto bounds = co_await parts_.bounds(caller, who);
     if (!bounds) co_return No{Refused::unauthorized, "forbidden", bounds.error()};
+    if (run_unseen && !bounds->run_is_live) {
+        co_return No{Refused::unauthorized, "run_ended", "the run that this call is for is not live any more"};
+    }
     who.agent = bounds->agent;
     flight->scope = std::move(bounds->scope);
     co_return std::nullopt;
@@ -251,25 +246,48 @@ std::optional<No> Gateway::identify(Flight& flight) const {
         return No{Refused::bad_request, "invalid_request", why};
     }
 
-    if (is_free(flight.route.operation)) {
-        flight.ask.model = flight.route.model;
-        if (flight.route.operation == Operation::count_tokens && flight.route.dialect == Dialect::anthropic) {
-            // It goes where the call itself would go.
-            Route as_call = flight.route;
-            as_call.operation = Operation::messages;
-            if (auto ask = read_ask(as_call, flight.request.body)) flight.ask = std::move(*ask);
-        }
-        return std::nullopt;
+    return std::nullopt;
+}
+
+namespace {
+
+struct ReadBody {
+    Result<Ask, std::string> ask;
+    std::vector<Hash128> beginnings = {};
+};
+
+ReadBody read_body_as(const Route& route, std::string_view body) {
+    ReadBody read{read_ask(route, body)};
+    if (read.ask && can_be_anchored(*read.ask, body)) read.beginnings = beginnings_of(*read.ask, body);
+    return read;
+}
+
+}  // namespace
+
+// What the body asks for. A large one is read by a worker, so that nobody else's request waits for it.
+net::Task<std::optional<No>> Gateway::read(std::shared_ptr<Flight> flight) {
+    Route route = flight->route;
+    const bool is_free_of_cost = is_free(route.operation);
+    if (is_free_of_cost) {
+        flight->ask.model = route.model;
+        if (route.operation != Operation::count_tokens || route.dialect != Dialect::anthropic) co_return std::nullopt;
+        route.operation = Operation::messages;  // It goes where the call itself would go.
     }
-    auto ask = read_ask(flight.route, flight.request.body);
-    if (!ask) return No{Refused::bad_request, "invalid_request", ask.error()};
-    flight.ask = std::move(*ask);
-    who.model = flight.ask.model;
+    ReadBody body = co_await read_off_io(shared_, flight->request.body.size(),
+                                         [flight, route] { return read_body_as(route, flight->request.body); });
+    if (body.ask) {
+        flight->ask = std::move(*body.ask);
+        flight->beginnings = std::move(body.beginnings);
+    }
+    if (is_free_of_cost) co_return std::nullopt;
+    if (!body.ask) co_return No{Refused::bad_request, "invalid_request", body.ask.error()};
+    core::Attribution& who = flight->row.who;
+    who.model = flight->ask.model;
     if (who.model.size() > core::limits::name_bytes_max) {
         who.model.clear();
-        return No{Refused::bad_request, "invalid_request", "the model's name is too long"};
+        co_return No{Refused::bad_request, "invalid_request", "the model's name is too long"};
     }
-    return std::nullopt;
+    co_return std::nullopt;
 }
 
 // One provider after the other, each as often as its setting says, until one has answered.
@@ -341,7 +359,8 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<Flight> flight, co
     const Edits edits = is_free_of_cost ? Edits{} : flight->edits();
     const bool model_in_target = edits.model && flight->route.dialect == Dialect::gemini;
     std::string target = model_in_target ? edited_target(flight->route, *edits.model) : flight->route.target;
-    std::string body = is_free_of_cost ? flight->request.body : body_for(*flight, upstream, edits);
+    std::string body =
+        is_free_of_cost ? flight->request.body : edited(flight->route, flight->request.body, flight->ask, edits);
     net::OutRequest request = request_for(upstream, key == flight->config->keys.end() ? "" : key->second,
                                           flight->request, std::move(target), std::move(body));
     net::HttpPool& pool = net::HttpPool::of(co_await boost::asio::this_coro::executor);

@@ -30,6 +30,7 @@ class Gateway {
     struct Bounds {
         std::string agent = {};                 // The stated one, or the run's.
         std::optional<core::Scope> scope = {};  // What its budget covers.
+        bool run_is_live = true;                // The stated run, if one is.
     };
     struct Parts {
         std::function<void(std::vector<engine::Submission>)> submit;
@@ -58,6 +59,9 @@ class Gateway {
         return fleet_.last_hour(org, parts_.now());
     }
     std::int64_t under_way() const { return shared_.under_way; }
+    // Bytes of bodies and answers that were read on the threads of connections, and by workers.
+    std::uint64_t bytes_read_on_io() const { return shared_.bytes_read_on_io; }
+    std::uint64_t bytes_read_on_workers() const { return shared_.bytes_read_on_workers; }
 
     void close();  // Nobody asks any more; what is left to be said is said.
 
@@ -65,6 +69,7 @@ class Gateway {
     net::Task<net::Response> serve(net::Request request, Route route);
     net::Task<std::optional<No>> admit(std::shared_ptr<Flight> flight);
     std::optional<No> identify(Flight& flight) const;
+    net::Task<std::optional<No>> read(std::shared_ptr<Flight> flight);
     net::Task<net::Response> forward(std::shared_ptr<Flight> flight);
 
     // What one request to one upstream came to.
@@ -89,6 +94,7 @@ class Gateway {
 
     mutable std::shared_mutex mutex_;
     std::map<core::OrgId, std::shared_ptr<const Config>> configs_;
+    net::WorkerPool bodies_{{.threads = 2, .queue_max = 256}};  // Last: what it does uses all of the above.
 };
 
 }  // namespace interlock::gateway

@@ -145,8 +145,10 @@ bool JsonReader::another(char closing) {
 
 bool JsonReader::key(std::string_view& key) {
     blanks();
+    name_begin_ = at_;
     const std::size_t begin = at_ + 1;
     if (!skip_string()) return false;
+    name_end_ = at_;
     key = text_.substr(begin, at_ - 1 - begin);
     if (escaped_) key = decoded_keys_.emplace_front(decoded(key));
     blanks();

@@ -4,7 +4,9 @@
 //       doubts are refused: half of a surrogate pair, and a number too long for anybody's arithmetic.
 //   (2) Nothing is nested deeper than depth_max, so a text cannot exhaust the stack.
 //   (3) Nothing behind the text is read, and nothing is copied but keys with escapes in them.
-//   (4) After a failure every call fails, and at() says where it was.
+//   (4) An object whose keys are compared has at most members_max of them, and the time for a text grows with its size
+//       whatever it is: keys are hashed with a secret key.
+//   (5) After a failure every call fails, and at() says where it was.
 //
 // simdjson's own readers are faster, but its on-demand reader does not validate what it skips and its tree does not
 // know where things stood, and both are what metering needs: the text is edited in place, and what is forwarded must be
@@ -17,8 +19,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
+
+#include <boost/unordered/unordered_flat_set.hpp>
+
+#include "base/keyed_hash.h"
 
 namespace interlock::gateway {
 
@@ -29,6 +34,9 @@ class JsonReader {
  public:
     static constexpr int depth_max = 200;
     static constexpr std::size_t number_bytes_max = 64;
+    // Of an object that is looked at. Shapes of tools and what tools say may have more: those are skipped. The greatest
+    // object of a real request is a logit_bias, with some hundreds.
+    static constexpr std::size_t members_max = 4'096;
 
     explicit JsonReader(std::string_view text, TwiceTheSameKey twice = TwiceTheSameKey::allowed)
         : text_(text), twice_(twice) {}
@@ -37,6 +45,9 @@ class JsonReader {
     JsonKind kind();
     // Where the next value begins, or where reading failed.
     std::size_t at() const { return at_; }
+    // Where the name of the member that was begun last stands, with its quotes.
+    std::size_t name_begin() const { return name_begin_; }
+    std::size_t name_end() const { return name_end_; }
     bool failed() const { return !why_.empty(); }
     std::string_view why() const { return why_; }  // "is not valid JSON", as the end of a sentence.
     // Nothing but white space is left.
@@ -65,11 +76,12 @@ class JsonReader {
     class Keys {
      public:
         bool add(std::string_view key);  // False: it was there.
+        std::size_t count() const { return count_; }
 
      private:
         std::array<std::string_view, 12> few_;
         std::size_t count_ = 0;
-        std::unordered_set<std::string_view> many_;
+        boost::unordered_flat_set<std::string_view, KeyedTextHash> many_;
     };
 
     void blanks();
@@ -88,6 +100,8 @@ class JsonReader {
     std::string_view text_;
     TwiceTheSameKey twice_;
     std::size_t at_ = 0;
+    std::size_t name_begin_ = 0;
+    std::size_t name_end_ = 0;
     int depth_ = 0;
     bool escaped_ = false;  // The last string that was skipped has an escape in it.
     std::string_view why_;
@@ -109,7 +123,10 @@ bool JsonReader::each_member(OnMember&& on_member) {
     while (more) {
         std::string_view name;
         if (!key(name)) return false;
-        if (twice_ == TwiceTheSameKey::refused && !keys.add(name)) return fail("has an object with the same key twice");
+        if (twice_ == TwiceTheSameKey::refused) {
+            if (keys.count() == members_max) return fail("has an object with more than 4096 members");
+            if (!keys.add(name)) return fail("has an object with the same key twice");
+        }
         const std::size_t value_at = at_;
         on_member(name);
         if (!failed() && at_ == value_at) skip_value();

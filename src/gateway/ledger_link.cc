@@ -80,8 +80,7 @@ void LedgerLink::say(Said said) {
         const auto* settled = answer ? std::get_if<core::SettleReply>(&answer->reply) : nullptr;
         const bool refused = settled != nullptr && settled->status != core::HoldStatus::done;
         if (!answer || refused) {
-            // The run has ended meanwhile, or the lease: then it is charged at its bound.
-            log_.warn("hold_not_settled", {{"hold", to_text("hold", said.key.value)}});
+            log_.error("hold_not_settled", {{"hold", to_text("hold", said.key.value)}});
         }
         headroom_.released(said.org);
     };
@@ -123,7 +122,7 @@ void LedgerLink::extend_leases() {
             if (kept.extend_at > now) continue;
             kept.extend_at = now + std::chrono::milliseconds(kept.ttl_s * 1000 / 3);
             engine::Submission& extend = submissions.emplace_back();
-            extend.command = command_of(kept.org, {}, core::ExtendHold{core::HoldId(id), kept.ttl_s, true});
+            extend.command = command_of(kept.org, {}, core::ExtendHold{core::HoldId(id), kept.ttl_s, true, by_gateway});
             extend.on_answer = [](const engine::Answer&) {};
             extend.can_wait = true;
         }

@@ -2,7 +2,8 @@
 // until they are heard, and calls that are recorded.
 //
 //   (1) A hold that was given out is settled or released exactly once, by end(); who forgets it loses nothing but
-//       precision: its lease lapses and the core charges it at its bound.
+//       precision: its lease lapses and the core charges it at its bound. A settlement that comes after that is taken
+//       all the same: the core books the difference.
 //   (2) An end that the engine could not take is said again, with the same key, until it is taken.
 //   (3) Money first: calls are recorded behind it, many at once, and only to be looked at.
 #pragma once
@@ -23,6 +24,9 @@
 #include "net/task.h"
 
 namespace interlock::gateway {
+
+// The core lets nobody else end the gateway's holds, but for an operator.
+inline const core::Actor by_gateway{.kind = core::ActorKind::gateway};
 
 class LedgerLink {
  public:

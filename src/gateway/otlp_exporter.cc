@@ -124,9 +124,10 @@ void OtlpExporter::round(std::unique_lock<std::mutex>& lock) {
         return;
     }
     // A connection that was kept would often be closed by the next time, and a POST is not repeated by itself.
-    net::HttpClient client(
-        *url,
-        {.connect_timeout = connect_timeout, .total_timeout = answer_timeout, .body_bytes_max = answer_bytes_max});
+    net::HttpClient client(*url, {.connect_timeout = connect_timeout,
+                                  .total_timeout = answer_timeout,
+                                  .body_bytes_max = answer_bytes_max,
+                                  .public_only = where.public_only});
     if (send_spans(lock, client, where)) send_histograms(lock, client, where);
 }
 

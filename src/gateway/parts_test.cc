@@ -20,33 +20,34 @@ TEST(AnchorsTest, the_longest_known_beginning_is_found) {
     Anchors anchors;
     const std::string first = "system|hello|";
     const std::string second = "system|hello|answer|more|";
-    anchors.put(prefix_hashes(7, first, {7, 13}).back(), 40);
+    anchors.put(prefix_hashes(first, {7, 13}).back(), 40);
 
-    const auto found = anchors.find(prefix_hashes(7, second, {7, 13, 20, 25}));
+    const auto found = anchors.find(prefix_hashes(second, {7, 13, 20, 25}));
 
     ASSERT_TRUE(found);
     EXPECT_EQ(found->boundary, 1u);
     EXPECT_EQ(found->prompt_tokens, 40);
 }
 
-TEST(AnchorsTest, another_beginning_model_or_cut_is_not_known) {
+TEST(AnchorsTest, another_beginning_or_cut_is_not_known) {
     Anchors anchors;
-    anchors.put(prefix_hashes(7, "system|hello|", {7, 13}).back(), 40);
+    anchors.put(prefix_hashes("system|hello|", {7, 13}).back(), 40);
 
-    EXPECT_FALSE(anchors.find(prefix_hashes(8, "system|hello|", {7, 13})));
-    EXPECT_FALSE(anchors.find(prefix_hashes(7, "system|hellO|", {7, 13})));
-    EXPECT_FALSE(anchors.find(prefix_hashes(7, "system|hello|", {13})));
+    EXPECT_FALSE(anchors.find(prefix_hashes("system|hellO|", {7, 13})));
+    EXPECT_FALSE(anchors.find(prefix_hashes("System|hello|", {7, 13})));
+    EXPECT_FALSE(anchors.find(prefix_hashes("system|hello|", {13})));
 }
 
 TEST(AnchorsTest, of_two_numbers_the_greater_stays_and_memory_is_bounded) {
     Anchors anchors;
-    anchors.put(1, 40);
-    anchors.put(1, 30);
-    EXPECT_EQ(anchors.find({1})->prompt_tokens, 40);
+    const auto name = [](std::uint64_t number) { return Hash128{.high = 0, .low = number}; };
+    anchors.put(name(1), 40);
+    anchors.put(name(1), 30);
+    EXPECT_EQ(anchors.find({name(1)})->prompt_tokens, 40);
 
-    for (std::uint64_t i = 2; i < 3 * Anchors::generation_max; ++i) anchors.put(i, 1);
-    EXPECT_FALSE(anchors.find({1})) << "nobody asked for it in a long time";
-    EXPECT_TRUE(anchors.find({3 * Anchors::generation_max - 1}));
+    for (std::uint64_t i = 2; i < 3 * Anchors::generation_max; ++i) anchors.put(name(i), 1);
+    EXPECT_FALSE(anchors.find({name(1)})) << "nobody asked for it in a long time";
+    EXPECT_TRUE(anchors.find({name(3 * Anchors::generation_max - 1)}));
 }
 
 // ---- the cache ------------------------------------------------------------------------------------------------------
@@ -54,13 +55,14 @@ TEST(AnchorsTest, of_two_numbers_the_greater_stays_and_memory_is_bounded) {
 TEST(ResponseCacheTest, an_answer_lives_for_its_time_and_for_its_own_request_only) {
     ResponseCache cache;
     const net::SteadyTime now(1000h);
-    const std::string name = ResponseCache::name_of("1 ada", "/v1/chat", "{}");
+    const std::string name = ResponseCache::name_of("1 ada", "/v1/chat", "", "{}");
     cache.put(name, {"text/plain", "hello", false}, now + 10s);
 
     EXPECT_EQ(cache.find(name, now)->body, "hello");
-    EXPECT_FALSE(cache.find(ResponseCache::name_of("1 bob", "/v1/chat", "{}"), now));
-    EXPECT_FALSE(cache.find(ResponseCache::name_of("2 ada", "/v1/chat", "{}"), now));
-    EXPECT_FALSE(cache.find(ResponseCache::name_of("1 ada", "/v1/chat", "{ }"), now));
+    EXPECT_FALSE(cache.find(ResponseCache::name_of("1 bob", "/v1/chat", "", "{}"), now));
+    EXPECT_FALSE(cache.find(ResponseCache::name_of("2 ada", "/v1/chat", "", "{}"), now));
+    EXPECT_FALSE(cache.find(ResponseCache::name_of("1 ada", "/v1/chat", "", "{ }"), now));
+    EXPECT_FALSE(cache.find(ResponseCache::name_of("1 ada", "/v1/chat", "a:b\n", "{}"), now));
     EXPECT_FALSE(cache.find(name, now + 10s));
     EXPECT_FALSE(cache.find(name, now)) << "it was dropped";
 }
@@ -116,7 +118,12 @@ TEST(ForwardingTest, our_key_stays_here_and_the_upstreams_goes_on) {
                                                {"cookie", "c"},
                                                {"connection", "keep-alive, X-Hop"},
                                                {"x-hop", "stays"},
-                                               {"x-custom", "kept"}});
+                                               {"openai-organization", "another payer"},
+                                               {"idempotency-key", "of somebody else's request"},
+                                               {"content-type", "application/json; charset=utf-16"},
+                                               {"x-team-name", "blue"},
+                                               {"x-custom", "not known"}});
+    upstream.pass_headers = {"x-team-*"};
 
     const net::OutRequest out = request_for(upstream, "theirs", request, "/v1/messages", "{}");
 
@@ -129,18 +136,80 @@ TEST(ForwardingTest, our_key_stays_here_and_the_upstreams_goes_on) {
     EXPECT_EQ(net::find_header(out.headers, "x-interlock-agent"), "");
     EXPECT_EQ(net::find_header(out.headers, "cookie"), "");
     EXPECT_EQ(net::find_header(out.headers, "x-hop"), "");
-    EXPECT_EQ(net::find_header(out.headers, "x-custom"), "kept");
+    for (const char* name : {"openai-organization", "idempotency-key", "x-custom"}) {
+        EXPECT_EQ(net::find_header(out.headers, name), "") << name;
+    }
+    EXPECT_EQ(net::find_header(out.headers, "x-team-name"), "blue");
+    EXPECT_EQ(net::find_header(out.headers, "content-type"), "application/json");
+    EXPECT_EQ(out.body, "{}");
 }
 
-TEST(ForwardingTest, of_an_answer_what_belongs_to_its_connection_stays_here) {
+TEST(ForwardingTest, no_setting_passes_a_key_a_cookie_or_a_header_of_the_connection_on) {
+    Upstream upstream;
+    upstream.pass_headers = {"*"};
+    for (const char* name : {"authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie", "host", "connection",
+                             "content-length", "transfer-encoding", "x-interlock-agent", "x-forwarded-for"}) {
+        EXPECT_FALSE(passes_to(upstream, name)) << name;
+    }
+    EXPECT_TRUE(passes_to(upstream, "openai-project"));
+}
+
+TEST(ForwardingTest, a_request_whose_method_defines_no_body_gets_none) {
+    for (const auto method : {net::Method::get, net::Method::head, net::Method::delete_, net::Method::options}) {
+        net::Request request;
+        request.method = method;
+        const net::OutRequest out = request_for({}, "", request, "/v1/models", "GET / HTTP/1.1");
+        EXPECT_EQ(out.body, "");
+        EXPECT_EQ(net::find_header(out.headers, "content-type"), "");
+    }
+}
+
+TEST(ForwardingTest, what_goes_on_is_what_an_answer_can_depend_on) {
+    Config config{{}, {}, PriceBook({}), {}, {}};
+    const auto text = [&](std::vector<net::Header> headers) { return what_goes_on(config, request_with(headers)); };
+
+    EXPECT_NE(text({{"anthropic-beta", "a"}}), text({{"anthropic-beta", "b"}}));
+    EXPECT_EQ(text({{"traceparent", "a"}, {"x-stainless-retry-count", "0"}}),
+              text({{"traceparent", "b"}, {"x-stainless-retry-count", "1"}}));
+    EXPECT_EQ(text({{"x-odd", "a"}}), text({{"x-odd", "b"}})) << "no upstream sees it";
+    config.upstreams.emplace_back().pass_headers = {"x-odd"};
+    EXPECT_NE(text({{"x-odd", "a"}}), text({{"x-odd", "b"}}));
+}
+
+TEST(ForwardingTest, of_an_answers_headers_those_come_back_that_clients_read) {
     const auto headers = headers_from({{"connection", "close"},
                                        {"content-length", "3"},
                                        {"set-cookie", "a"},
                                        {"request-id", "r"},
+                                       {"anthropic-ratelimit-requests-limit", "5"},
+                                       {"x-ratelimit-limit-requests", "6"},
+                                       {"clear-site-data", "\"*\""},
+                                       {"refresh", "0;url=/"},
+                                       {"access-control-allow-origin", "*"},
+                                       {"content-security-policy", "default-src *"},
+                                       {"service-worker-allowed", "/"},
+                                       {"content-disposition", "inline"},
+                                       {"link", "</x>; rel=preload"},
+                                       {"x_cache", "1"},
+                                       {"openai-\x01", "1"},
+                                       {"x-request-id", "a\nb"},
                                        {"x-interlock-cost", "9"}});
 
-    ASSERT_EQ(headers.size(), 1u);
-    EXPECT_EQ(headers[0].name, "request-id");
+    std::vector<std::string> names;
+    for (const net::Header& header : headers) names.push_back(header.name);
+    EXPECT_EQ(names, (std::vector<std::string>{"request-id", "anthropic-ratelimit-requests-limit",
+                                               "x-ratelimit-limit-requests"}));
+}
+
+TEST(ForwardingTest, an_answer_is_json_events_or_plain_bytes) {
+    EXPECT_EQ(content_type_from("application/json"), "application/json");
+    EXPECT_EQ(content_type_from("Application/JSON ; charset=utf-16"), "application/json");
+    EXPECT_EQ(content_type_from("application/problem+json"), "application/json");
+    EXPECT_EQ(content_type_from("text/event-stream;charset=utf-8"), "text/event-stream; charset=utf-8");
+    for (const char* other : {"", "text/html", "text/html; application/json", "image/svg+xml", "text/javascript",
+                              "application/xhtml+xml", "application/+json", "text/event-streams", "a\r\nb: c"}) {
+        EXPECT_EQ(content_type_from(other), "application/octet-stream") << other;
+    }
 }
 
 // ---- headroom -------------------------------------------------------------------------------------------------------

@@ -181,8 +181,10 @@ struct PriceCatalog::Reader {
 
         const Words limits = split(fields[3], '/');
         const auto input_max = number<std::int64_t>(limits[0]);
-        const auto output_max = number<std::int64_t>(limits.back());
-        if (limits.size() != 2 || !input_max || !output_max) return refuse("limits are written 200000/64000");
+        const auto output_max = limits.size() > 1 ? number<std::int64_t>(limits[1]) : std::nullopt;
+        const auto image_max = limits.size() > 2 ? number<std::int64_t>(limits[2]) : 0;
+        if (limits.size() > 3 || !input_max || !output_max || !image_max)
+            return refuse("limits are written 200000/64000, or 200000/64000/1600 with the tokens of an image");
 
         Row row{.provider = std::string(fields[0]), .model = std::string(fields[1])};
         const bool priced = fields[4] != "none";
@@ -193,7 +195,8 @@ struct PriceCatalog::Reader {
                            .model = row.model,
                            .version = catalog.version_ + (i == 4 ? "" : fmt::format("#{}", i - 3)),
                            .input_max = *input_max,
-                           .output_max = *output_max};
+                           .output_max = *output_max,
+                           .image_max = *image_max};
             if (!take_price(fields[i], entry)) return false;
         }
 
@@ -249,6 +252,16 @@ struct PriceCatalog::Reader {
                 out = out || name == "out";
             }
         }
+        // What images cost is written once.
+        const Rates base = entry.price.tiers.front().rates;
+        const auto complete = [&](std::vector<Tier>& some) {
+            for (Tier& tier : some) {
+                if (tier.rates.per_image == 0) tier.rates.per_image = base.per_image;
+                if (!tier.rates.image_output) tier.rates.image_output = base.image_output;
+            }
+        };
+        complete(entry.price.tiers);
+        for (auto& variant : entry.price.variants) complete(variant.second);
         return (in && out) || refuse("a price has 'in' and 'out'");
     }
 

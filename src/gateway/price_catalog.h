@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "base/result.h"
 #include "gateway/prices.h"
 
@@ -32,13 +33,9 @@ struct NameRule {
     bool fits(std::string_view name) const;
 };
 
-// Hashes what can be looked up without making a string of it.
-struct TextHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-};
+// Clients choose what is looked up here and what is remembered of it.
 template <class T>
-using ByText = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
+using ByText = std::unordered_map<std::string, T, KeyedTextHash, std::equal_to<>>;
 
 std::string lower_case(std::string_view text);
 

@@ -153,8 +153,10 @@ TEST(PriceCatalog, what_cannot_be_read_is_refused_with_its_line) {
     EXPECT_EQ(line("r\tm\t.\t0/0\tin=1 out=1"), "no provider r before this");
     EXPECT_EQ(line("p\tm\t.\t0/0"), "a model has a provider, a name, a rule, limits and prices");
     EXPECT_EQ(line("p\t\t.\t0/0\tnone"), "a model without a name");
-    EXPECT_EQ(line("p\tm\t.\t100\tnone"), "limits are written 200000/64000");
-    EXPECT_EQ(line("p\tm\t.\t-1/0\tnone"), "limits are written 200000/64000");
+    EXPECT_EQ(line("p\tm\t.\t100\tnone"),
+              "limits are written 200000/64000, or 200000/64000/1600 with the tokens of an image");
+    EXPECT_EQ(line("p\tm\t.\t-1/0\tnone"),
+              "limits are written 200000/64000, or 200000/64000/1600 with the tokens of an image");
     EXPECT_EQ(line("p\tm\t.\t0/0\tnone\tin=1 out=1"), "'none' stands alone");
     EXPECT_EQ(line("p\tm\t?x\t0/0\tnone"), "not a rule for names: ?x");
     EXPECT_EQ(line("p\tm\t=\t0/0\tnone"), "not a rule for names: =");

@@ -39,6 +39,8 @@ struct PriceReader {
                 good = read_count(name, value, price.input_max);
             } else if (name == "output_max") {
                 good = read_count(name, value, price.output_max);
+            } else if (name == "image_max") {
+                good = read_count(name, value, price.image_max);
             } else if (name != "variants" && name != "tiers" && !is_kind(name)) {
                 good = refuse(name, "is not a member of a price");
             }
@@ -99,7 +101,8 @@ struct PriceReader {
     // Without `base` these are the base. A kind that the base has a price for and these have not would fall to that of
     // plain input, which may be less than it costs.
     bool read_rates(const std::string& where, const json::object& object, const Rates* base, Rates& rates) {
-        if (base != nullptr) rates = {.per_call = base->per_call, .per_paid_tool = base->per_paid_tool};
+        if (base != nullptr)
+            rates = {.per_call = base->per_call, .per_paid_tool = base->per_paid_tool, .per_image = base->per_image};
         for (const PriceKind& kind : price_kinds) {
             const std::string here = where + std::string(kind.name);
             const json::value* value = object.if_contains(kind.name);
@@ -190,6 +193,7 @@ std::string to_json(const ModelPrice& price) {
     }
     object["input_max"] = price.input_max;
     object["output_max"] = price.output_max;
+    object["image_max"] = price.image_max;
     return json::serialize(object);
 }
 

@@ -50,7 +50,7 @@ TEST(PriceJson, amounts_are_written_with_two_decimals_or_more) {
                        .version = "set-1",
                        .tiers = {{0, {.input = 3'000'000, .output = 1, .per_paid_tool = 10'000'000'000}}}}),
               R"({"provider":"p","model":"m","version":"set-1","input_per_mtok":"3.00","output_per_mtok":"0.000001",)"
-              R"("per_paid_tool":"0.01","input_max":0,"output_max":0})");
+              R"("per_paid_tool":"0.01","input_max":0,"output_max":0,"image_max":0})");
 }
 
 TEST(PriceJson, what_is_wrong_is_named) {

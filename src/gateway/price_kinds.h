@@ -45,8 +45,13 @@ inline constexpr std::array price_kinds{
               .name = "audio_output_per_mtok",
               .decimals = decimals_per_mtok,
               .sometimes = &Rates::audio_output},
+    PriceKind{.word = "image_out",
+              .name = "image_output_per_mtok",
+              .decimals = decimals_per_mtok,
+              .sometimes = &Rates::image_output},
     PriceKind{.word = "call", .name = "per_call", .decimals = decimals_each, .always = &Rates::per_call},
     PriceKind{.word = "tool", .name = "per_paid_tool", .decimals = decimals_each, .always = &Rates::per_paid_tool},
+    PriceKind{.word = "image", .name = "per_image", .decimals = decimals_each, .always = &Rates::per_image},
 };
 
 // "3.75" with 6 decimals is 3'750'000. Empty when it is no such number, is finer, or does not fit.

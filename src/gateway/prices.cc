@@ -45,7 +45,7 @@ std::vector<const Tiers*> possible_tiers(const ModelPrice& price, std::string_vi
     if (stated.empty() || stated == "auto") {
         // The provider's own settings decide, and may say any of these.
         for (const auto& [name, tiers] : price.variants) {
-            if (is_standard(name) || is_cheaper(name) || name == "priority") possible.push_back(&tiers);
+            if (is_standard(name) || is_cheaper(name) || name == "priority" || name == "us") possible.push_back(&tiers);
         }
         return possible;
     }
@@ -107,7 +107,11 @@ struct Way {
     const Rates* rates = nullptr;
 
     Bill without_output(const Worst& worst) const {
-        return Bill().add(worst.input, input).add(1, rates->per_call).add(worst.paid_tools, rates->per_paid_tool);
+        return Bill()
+            .add(worst.input, input)
+            .add(1, rates->per_call)
+            .add(worst.paid_tools, rates->per_paid_tool)
+            .add(worst.images_made, std::max(rates->per_image, rates->per_paid_tool));
     }
 };
 
@@ -120,6 +124,7 @@ Way way_by(const Rates& rates, const Worst& worst) {
         way.input = std::max(way.input, rates.audio_input.value_or(0));
         way.output = std::max(way.output, rates.audio_output.value_or(0));
     }
+    if (worst.image_output) way.output = std::max(way.output, rates.image_output.value_or(0));
     return way;
 }
 
@@ -145,18 +150,22 @@ std::optional<Money> cost_of(const ModelPrice& price, const Metered& metered) {
     if (rates == nullptr) return std::nullopt;
 
     const Usage& usage = metered.usage;
-    return Bill()
-        .add(usage.input_tokens - metered.audio_input_tokens, rates->input)
-        .add(metered.audio_input_tokens, rates->audio_input.value_or(rates->input))
-        .add(usage.output_tokens - metered.audio_output_tokens, rates->output)
-        .add(metered.audio_output_tokens, rates->audio_output.value_or(rates->output))
-        .add(usage.cache_read_tokens, rates->cache_read.value_or(rates->input))
-        .add(usage.cache_write_5m_tokens, write_5m(*rates))
-        .add(usage.cache_write_1h_tokens, write_1h(*rates))
-        .add(usage.reasoning_tokens, rates->reasoning.value_or(rates->output))
-        .add(1, rates->per_call)
-        .add(metered.paid_tools, rates->per_paid_tool)
-        .total();
+    const auto ours =
+        Bill()
+            .add(usage.input_tokens - metered.audio_input_tokens, rates->input)
+            .add(metered.audio_input_tokens, rates->audio_input.value_or(rates->input))
+            .add(usage.output_tokens - metered.audio_output_tokens - metered.image_output_tokens, rates->output)
+            .add(metered.image_output_tokens, rates->image_output.value_or(rates->output))
+            .add(metered.audio_output_tokens, rates->audio_output.value_or(rates->output))
+            .add(usage.cache_read_tokens, rates->cache_read.value_or(rates->input))
+            .add(usage.cache_write_5m_tokens, write_5m(*rates))
+            .add(usage.cache_write_1h_tokens, write_1h(*rates))
+            .add(usage.reasoning_tokens, rates->reasoning.value_or(rates->output))
+            .add(1, rates->per_call)
+            .add(metered.paid_tools, rates->per_paid_tool)
+            .add(metered.images_made, std::max(rates->per_image, rates->per_paid_tool))
+            .total();
+    return ours && metered.stated_cost ? std::max(*ours, *metered.stated_cost) : ours;
 }
 
 std::optional<Money> cost_at_most(const ModelPrice& price, const Worst& worst) {
@@ -197,7 +206,9 @@ struct ReceiptCount {
 constexpr std::array receipt_counts{
     ReceiptCount{"audio_in", &Metered::audio_input_tokens},
     ReceiptCount{"audio_out", &Metered::audio_output_tokens},
+    ReceiptCount{"image_out", &Metered::image_output_tokens},
     ReceiptCount{"tools", &Metered::paid_tools},
+    ReceiptCount{"images", &Metered::images_made},
     ReceiptCount{"prompt", &Metered::prompt_tokens},
 };
 
@@ -221,7 +232,8 @@ std::optional<std::pair<std::string_view, std::string_view>> take_last(std::stri
     const std::size_t at = part.find('=');
     if (at == std::string_view::npos) return std::nullopt;
     const std::string_view name = part.substr(0, at);
-    if (name != "tier" && std::ranges::find(receipt_counts, name, &ReceiptCount::name) == receipt_counts.end())
+    if (name != "tier" && name != "stated" &&
+        std::ranges::find(receipt_counts, name, &ReceiptCount::name) == receipt_counts.end())
         return std::nullopt;
     receipt = receipt.substr(0, begin);
     return std::pair(name, part.substr(at + 1));
@@ -241,6 +253,9 @@ std::string receipt_of(const ModelPrice& price, const Metered& metered) {
         if (count <= 0 || count > counted_tokens_max || as_expected) continue;
         details += fmt::format(";{}={}", name, count);
     }
+    if (metered.stated_cost && metered.stated_cost->nanos() >= 0) {
+        details += fmt::format(";stated={}", metered.stated_cost->nanos());
+    }
     return cut_id(price, receipt_bytes_max - details.size()) + details;
 }
 
@@ -252,8 +267,12 @@ std::optional<Metered> metered_from(const Usage& usage, std::string_view receipt
             metered.service_tier = value;
             continue;
         }
-        const auto kind = std::ranges::find(receipt_counts, name, &ReceiptCount::name);
-        const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), metered.*kind->member);
+        std::int64_t count = 0;
+        const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+        if (name == "stated")
+            metered.stated_cost = Money::nanos(count);
+        else
+            metered.*std::ranges::find(receipt_counts, name, &ReceiptCount::name)->member = count;
         if (error != std::errc() || end != value.data() + value.size()) return std::nullopt;
     }
     const auto input = input_of(usage);
@@ -266,7 +285,7 @@ std::optional<Metered> metered_from(const Usage& usage, std::string_view receipt
 
 namespace {
 
-constexpr std::size_t name_bytes_max = 256;  // Of a provider or a model; a longer one is nobody's.
+constexpr std::size_t priced_name_bytes_max = 256;  // Of a provider or a model; a longer one is nobody's.
 constexpr std::size_t remembered_names_max = 4096;
 
 bool is_pattern(std::string_view text) { return text.find('*') != std::string_view::npos; }
@@ -325,6 +344,7 @@ struct PriceBook::Parts {
             const ModelPrice& known = row->prices.back().price;
             if (price.input_max == 0) price.input_max = known.input_max;
             if (price.output_max == 0) price.output_max = known.output_max;
+            if (price.image_max == 0) price.image_max = known.image_max;
         }
         // Exact names first, then the patterns that say most; of equals the one that was given last.
         std::ranges::sort(by_name, std::greater(), rank);
@@ -392,7 +412,7 @@ Result<PriceBook, std::string> PriceBook::with_catalog(std::vector<ModelPrice> s
 }
 
 const ModelPrice* PriceBook::find(std::string_view provider, std::string_view model, Instant at) const {
-    if (provider.size() > name_bytes_max || model.size() > name_bytes_max) return nullptr;
+    if (provider.size() > priced_name_bytes_max || model.size() > priced_name_bytes_max) return nullptr;
     const auto [set, row] = parts_->find(provider, model);
     if (set != nullptr) return set;
     return row == nullptr ? nullptr : row->at(at);

@@ -2,7 +2,8 @@
 //
 //   (1) A price that was used can be found again: its id and version name one row of one catalog, or one version of a
 //       setting.
-//   (2) cost_of() is exact: the tier by the whole prompt, every kind at its own rate, rounded up once.
+//   (2) cost_of() is exact: the tier by the whole prompt, every kind at its own rate, rounded up once; or what the
+//       provider states, where that is more.
 //   (3) cost_at_most() is never below cost_of() of any usage within the given bounds: every kind at the dearest rate
 //       that could apply.
 //   (4) What might cost more than we know has no cost here, rather than too low a one: a service tier without a price,
@@ -41,13 +42,15 @@ struct Rates {
     std::optional<std::int64_t> reasoning = {};
     std::optional<std::int64_t> audio_input = {};
     std::optional<std::int64_t> audio_output = {};
+    std::optional<std::int64_t> image_output = {};  // Without it, images as output have no price that is known.
     std::int64_t per_call = 0;
     std::int64_t per_paid_tool = 0;
+    std::int64_t per_image = 0;  // Made by a tool; 0: that has no price.
     friend bool operator==(const Rates&, const Rates&) = default;
 };
 BOOST_DESCRIBE_STRUCT(Rates, (),
                       (input, output, cache_read, cache_write_5m, cache_write_1h, reasoning, audio_input, audio_output,
-                       per_call, per_paid_tool))
+                       image_output, per_call, per_paid_tool, per_image))
 
 // Rates that hold from so many tokens of prompt on.
 struct Tier {
@@ -65,11 +68,12 @@ struct ModelPrice {
     std::map<std::string, std::vector<Tier>> variants = {};  // By service tier: "batch", "flex", "priority".
     std::int64_t input_max = 0;                              // Tokens the model takes; 0: not known.
     std::int64_t output_max = 0;                             // Tokens it makes at most; 0: not known.
+    std::int64_t image_max = 0;                              // Tokens that one image comes to at most; 0: not known.
     friend bool operator==(const ModelPrice&, const ModelPrice&) = default;
 
     std::string id() const { return provider + "/" + model + "@" + version; }
 };
-BOOST_DESCRIBE_STRUCT(ModelPrice, (), (provider, model, version, tiers, variants, input_max, output_max))
+BOOST_DESCRIBE_STRUCT(ModelPrice, (), (provider, model, version, tiers, variants, input_max, output_max, image_max))
 
 // What a call may come to at most, in tokens.
 struct Worst {
@@ -79,7 +83,9 @@ struct Worst {
     // Without one hour, writes are bounded at the price of short ones all the same: some providers write unasked.
     CacheWrite cache_write = CacheWrite::none;
     bool audio = false;
+    bool image_output = false;
     std::int64_t paid_tools = 0;
+    std::int64_t images_made = 0;   // By a tool.
     std::string service_tier = {};  // As stated; empty or "auto": any that the model has.
 };
 

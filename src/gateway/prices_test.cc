@@ -195,8 +195,10 @@ struct Random {
                 .reasoning = rate_or_none(),
                 .audio_input = rate_or_none(),
                 .audio_output = rate_or_none(),
+                .image_output = rate_or_none(),
                 .per_call = one_in(2) ? 0 : rate(),
-                .per_paid_tool = one_in(2) ? 0 : rate() * 1'000};
+                .per_paid_tool = one_in(2) ? 0 : rate() * 1'000,
+                .per_image = one_in(2) ? 0 : rate() * 9'000};
     }
     std::vector<Tier> tiers() {
         std::vector<Tier> tiers{{.rates = rates()}};
@@ -216,7 +218,9 @@ struct Random {
         worst.prompt = one_in(2) ? worst.input : below(worst.input + 1);
         worst.cache_write = static_cast<CacheWrite>(below(3));
         worst.audio = one_in(3);
+        worst.image_output = one_in(4);
         worst.paid_tools = one_in(2) ? 0 : below(5);
+        worst.images_made = one_in(3) ? worst.paid_tools : 0;
         worst.service_tier = service_tiers[static_cast<std::size_t>(below(7))];
         return worst;
     }
@@ -237,7 +241,11 @@ struct Random {
             metered.audio_input_tokens = up_to(metered.usage.input_tokens);
             metered.audio_output_tokens = up_to(metered.usage.output_tokens);
         }
+        if (worst.image_output) {
+            metered.image_output_tokens = up_to(metered.usage.output_tokens - metered.audio_output_tokens);
+        }
         metered.paid_tools = up_to(worst.paid_tools);
+        metered.images_made = up_to(worst.images_made);
         const std::int64_t prompt_max = worst.prompt > 0 ? worst.prompt : worst.input;
         metered.prompt_tokens = std::max<std::int64_t>(1, up_to(prompt_max));
         metered.service_tier = service_tier_within(worst.service_tier);

@@ -36,7 +36,9 @@ net::Response refusal(const NoRoute& no_route, std::string_view call_id) {
     if (no_route.status != words.status) {
         words = words_of(Refused::bad_request);
         words.status = no_route.status;
-        code = no_route.status == 426 ? "websocket_not_supported" : "method_not_allowed";
+        code = no_route.status == 426   ? "websocket_not_supported"
+               : no_route.status == 405 ? "method_not_allowed"
+                                        : "invalid_request";
     }
     return response_of(no_route.dialect, words, code, no_route.detail, call_id, 0);
 }
@@ -117,7 +119,7 @@ json::object body_of(Dialect dialect, const Words& words, std::string_view code,
 
 net::Response response_of(Dialect dialect, const Words& words, std::string_view code, std::string_view message,
                           std::string_view call_id, int retry_after_s) {
-    net::Response response{.status = words.status, .content_type = "application/json"};
+    net::Response response{.status = words.status, .content_type = "application/json", .inert = true};
     response.headers.push_back({"x-interlock-call", std::string(call_id)});
     if (words.lasting) response.headers.push_back({"x-should-retry", "false"});
     if (retry_after_s != 0) response.headers.push_back({"retry-after", std::to_string(retry_after_s)});

@@ -57,7 +57,7 @@ void end_stream(Stream& stream, const std::string& failure) {
     }
     const bool cut_short = flight.output_changed && flight.ask.output_max;  // By a budget that was nearly used up.
     if (whole && !cut_short && !flight.cache_name.empty() && !stream.too_large_to_keep) {
-        keep_answer(flight, stream.exchange->header("content-type"), std::move(stream.kept), true);
+        keep_answer(flight, content_type_from(stream.exchange->header("content-type")), std::move(stream.kept), true);
     }
     flight.keep_turn(metered);
     flight.finish(200, failure.empty() ? metered.finish : failure);
@@ -110,14 +110,15 @@ net::Task<void> pump(std::shared_ptr<Stream> stream, net::StreamWriter& writer) 
 
 net::Response response_of(const Flight& flight, const net::Exchange& exchange) {
     net::Response response{.status = exchange.status,
-                           .content_type = std::string(exchange.header("content-type")),
-                           .headers = headers_from(exchange.headers)};
+                           .content_type = content_type_from(exchange.header("content-type")),
+                           .headers = headers_from(exchange.headers),
+                           .inert = true};
     add_own_headers(flight, response);
     return response;
 }
 
 net::Task<Relayed> relay_stream(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange) {
-    const KeepText keep = flight->held.capture == core::Capture::full ? KeepText::yes : KeepText::no;
+    const KeepText keep = flight->wants_words() ? KeepText::yes : KeepText::no;
     auto stream = std::make_shared<Stream>(flight, std::move(exchange), keep);
     // The first piece decides whether there is an answer: until it is there, somebody else can be asked.
     const auto first = co_await stream->exchange->read();
@@ -127,7 +128,7 @@ net::Task<Relayed> relay_stream(std::shared_ptr<Flight> flight, std::unique_ptr<
     flight->row.first_byte_us = flight->elapsed_us();
     flight->row.streamed = true;
     // Nobody else will be asked; a slow stream need not keep what is in memory of its request.
-    if (keep == KeepText::no) std::string().swap(flight->request.body);
+    std::string().swap(flight->request.body);
     net::Response response = response_of(*flight, *stream->exchange);
     response.body = stream->pass(*first);
     response.stream = [stream](net::StreamWriter& writer) { return pump(stream, writer); };
@@ -158,6 +159,12 @@ bool is_stream(const Flight& flight, const net::Exchange& exchange) {
 }  // namespace
 
 net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange) {
+    // While the request is still there: what of it is to be kept.
+    if (flight->wants_words()) {
+        flight->new_words = co_await read_off_io(flight->shared, flight->request.body.size(), [flight] {
+            return new_messages(flight->route, flight->request.body, kept_text_bytes_max);
+        });
+    }
     if (is_stream(*flight, *exchange)) {
         co_return co_await relay_stream(std::move(flight), std::move(exchange));
     }
@@ -165,8 +172,11 @@ net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Ex
     auto body = co_await read_body(*exchange, flight->began + total);
     if (!body) co_return Relayed{.failure = body.error(), .begun = true};
 
-    const KeepText keep = flight->held.capture == core::Capture::full ? KeepText::yes : KeepText::no;
-    const Metered metered = read_usage(flight->route.operation, *body, keep);
+    const KeepText keep = flight->wants_words() ? KeepText::yes : KeepText::no;
+    const auto whole = std::make_shared<std::string>(std::move(*body));
+    const Metered metered = co_await read_off_io(flight->shared, whole->size(), [flight, whole, keep] {
+        return read_usage(flight->route.operation, *whole, keep);
+    });
     flight->row.first_byte_us = flight->elapsed_us();
     flight->settle(metered);
     flight->shared.fleet.succeeded(flight->caller.org, *flight->upstream, flight->shared.now(), flight->took());
@@ -175,8 +185,8 @@ net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Ex
     response.headers.push_back({"x-interlock-cost", to_text(Money::nanos(flight->row.cost))});
     const bool cut_short = flight->output_changed && flight->ask.output_max;
     if (metered.reported && !cut_short && !flight->cache_name.empty())
-        keep_answer(*flight, response.content_type, *body, false);
-    response.body = std::move(*body);
+        keep_answer(*flight, response.content_type, *whole, false);
+    response.body = std::move(*whole);
     flight->finish(response.status, metered.finish);
     co_return Relayed{.response = std::move(response)};
 }

@@ -6,8 +6,10 @@
 
 namespace interlock::gateway {
 
-std::string ResponseCache::name_of(std::string_view org_and_agent, std::string_view target, std::string_view body) {
-    const std::string text = fmt::format("{}\n{}\n{}\n", org_and_agent, target, body.size());
+std::string ResponseCache::name_of(std::string_view org_and_agent, std::string_view target, std::string_view headers,
+                                   std::string_view body) {
+    const std::string text =
+        fmt::format("{}\n{}\n{}\n{}\n{}", org_and_agent, target, headers.size(), body.size(), headers);
     const auto digest = sha256(text + std::string(body));
     return std::string(digest.begin(), digest.end());
 }

@@ -1,4 +1,5 @@
 // Answers that are given again: the same request, word for word, from the same org and agent.
+// With the same headers, as far as they reach the provider.
 //
 //   (1) Only what was asked to be kept, and what ended as the dialect ends a good answer, is kept.
 //   (2) An answer is given again for its time to live and no longer; sizes and their sum are bounded.
@@ -30,7 +31,8 @@ class ResponseCache {
     static constexpr std::size_t bytes_max = 128u << 20;
 
     // A name that no other request has.
-    static std::string name_of(std::string_view org_and_agent, std::string_view target, std::string_view body);
+    static std::string name_of(std::string_view org_and_agent, std::string_view target, std::string_view headers,
+                               std::string_view body);
 
     std::shared_ptr<const CachedAnswer> find(const std::string& name, net::SteadyTime now);
     void put(const std::string& name, CachedAnswer answer, net::SteadyTime until);

@@ -18,6 +18,7 @@
 #include "core/check.h"
 #include "core/limits.h"
 #include "core/settings.h"
+#include "gateway/forwarding.h"
 
 namespace interlock::gateway {
 namespace {
@@ -217,6 +218,7 @@ void describe(Fields& fields, Upstream& upstream) {
     fields.key("key", upstream.key);
     fields.list("models", upstream.models);
     fields.text("strip_prefix", upstream.strip_prefix);
+    fields.text("limit_name", upstream.limit_name);
     fields.number("priority", upstream.priority, 0, 1'000'000);
     fields.number("weight", upstream.weight, 1, 1'000);
     fields.number("connect_timeout_ms", upstream.connect_timeout_ms, 1, timeout_ms_max);
@@ -229,6 +231,7 @@ void describe(Fields& fields, Upstream& upstream) {
     fields.number("cooldown_s", upstream.cooldown_s, 0, 24 * 3'600);
     fields.text("ca_file", upstream.ca_file, limits::text_bytes_max);
     fields.headers("headers", upstream.headers);
+    fields.list("pass_headers", upstream.pass_headers);
     fields.flag("insecure", upstream.insecure);
     fields.flag("enabled", upstream.enabled);
 }
@@ -256,6 +259,7 @@ void describe(Fields& fields, GatewaySettings& settings) {
     fields.number("drain_s", settings.drain_s, 0, 3'600);
     fields.number("drain_bytes", settings.drain_bytes, 0, std::int64_t{1} << 30);
     fields.number("hold_lease_s", settings.hold_lease_s, 10, limits::ttl_s_max);
+    fields.choice("unbounded_cost", settings.unbounded_cost);
     fields.number("tool_rounds_max", settings.tool_rounds_max, 0, 1'000);
     fields.number("hidden_input_tokens", settings.hidden_input_tokens, 0, tokens_max);
     fields.number("image_tokens_max", settings.image_tokens_max, 0, tokens_max);
@@ -266,7 +270,9 @@ void describe(Fields& fields, GatewaySettings& settings) {
         otlp.text("url", settings.otlp.url, limits::text_bytes_max);
         otlp.headers("headers", settings.otlp.headers);
         otlp.number("interval_s", settings.otlp.interval_s, 1, 3'600);
+        otlp.flag("insecure", settings.otlp.insecure);
     });
+    fields.list("private_orgs", settings.private_orgs);
 }
 
 template <class Setting>
@@ -332,10 +338,10 @@ std::string provider_of(const Upstream& upstream) {
     return std::string(home_of(upstream.dialect).provider);
 }
 
-// A name that only begins like an address of this machine may lead anywhere.
-bool is_loopback(std::string_view host) {
-    return host == "localhost" || host == "::1" ||
-           (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
+// Most who speak OpenAI's language know the older name of the limit, and pass over a name that they do not know.
+std::string limit_name_of(std::string_view provider) {
+    constexpr std::array<std::string_view, 6> newer{"openai", "azure", "sim", "groq", "cerebras", "x-ai"};
+    return std::ranges::find(newer, provider) != newer.end() ? "max_completion_tokens" : "max_tokens";
 }
 
 // The text of a URL that is a base for others, with what it says.
@@ -352,6 +358,11 @@ Result<Base, BadDocument> read_base(std::string pointer, std::string text) {
     return Base{std::move(text), std::move(*url)};
 }
 
+std::string in_the_clear(std::string_view url, std::string_view what) {
+    return fmt::format("is '{}': {} would go over the network in the clear; use https, or say \"insecure\": true", url,
+                       what);
+}
+
 Bad complete_url(Upstream& upstream) {
     const Home& home = home_of(upstream.dialect);
     auto base = read_base("/url", upstream.url.empty() ? std::string(home.url) : std::move(upstream.url));
@@ -365,23 +376,15 @@ Bad complete_url(Upstream& upstream) {
     upstream.path = base->url.target == "/" ? "" : base->url.target;
     upstream.origin = {base->url.secure, base->url.host, base->url.port, upstream.ca_file};
     if (upstream.origin.secure || upstream.insecure || is_loopback(upstream.origin.host)) return std::nullopt;
-    return BadDocument{"/url", fmt::format("is '{}': keys and prompts would go over the network in the clear; use "
-                                           "https, or say \"insecure\": true",
-                                           upstream.url)};
-}
-
-bool is_header_name(std::string_view name) {
-    constexpr std::string_view marks = "!#$%&'*+-.^_`|~";
-    return !name.empty() && std::ranges::all_of(name, [&](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || marks.find(c) != std::string_view::npos;
-    });
+    return BadDocument{"/url", in_the_clear(upstream.url, "keys and prompts")};
 }
 
 // What makes the request what it is, and keys, which have a place of their own.
 Bad check_headers(std::string_view pointer, const Headers& headers, const std::vector<std::string>& reserved) {
     for (const auto& [name, value] : headers) {
         const std::string at = fmt::format("{}/{}", pointer, name);
-        if (!is_header_name(name)) return BadDocument{std::string(pointer), fmt::format("has no header '{}'", name)};
+        if (!net::is_header_name(name))
+            return BadDocument{std::string(pointer), fmt::format("has no header '{}'", name)};
         if (std::ranges::find(reserved, name) != reserved.end())
             return BadDocument{at, "cannot be set here: the gateway makes it itself"};
     }
@@ -409,6 +412,20 @@ Bad check_upstream_headers(const Headers& headers) {
     for (const char* name : {"authorization", "proxy-authorization", "x-api-key", "x-goog-api-key", "cookie"})
         reserved.emplace_back(name);
     return check_headers("/headers", headers, reserved);
+}
+
+// '*' is a character of names, too, so a pattern is checked as a name is.
+Bad check_pass_headers(std::vector<std::string>& patterns) {
+    if (patterns.size() > headers_max)
+        return BadDocument{"/pass_headers", fmt::format("has more than {} members", headers_max)};
+    for (std::size_t i = 0; i < patterns.size(); ++i) {
+        for (char& c : patterns[i]) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        const std::string at = fmt::format("/pass_headers/{}", i);
+        if (!net::is_header_name(patterns[i])) return BadDocument{at, "must be the name of a header, or a pattern"};
+        if (ends_here(patterns[i]))
+            return BadDocument{at, "cannot be passed on: keys, cookies and headers of the connection end here"};
+    }
+    return std::nullopt;
 }
 
 Bad check_key(const KeySource& key) {
@@ -441,10 +458,14 @@ Bad complete(Upstream& upstream) {
     if (auto bad = complete_url(upstream)) return bad;
     if (upstream.provider.empty()) upstream.provider = provider_of(upstream);
     if (core::check_name("provider", upstream.provider)) return BadDocument{"/provider", "must be a name"};
+    if (upstream.limit_name.empty()) upstream.limit_name = limit_name_of(upstream.provider);
+    if (upstream.limit_name != "max_tokens" && upstream.limit_name != "max_completion_tokens")
+        return BadDocument{"/limit_name", "must be max_tokens or max_completion_tokens"};
     if (!upstream.ca_file.empty() && !upstream.ca_file.starts_with('/'))
         return BadDocument{"/ca_file", "must be an absolute path on the server's machine"};
     if (auto bad = check_key(upstream.key)) return bad;
     if (auto bad = check_patterns("/models", upstream.models)) return bad;
+    if (auto bad = check_pass_headers(upstream.pass_headers)) return bad;
     return check_upstream_headers(upstream.headers);
 }
 
@@ -518,7 +539,13 @@ std::string document_of(const RateLimit& limit) { return written(limit); }
 std::string document_of(const GatewaySettings& settings) { return written(settings); }
 
 Result<std::string, BadDocument> canonical(std::string_view kind, std::string_view name, std::string_view document) {
-    if (kind == core::gateway_setting) return text_of(gateway_settings_from(document));
+    if (kind == core::gateway_setting) {
+        const auto settings = gateway_settings_from(document);
+        if (settings && !is_confidential(settings->otlp)) {
+            return fail(BadDocument{"/otlp/url", in_the_clear(settings->otlp.url, "what calls cost, and keys,")});
+        }
+        return text_of(settings);
+    }
     if (kind == core::price_setting) {
         const auto price = price_from(name, document);
         if (!price) return fail(price.error());
@@ -552,6 +579,17 @@ bool RateLimit::applies(std::string_view key_id, std::string_view agent_name, st
                         std::string_view provider_name) const {
     return (key.empty() || key == key_id) && (agent.empty() || agent == agent_name) &&
            (model.empty() || matches(model, model_name)) && (provider.empty() || provider == provider_name);
+}
+
+// A name that only begins like an address of this machine may lead anywhere.
+bool is_loopback(std::string_view host) {
+    return host == "localhost" || host == "::1" ||
+           (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
+bool is_confidential(const Otlp& otlp) {
+    const auto url = net::parse_url(otlp.url);
+    return !url || url->secure || otlp.insecure || is_loopback(url->host);
 }
 
 // After a star the rest is tried from every later place; only the last star needs to be come back to.

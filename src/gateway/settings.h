@@ -45,9 +45,12 @@ struct Upstream {
     std::string provider = {};  // In prices, caps and budgets. Default: by the URL's host, else by the dialect.
     KeySource key = {};
     std::vector<std::string> models = {"*"};  // Patterns: '*' stands for anything. See matches().
-    std::string strip_prefix = {};            // Of a model's name, before it goes on. Patterns see it with the prefix.
-    std::int32_t priority = 100;              // The lowest is tried first.
-    std::int32_t weight = 1;                  // Upstreams of one priority share by weight.
+    // What the upstream calls the limit of a chat's output: max_tokens or max_completion_tokens. A name that it does
+    // not know is no limit there. Default: by the provider.
+    std::string limit_name = {};
+    std::string strip_prefix = {};  // Of a model's name, before it goes on. Patterns see it with the prefix.
+    std::int32_t priority = 100;    // The lowest is tried first.
+    std::int32_t weight = 1;        // Upstreams of one priority share by weight.
     std::int64_t connect_timeout_ms = 5'000;
     std::int64_t first_byte_timeout_ms = 120'000;
     std::int64_t silence_timeout_ms = 120'000;
@@ -58,7 +61,9 @@ struct Upstream {
     std::int64_t cooldown_s = 30;     // For so long.
     std::string ca_file = {};         // PEM; believed besides the system's authorities.
     std::map<std::string, std::string> headers = {};  // Sent in place of the client's own; names in lower case.
-    bool insecure = false;                            // Whether http may go to another machine.
+    // Patterns of further request headers that go on, beyond those that always do (forwarding.h); in lower case.
+    std::vector<std::string> pass_headers = {};
+    bool insecure = false;  // Whether http may go to another machine.
     bool enabled = true;
 
     // What follows from the URL.
@@ -97,10 +102,18 @@ enum class UnknownModel {
 };
 BOOST_DESCRIBE_ENUM(UnknownModel, deny, unpriced, assume)
 
+// What becomes of a call whose cost has no published bound, where a hard dollar budget covers it.
+enum class UnboundedCost { deny, allow };
+BOOST_DESCRIBE_ENUM(UnboundedCost, deny, allow)
+
 struct Otlp {
     std::string url = {};  // The base, to which /v1/traces and /v1/metrics are added. Empty: nothing is exported.
     std::map<std::string, std::string> headers = {};
     std::int64_t interval_s = 10;
+    bool insecure = false;  // Whether http may go to another machine.
+
+    // What follows from the org, and is not part of the document.
+    bool public_only = false;
     friend bool operator==(const Otlp&, const Otlp&) = default;
 };
 
@@ -114,13 +127,20 @@ struct GatewaySettings {
     std::int64_t drain_s = 60;                    // For so long is an answer read whose client has left,
     std::int64_t drain_bytes = 16 << 20;          // and so much of it.
     std::int64_t hold_lease_s = 60;
+    // What becomes of a call under a hard budget that can cost more than anybody says: a tool without a price or a
+    // bound.
+    UnboundedCost unbounded_cost = UnboundedCost::deny;
     std::int64_t tool_rounds_max = 8;          // Of server-side tools without a bound of their own; 0: refused.
     std::int64_t hidden_input_tokens = 1'024;  // What a provider adds to a prompt that has tools.
-    std::int64_t image_tokens_max = 6'000;     // Of one image.
+    // Of one image, for models whose own number is not known. Above every number that a provider has published.
+    std::int64_t image_tokens_max = 50'000;
     std::int64_t file_tokens_max = 200'000;    // Of one document, recording or film, whatever its bytes say.
     std::int64_t cache_ttl_s = 0;              // How long answers are kept for equal requests; 0: not by default.
     std::vector<std::string> cache_keys = {};  // The ids of API keys for which they are; empty: for none by default.
     Otlp otlp = {};
+    // Names of orgs whose upstreams and collectors may be at private addresses and speak http. Of the server's own org
+    // only: elsewhere it has no members.
+    std::vector<std::string> private_orgs = {};
     friend bool operator==(const GatewaySettings&, const GatewaySettings&) = default;
 };
 
@@ -134,6 +154,7 @@ std::string to_sentence(const BadDocument& bad);  // "/weight is 0; it must be f
 
 Result<Upstream, BadDocument> upstream_from(std::string_view name, std::string_view document);
 Result<RateLimit, BadDocument> rate_limit_from(std::string_view name, std::string_view document);
+// Also of a document from before `otlp.insecure`, with a collector that canonical() would refuse today.
 Result<GatewaySettings, BadDocument> gateway_settings_from(std::string_view document);
 // The name is "provider/model".
 Result<ModelPrice, BadDocument> price_from(std::string_view name, std::string_view document);
@@ -143,6 +164,11 @@ std::string document_of(const GatewaySettings& settings);
 
 // Invariant (2), for every kind of core/settings.h but secrets.
 Result<std::string, BadDocument> canonical(std::string_view kind, std::string_view name, std::string_view document);
+
+// False where what is sent could be read on the network, and nobody has said that it may be.
+bool is_confidential(const Otlp& otlp);
+// Whether requests to this host stay on this machine, by its name or address alone.
+bool is_loopback(std::string_view host);
 
 // '*' stands for anything, also for nothing; all else for itself.
 bool matches(std::string_view pattern, std::string_view text);

@@ -23,15 +23,21 @@ struct Metered {
     Usage usage = {};
     std::int64_t audio_input_tokens = 0;   // Of usage.input_tokens, priced on their own.
     std::int64_t audio_output_tokens = 0;  // Of usage.output_tokens.
-    std::int64_t paid_tools = 0;           // Uses of tools that are billed by the use.
+    std::int64_t image_output_tokens = 0;  // Of usage.output_tokens.
+    std::int64_t paid_tools = 0;           // Uses of tools that are billed by the use,
+    std::int64_t images_made = 0;          // and of tools that make an image with each use.
     std::int64_t prompt_tokens = 0;        // All of the input as the model saw it, cached or not: decides the tier.
     bool input_reported = false;           // The input's kinds are the provider's word.
     bool reported = false;                 // All of it is: the last word on this call.
+    bool impossible = false;               // A count is below zero, or beyond all that can be counted.
     std::string model = {};                // What the provider says has answered.
     std::string service_tier = {};
-    std::string finish = {};                // Why the model stopped: stop, length, tool_use, …
-    std::optional<Money> stated_cost = {};  // What the provider says it costs, where it does. Kept beside ours.
-    std::string text = {};                  // What the model said, where it is to be kept; UTF-8.
+    std::string inference_geo = {};  // Where it ran, where that has a price of its own.
+    std::string finish = {};         // Why the model stopped: stop, length, tool_use, …
+    // What the provider says that it costs, where it does. The greater of this and our own is booked (prices.h), and
+    // the receipt keeps it.
+    std::optional<Money> stated_cost = {};
+    std::string text = {};  // What the model said, where it is to be kept; UTF-8.
 };
 
 enum class KeepText { no, yes };

@@ -14,13 +14,6 @@ namespace {
 constexpr std::int64_t metered_tokens_max = 1'000'000'000'000;
 constexpr std::size_t word_bytes_max = 128;
 
-// Nothing where it is no number. Below zero is nonsense, and counts as zero.
-std::optional<std::int64_t> tokens(JsonReader& json) {
-    const auto number = json.whole_number();
-    if (!number) return std::nullopt;
-    return std::clamp<std::int64_t>(*number, 0, metered_tokens_max);
-}
-
 template <class OnMember>
 void each_member(JsonReader& json, OnMember&& on_member) {
     if (json.kind() == JsonKind::object)
@@ -202,6 +195,13 @@ bool AnswerReader::matters(std::string_view data) const {
     }
 }
 
+std::optional<std::int64_t> AnswerReader::tokens(JsonReader& json) {
+    const auto number = json.whole_number();
+    if (!number) return std::nullopt;
+    metered_.impossible = metered_.impossible || *number < 0 || *number > metered_tokens_max;
+    return std::clamp<std::int64_t>(*number, 0, metered_tokens_max);
+}
+
 void AnswerReader::set_word(std::string& word, JsonReader& json) {
     const auto text = json.string(word_bytes_max);
     if (text && simdjson::validate_utf8(text->data(), text->size())) word = *text;
@@ -239,10 +239,11 @@ void AnswerReader::set_input(std::int64_t all, std::int64_t cached, std::int64_t
     metered_.input_reported = true;
 }
 
-void AnswerReader::set_output(std::int64_t all, std::int64_t reasoning, std::int64_t audio) {
+void AnswerReader::set_output(std::int64_t all, std::int64_t reasoning, std::int64_t audio, std::int64_t image) {
     metered_.usage.reasoning_tokens = std::min(reasoning, all);
     metered_.usage.output_tokens = all - metered_.usage.reasoning_tokens;
     metered_.audio_output_tokens = std::min(audio, metered_.usage.output_tokens);
+    metered_.image_output_tokens = std::min(image, metered_.usage.output_tokens - metered_.audio_output_tokens);
 }
 
 // ---- OpenAI ---------------------------------------------------------------------------------------------------------
@@ -292,7 +293,7 @@ void AnswerReader::chat_choices(JsonReader& json, bool& any) {
 void AnswerReader::openai_usage(JsonReader& json) {
     if (json.kind() != JsonKind::object) return;
     std::optional<std::int64_t> prompt, completion, total;
-    std::int64_t cached = 0, written = 0, audio_in = 0, reasoning = 0, audio_out = 0;
+    std::int64_t cached = 0, written = 0, audio_in = 0, reasoning = 0, audio_out = 0, image_out = 0;
     json.each_member([&](std::string_view key) {
         if (key == "prompt_tokens" || key == "input_tokens") {
             prompt = tokens(json);
@@ -317,7 +318,11 @@ void AnswerReader::openai_usage(JsonReader& json) {
                     reasoning = tokens(json).value_or(0);
                 else if (detail == "audio_tokens")
                     audio_out = tokens(json).value_or(0);
+                else if (detail == "image_tokens")
+                    image_out = tokens(json).value_or(0);
             });
+        } else if (key == "num_sources_used") {
+            metered_.paid_tools = tokens(json).value_or(0);
         }
     });
     if (!prompt) return;
@@ -326,27 +331,28 @@ void AnswerReader::openai_usage(JsonReader& json) {
     if (!completion) return;
     // Some who speak this dialect count reasoning beside the completion and not within it; their total says so.
     const bool beside = reasoning > 0 && total == *prompt + *completion + reasoning;
-    set_output(*completion + (beside ? reasoning : 0), reasoning, audio_out);
+    set_output(*completion + (beside ? reasoning : 0), reasoning, audio_out, image_out);
     metered_.reported = true;
 }
 
 void AnswerReader::responses(JsonReader& json) {
     std::string type;
     std::string_view delta;
-    bool paid_item = false;
+    PaidItem paid = PaidItem::no;
     json.each_member([&](std::string_view key) {
         if (key == "type") {
             set_word(type, json);
         } else if (key == "response") {
             each_member(json, [&](std::string_view name) { responses_member(json, name); });
         } else if (key == "item" && json.kind() == JsonKind::object) {
-            paid_item = is_paid_item(json);
+            paid = paid_item(json);
         } else if (key == "delta") {
             delta = json.raw_string().value_or("");
         }
     });
     if (type == "response.output_text.delta") say(delta);
-    if (type == "response.output_item.done" && paid_item) ++metered_.paid_tools;
+    if (type == "response.output_item.done" && paid == PaidItem::tool) ++metered_.paid_tools;
+    if (type == "response.output_item.done" && paid == PaidItem::image) ++metered_.images_made;
     ended_ = ended_ || type == "response.completed" || type == "response.incomplete" || type == "response.failed" ||
              type == "error";
     if (type == "error") metered_.finish = "error";
@@ -370,17 +376,20 @@ void AnswerReader::responses_member(JsonReader& json, std::string_view key) {
             if (name == "reason") set_word(metered_.finish, json);
         });
     } else if (key == "output") {
-        std::int64_t paid = 0;
+        std::int64_t tools = 0, images = 0;
         each_element(json, [&] {
-            if (json.kind() == JsonKind::object && is_paid_item(json)) ++paid;
+            const PaidItem paid = json.kind() == JsonKind::object ? paid_item(json) : PaidItem::no;
+            tools += paid == PaidItem::tool ? 1 : 0;
+            images += paid == PaidItem::image ? 1 : 0;
         });
-        metered_.paid_tools = std::max(metered_.paid_tools, paid);
+        metered_.paid_tools = std::max(metered_.paid_tools, tools);
+        metered_.images_made = std::max(metered_.images_made, images);
     }
 }
 
-// Whether the item is the use of a tool that is billed by the use. What a message among them says is kept on the way,
-// unless it was kept while it streamed.
-bool AnswerReader::is_paid_item(JsonReader& json) {
+// What the item is: the use of a tool that is billed by the use, or none. What a message among them says is kept on the
+// way, unless it was kept while it streamed.
+AnswerReader::PaidItem AnswerReader::paid_item(JsonReader& json) {
     std::string type;
     std::string action;
     json.each_member([&](std::string_view key) {
@@ -395,8 +404,10 @@ bool AnswerReader::is_paid_item(JsonReader& json) {
         }
     });
     // Opening a page that a search has found costs nothing.
-    if (type == "web_search_call") return action.empty() || action == "search";
-    return type == "file_search_call" || type == "code_interpreter_call" || type == "image_generation_call";
+    if (type == "image_generation_call") return PaidItem::image;
+    const bool is_search = type == "web_search_call" && (action.empty() || action == "search");
+    const bool is_paid = is_search || type == "file_search_call" || type == "code_interpreter_call";
+    return is_paid ? PaidItem::tool : PaidItem::no;
 }
 
 // ---- Anthropic ------------------------------------------------------------------------------------------------------
@@ -442,6 +453,8 @@ void AnswerReader::anthropic_usage(JsonReader& json) {
     json.each_member([&](std::string_view key) {
         if (key == "service_tier") {
             set_word(metered_.service_tier, json);
+        } else if (key == "inference_geo") {
+            set_word(metered_.inference_geo, json);
         } else if (key == "server_tool_use") {
             each_member(json, [&](std::string_view name) {
                 if (name == "web_search_requests") metered_.paid_tools = tokens(json).value_or(metered_.paid_tools);
@@ -554,9 +567,10 @@ void AnswerReader::gemini_usage(JsonReader& json) {
     if (json.kind() != JsonKind::object) return;
     std::optional<std::int64_t> prompt;
     std::int64_t cached = 0, tool_prompt = 0, candidates = 0, thoughts = 0, audio_in = 0, audio_cached = 0,
-                 audio_out = 0;
+                 audio_out = 0, image_out = 0, image = 0;
     const auto audio_of = [&] {
         std::int64_t audio = 0;
+        image = 0;
         each_element(json, [&] {
             std::string modality;
             std::int64_t count = 0;
@@ -567,6 +581,7 @@ void AnswerReader::gemini_usage(JsonReader& json) {
                     count = tokens(json).value_or(0);
             });
             if (modality == "AUDIO") audio = std::min(audio + count, metered_tokens_max);
+            if (modality == "IMAGE") image = std::min(image + count, metered_tokens_max);
         });
         return audio;
     };
@@ -586,12 +601,12 @@ void AnswerReader::gemini_usage(JsonReader& json) {
         else if (key == "cacheTokensDetails")
             audio_cached = audio_of();
         else if (key == "candidatesTokensDetails")
-            audio_out = audio_of();
+            audio_out = audio_of(), image_out = image;
     });
     if (!prompt) return;
     gemini_counted_ = true;
     set_input(*prompt + tool_prompt, cached, 0, std::max<std::int64_t>(audio_in - audio_cached, 0));
-    set_output(candidates + thoughts, thoughts, audio_out);
+    set_output(candidates + thoughts, thoughts, audio_out, image_out);
 }
 
 }  // namespace interlock::gateway

@@ -36,13 +36,16 @@ class AnswerReader {
     };
 
     bool matters(std::string_view data) const;
+    // A count. Nothing where it is no whole number; one that cannot be is marked.
+    std::optional<std::int64_t> tokens(JsonReader& json);
 
     bool chat(JsonReader& json);
     void chat_choices(JsonReader& json, bool& any);
     void openai_usage(JsonReader& json);
     void responses(JsonReader& json);
     void responses_member(JsonReader& json, std::string_view key);
-    bool is_paid_item(JsonReader& json);
+    enum class PaidItem { no, tool, image };
+    PaidItem paid_item(JsonReader& json);
     void messages(JsonReader& json);
     void messages_member(JsonReader& json, std::string_view key);
     void anthropic_usage(JsonReader& json);
@@ -54,7 +57,7 @@ class AnswerReader {
     void content(JsonReader& json);
     void say(std::string_view raw);
     void set_word(std::string& word, JsonReader& json);
-    void set_output(std::int64_t all, std::int64_t reasoning, std::int64_t audio);
+    void set_output(std::int64_t all, std::int64_t reasoning, std::int64_t audio, std::int64_t image);
     void set_input(std::int64_t all, std::int64_t cached, std::int64_t written, std::int64_t audio);
 
     const Operation operation_;

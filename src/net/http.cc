@@ -100,10 +100,26 @@ std::string_view find_header(const std::vector<Header>& headers, std::string_vie
     return found == headers.end() ? std::string_view() : std::string_view(found->value);
 }
 
+bool is_header_name(std::string_view text) {
+    static constexpr std::array<bool, 256> allowed = [] {
+        std::array<bool, 256> table{};
+        for (const char c : std::string_view("abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~")) {
+            table[static_cast<unsigned char>(c)] = true;
+        }
+        return table;
+    }();
+    return !text.empty() && std::ranges::all_of(text, [](char c) { return allowed[static_cast<unsigned char>(c)]; });
+}
+
+bool is_header_value(std::string_view text) {
+    return std::ranges::none_of(text, [](char c) { return is_control(c) && c != '\t'; });
+}
+
 Response problem(int status, std::string_view code, std::string_view detail) {
     Response response;
     response.status = status;
     response.content_type = "application/problem+json";
+    response.inert = true;
     std::string& json = response.body;
     json.append(R"({"type":"about:blank","title":)");
     append_json_string(json, reason_of(status));

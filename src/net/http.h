@@ -24,11 +24,21 @@ class Bell;
 
 enum class Method { get, head, post, put, patch, delete_, options };
 std::string_view name_of(Method method);  // As on the wire: "GET".
+// True for methods whose requests have a body. Servers differ in whether they read one that comes with another method,
+// so what follows the head of such a request could be taken for a second request.
+constexpr bool defines_body(Method method) {
+    return method == Method::post || method == Method::put || method == Method::patch;
+}
 
 struct Header {
     std::string name;  // In lower case.
     std::string value;
 };
+
+// A token of RFC 9110 in lower case.
+bool is_header_name(std::string_view text);
+// Without control characters, but for tabs.
+bool is_header_value(std::string_view text);
 
 // The value of the first header of that name, or nothing.
 std::string_view find_header(const std::vector<Header>& headers, std::string_view lower_case_name);
@@ -77,6 +87,8 @@ struct Response {
     // When set, the body is `body`, which goes out together with the head, and then what this writes until it returns.
     // Chunked; what it throws ends the connection without the last chunk. Not called for a HEAD, a 204 or a 304.
     std::function<Task<void>(StreamWriter&)> stream = {};
+    // Adds headers that keep a browser from running, guessing at or embedding the body: for content of strangers.
+    bool inert = false;
 };
 
 // Called on the connection's thread; must not block it (see answer.h and worker_pool.h). What it throws becomes a 500,

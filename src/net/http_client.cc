@@ -1,6 +1,7 @@
 #include "net/http_client.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/connect.hpp>
@@ -11,6 +12,8 @@
 #include <variant>
 
 #include "net/asio_types.h"
+#include "net/local_socket.h"
+#include "net/public_address.h"
 #include "net/request_head.h"
 #include "net/response_parser.h"
 #include "net/tls.h"
@@ -44,6 +47,7 @@ class HttpClient::Connection {
 
     Result<ClientResponse, ClientError> exchange_once(const ClientRequest& request, OnChunk on_chunk, Reuse reuse);
     std::optional<ClientError> connect(SteadyTime deadline);
+    std::optional<ClientError> connect_here(SteadyTime deadline);
     std::optional<ClientError> shake_hands(SteadyTime deadline);
     bool is_alive();
     Result<std::string, ClientError> to_text(const ClientRequest& request) const;
@@ -122,17 +126,40 @@ Result<ClientResponse, ClientError> HttpClient::Connection::exchange_once(const 
 }
 
 std::optional<ClientError> HttpClient::Connection::connect(SteadyTime deadline) {
+    if (options_.public_only && !url_.secure) {
+        return ClientError{Kind::could_not_connect, host_ + ": it may be reached over TLS only"};
+    }
+    if (!options_.local_path.empty()) return connect_here(deadline);
     error_code error;
     // Asked for without a deadline: the system's resolver cannot be interrupted.
     tcp::resolver resolver(context_);
     const auto found = resolver.resolve(url_.host, std::to_string(url_.port), tcp::resolver::numeric_service, error);
     if (error) return ClientError{Kind::could_not_connect, url_.host + ": " + error.message()};
 
+    std::vector<tcp::endpoint> endpoints;
+    for (const auto& each : found) {
+        if (!options_.public_only || is_public(each.endpoint().address())) endpoints.push_back(each.endpoint());
+    }
+    if (endpoints.empty()) return ClientError{Kind::could_not_connect, host_ + ": it has no public address"};
+
     plain_.emplace(context_);
-    error = run([&](auto done) { asio::async_connect(*plain_, found, done); }, deadline);
+    error = run([&](auto done) { asio::async_connect(*plain_, endpoints, done); }, deadline);
     if (error) return ClientError{Kind::could_not_connect, host_ + ": " + error.message()};
     socket().set_option(tcp::no_delay(true), error);
     return url_.secure ? shake_hands(deadline) : std::nullopt;
+}
+
+std::optional<ClientError> HttpClient::Connection::connect_here(SteadyTime deadline) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - steady_clock::now());
+    const auto connected =
+        connect_locally(options_.local_path, options_.local_owner, std::max(left, std::chrono::milliseconds(1)));
+    if (!connected) return ClientError{Kind::could_not_connect, connected.error()};
+    error_code error;
+    plain_.emplace(context_);
+    plain_->assign(tcp::v4(), *connected, error);  // Its reads and writes do not depend on the kind of address.
+    if (!error) return std::nullopt;
+    ::close(*connected);
+    return ClientError{Kind::could_not_connect, options_.local_path + ": " + error.message()};
 }
 
 std::optional<ClientError> HttpClient::Connection::shake_hands(SteadyTime deadline) {

@@ -67,6 +67,10 @@ class HttpClient {
         std::chrono::milliseconds silence_timeout{60'000};  // Of stream(): between two pieces.
         std::size_t body_bytes_max = 64u << 20;
         std::string ca_file = {};  // PEM; believed besides the system's authorities.
+        bool public_only = false;  // Connects over TLS only, and only to public addresses (public_address.h).
+        // A Unix socket to connect to in place of the URL's host and port, and the user whose server must listen there.
+        std::string local_path = {};
+        std::uint32_t local_owner = 0;
     };
 
     HttpClient(Url url, Options options);  // The URL's target is not used; each request has its own.

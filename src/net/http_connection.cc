@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "net/bell.h"
+#include "net/local_socket.h"
 #include "net/origin.h"
 #include "net/outgoing.h"
 #include "net/request_parser.h"
@@ -93,7 +94,10 @@ class Connection final : public HttpConnection,
         expired_ = false;
     }
     void arm_body();
+    Task<void> find_body_owner();
+    std::optional<Refusal> why_no_more_body();
     void hold_body_bytes(std::size_t bytes);
+    void release_body_bytes();
     Socket& socket() {
         if constexpr (secure) return stream_.next_layer();
         if constexpr (!secure) return stream_;
@@ -122,6 +126,9 @@ class Connection final : public HttpConnection,
     bool idle_ = false;  // No byte of a request has come.
     SteadyTime body_begun_;
     std::size_t body_bytes_held_ = 0;
+    bool body_has_owner_ = true;
+    std::size_t body_share_max_ = 0;
+    std::shared_ptr<BodyShares::Share> body_share_;  // Null: nobody is asked whose it is.
     bool chunked_ = false;
     Hangup hangup_;
     bool streaming_ = false;
@@ -140,8 +147,11 @@ Connection<Stream>::Connection(Loop& loop, Socket socket, Admission admission)
                .headers_max = server_.options.headers_max,
                .body_bytes_max = server_.options.body_bytes_max}) {
     error_code ignored;
-    const auto endpoint = this->socket().remote_endpoint(ignored);
-    if (!ignored) peer_ = endpoint.address().to_string();
+    if (is_local(this->socket().native_handle())) {
+        peer_ = "local";
+    } else if (const auto endpoint = this->socket().remote_endpoint(ignored); !ignored) {
+        peer_ = endpoint.address().to_string();
+    }
     this->socket().set_option(asio::ip::tcp::no_delay(true), ignored);
     this->socket().non_blocking(true, ignored);
     loop_.connections.push_back(*this);
@@ -149,7 +159,7 @@ Connection<Stream>::Connection(Loop& loop, Socket socket, Admission admission)
 
 template <class Stream>
 Connection<Stream>::~Connection() {
-    hold_body_bytes(0);
+    release_body_bytes();
     --server_.connections;
 }
 
@@ -199,7 +209,7 @@ Task<bool> Connection<Stream>::exchange() {
         written = co_await send(std::move(response), method, after);
     }
     parser_.begin_next();
-    hold_body_bytes(0);
+    release_body_bytes();
     if (after == After::close) co_return false;
     co_return written;
 }
@@ -231,10 +241,16 @@ Task<bool> Connection<Stream>::read_request() {
                 if (!idle_ && !std::exchange(head_begun, true)) arm(options.header_timeout);
                 break;
             case RequestParser::State::body:
-                if (state_before == RequestParser::State::head) body_begun_ = steady_clock::now();
+                if (state_before == RequestParser::State::head) {
+                    body_begun_ = steady_clock::now();
+                    if (const auto why = check_host_and_origin(parser_.request(), options)) {
+                        co_return co_await refuse(problem(why->status, why->code, why->detail));
+                    }
+                    co_await find_body_owner();
+                }
                 hold_body_bytes(parser_.request().body.size());
-                if (server_.body_bytes > options.body_bytes_all_max) {
-                    co_return co_await refuse(problem(503, "busy", "too much is being received"));
+                if (const auto why = why_no_more_body()) {
+                    co_return co_await refuse(problem(why->status, why->code, why->detail));
                 }
                 if (parser_.expects_continue() && !std::exchange(told_to_continue, true)) {
                     out_ = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -293,7 +309,7 @@ template <class Stream>
 Task<bool> Connection<Stream>::refuse(Response response) {
     ++loop_.counters.refused;
     parser_.request() = {};
-    hold_body_bytes(0);
+    release_body_bytes();
     if (response.status == 503) response.headers.push_back({"retry-after", "1"});
     co_await send(std::move(response), Method::get, After::close);
     co_return false;
@@ -498,17 +514,64 @@ After Connection<Stream>::after_request() const {
 template <class Stream>
 void Connection<Stream>::arm_body() {
     const HttpServerOptions& options = server_.options;
-    const auto earned = parser_.request().body.size() * 1'000 / options.body_bytes_per_second_min;
-    deadline_ = body_begun_ + options.body_timeout + milliseconds(earned);
+    const milliseconds earned(parser_.request().body.size() * 1'000 / options.body_bytes_per_second_min);
+    deadline_ = body_begun_ + options.body_timeout + std::min(earned, options.body_time_earned_max);
     expired_ = false;
+}
+
+template <class Stream>
+Task<void> Connection<Stream>::find_body_owner() {
+    const HttpServerOptions& options = server_.options;
+    if (!options.body_owner) co_return;
+    deadline_ = never;  // The answer is not the client's to give.
+    std::optional<BodyOwner> owner;
+    try {
+        owner = co_await options.body_owner(parser_.request());
+    } catch (const std::exception& error) {
+        // Nobody could be asked at present. What is small can still be received.
+        server_.log.warn("body_owner_not_found", {{"error", error.what()}});
+    }
+    body_has_owner_ = owner.has_value();
+    body_share_ = server_.body_shares.of(owner ? owner->name : std::string());
+    body_share_max_ = owner ? owner->bytes_max : options.body_bytes_all_unowned_max;
+}
+
+// By what has come, and by what the head says will come.
+template <class Stream>
+std::optional<Refusal> Connection<Stream>::why_no_more_body() {
+    const HttpServerOptions& options = server_.options;
+    if (!body_has_owner_) {
+        const std::string_view stated = parser_.request().header("content-length");
+        std::uint64_t bytes = 0;
+        std::from_chars(stated.data(), stated.data() + stated.size(), bytes);
+        if (std::max<std::uint64_t>(bytes, body_bytes_held_) > options.body_bytes_unowned_max) {
+            return Refusal{401, "unauthorized",
+                           "a body of more than " + std::to_string(options.body_bytes_unowned_max) +
+                               " bytes takes a key, and this request shows none that is in force"};
+        }
+    }
+    if (body_share_ && body_share_->bytes > body_share_max_) {
+        return Refusal{503, "busy",
+                       body_has_owner_ ? "too much is being received with this key; send less at a time"
+                                       : "too much is being received from clients without a key"};
+    }
+    if (server_.body_bytes > options.body_bytes_all_max) return Refusal{503, "busy", "too much is being received"};
+    return std::nullopt;
 }
 
 // Small bodies are not counted: they fit into the connection's buffer.
 template <class Stream>
 void Connection<Stream>::hold_body_bytes(std::size_t bytes) {
-    if (bytes == body_bytes_held_) return;
+    if (body_share_) body_share_->bytes += bytes - body_bytes_held_;
     server_.body_bytes += bytes - body_bytes_held_;
     body_bytes_held_ = bytes;
+}
+
+template <class Stream>
+void Connection<Stream>::release_body_bytes() {
+    hold_body_bytes(0);
+    body_share_.reset();
+    body_has_owner_ = true;
 }
 
 }  // namespace
@@ -521,7 +584,8 @@ void serve_connection(Loop& loop, Socket socket, Admission admission) {
     const auto serve = [&](auto connection) {
         asio::co_spawn(loop.context, connection->serve(connection), asio::detached);
     };
-    if (loop.server.tls) return serve(std::make_shared<Connection<TlsStream>>(loop, std::move(socket), admission));
+    if (loop.server.tls && !is_local(socket.native_handle()))
+        return serve(std::make_shared<Connection<TlsStream>>(loop, std::move(socket), admission));
     serve(std::make_shared<Connection<Socket>>(loop, std::move(socket), admission));
 }
 

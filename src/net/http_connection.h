@@ -15,6 +15,7 @@
 #include <string>
 
 #include "net/asio_types.h"
+#include "net/body_shares.h"
 #include "net/http_server.h"
 #include "net/inbox.h"
 
@@ -43,6 +44,7 @@ struct ServerState {
     std::atomic<std::size_t> connections = 0;
     std::atomic<std::size_t> streams = 0;
     std::atomic<std::size_t> body_bytes = 0;
+    BodyShares body_shares;
 };
 
 class HttpConnection : public ListHook<HttpConnection> {

@@ -86,6 +86,19 @@ TEST(HttpLimits, a_body_that_keeps_the_pace_gets_the_time_it_needs) {
     EXPECT_EQ(status_of(client.receive()), "HTTP/1.1 200 OK");
 }
 
+TEST(HttpLimits, the_time_that_a_body_earns_has_an_end) {
+    auto options = test_options();
+    options.body_timeout = milliseconds(50);
+    options.body_bytes_per_second_min = 1;
+    options.body_time_earned_max = milliseconds(100);
+    TestServer server(echo, options);
+    RawClient client(server.port);
+
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n" + std::string(9'000, 'x'));
+
+    EXPECT_TRUE(client.receive_all().starts_with("HTTP/1.1 408 "));
+}
+
 TEST(HttpLimits, a_client_that_takes_no_answer_is_cut) {
     auto options = test_options();
     options.write_timeout = milliseconds(50);
@@ -147,6 +160,87 @@ TEST(HttpLimits, all_bodies_together_have_a_limit) {
     unfinished.send("x");
     EXPECT_EQ(status_of(unfinished.receive()), "HTTP/1.1 200 OK");
     EXPECT_TRUE(eventually([&] { return status() == "HTTP/1.1 200 OK"; }));
+}
+
+// Owners are those who say their name.
+Task<std::optional<BodyOwner>> owner_by_name(const Request& head) {
+    const std::string name(head.header("x-name"));
+    if (name.empty()) co_return std::nullopt;
+    co_return BodyOwner{name, 100'000};
+}
+
+HttpServerOptions owner_options() {
+    auto options = test_options();
+    options.body_owner = owner_by_name;
+    return options;
+}
+
+std::string large_head(const std::string& headers, std::size_t bytes = 90'001) {
+    return "POST / HTTP/1.1\r\nHost: a\r\n" + headers + "Content-Length: " + std::to_string(bytes) + "\r\n\r\n";
+}
+
+TEST(HttpLimits, a_large_body_of_nobody_is_refused_by_its_head) {
+    TestServer server(echo, owner_options());
+
+    RawClient nobody(server.port);
+    nobody.send(large_head(""));
+    EXPECT_TRUE(nobody.receive_all().starts_with("HTTP/1.1 401 ")) << "no byte of the body was sent";
+    RawClient patient(server.port);
+    patient.send(large_head("Expect: 100-continue\r\n"));
+    EXPECT_TRUE(patient.receive_all().starts_with("HTTP/1.1 401 "));
+    RawClient in_chunks(server.port);
+    in_chunks.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n11171\r\n" +
+                   std::string(70'001, 'x'));
+    EXPECT_TRUE(in_chunks.receive_all().starts_with("HTTP/1.1 401 "));
+    RawClient small(server.port);
+    EXPECT_EQ(status_of(small.ask(post("/", std::string(60'000, 'x')))), "HTTP/1.1 200 OK");
+    RawClient ada(server.port);
+    EXPECT_EQ(status_of(ada.ask(post("/", std::string(90'000, 'x'), "x-name: ada\r\n"))), "HTTP/1.1 200 OK");
+    EXPECT_EQ(status_of(ada.ask(post("/", std::string(90'000, 'x'), "x-name: ada\r\n"))), "HTTP/1.1 200 OK");
+    EXPECT_TRUE(ada.ask(post("/", std::string(90'000, 'x'))).starts_with("HTTP/1.1 401 ")) << "each request for itself";
+}
+
+TEST(HttpLimits, a_large_body_for_another_host_is_refused_by_its_head) {
+    auto options = owner_options();
+    options.allowed_hosts = {"b"};
+    TestServer server(echo, options);
+    RawClient client(server.port);
+
+    client.send(large_head("x-name: ada\r\n"));
+
+    EXPECT_TRUE(client.receive_all().starts_with("HTTP/1.1 421 "));
+}
+
+TEST(HttpLimits, one_owner_does_not_use_up_the_memory_of_others) {
+    TestServer server(echo, owner_options());
+    const auto status = [&](const std::string& name) {
+        RawClient client(server.port);
+        return status_of(client.ask(post("/", std::string(90'000, 'x'), "x-name: " + name + "\r\n")));
+    };
+    RawClient unfinished(server.port);
+    unfinished.send(large_head("x-name: ada\r\n") + std::string(90'000, 'x'));
+    ASSERT_TRUE(eventually([&] { return server.server.stats().body_bytes == 90'000; }));
+
+    EXPECT_EQ(status("ada"), "HTTP/1.1 503 Service Unavailable");
+    EXPECT_EQ(status("bob"), "HTTP/1.1 200 OK");
+
+    unfinished.send("x");
+    EXPECT_EQ(status_of(unfinished.receive()), "HTTP/1.1 200 OK");
+    EXPECT_TRUE(eventually([&] { return status("ada") == "HTTP/1.1 200 OK"; }));
+}
+
+TEST(HttpLimits, all_who_are_not_known_share_one_share) {
+    auto options = owner_options();
+    options.body_bytes_all_unowned_max = 50'000;
+    TestServer server(echo, options);
+    RawClient unfinished(server.port);
+    unfinished.send(large_head("", 40'001) + std::string(40'000, 'x'));
+    ASSERT_TRUE(eventually([&] { return server.server.stats().body_bytes == 40'000; }));
+
+    RawClient another(server.port);
+    EXPECT_EQ(status_of(another.ask(post("/", std::string(40'000, 'x')))), "HTTP/1.1 503 Service Unavailable");
+    RawClient ada(server.port);
+    EXPECT_EQ(status_of(ada.ask(post("/", std::string(40'000, 'x'), "x-name: ada\r\n"))), "HTTP/1.1 200 OK");
 }
 
 TEST(HttpLimits, a_host_that_is_not_ours_is_misdirected) {

@@ -9,6 +9,7 @@
 
 #include "net/asio_types.h"
 #include "net/out_connection.h"
+#include "net/public_address.h"
 #include "net/request_head.h"
 #include "net/response_parser.h"
 #include "net/tls.h"
@@ -109,6 +110,9 @@ Pool::Pool(asio::execution_context& context)
       timer_(executor_) {}
 
 Task<Result<std::unique_ptr<Exchange>, ClientError>> Pool::send(Origin origin, OutRequest request, Patience patience) {
+    if (!request.body.empty() && !defines_body(request.method)) {
+        co_return fail(ClientError{Kind::could_not_connect, "a request of this method has no body"});
+    }
     Site& site = site_of(origin);
     std::string head;
     if (!append_head(head, request.method, request.target, site.host, request.headers, request.body.size())) {
@@ -172,8 +176,15 @@ std::unique_ptr<OutConnection> Pool::take_kept(Site& site) {
 
 Task<Result<std::unique_ptr<OutConnection>, ClientError>> Pool::connect(Origin origin, Site& site,
                                                                         SteadyTime deadline) {
+    if (origin.public_only && !origin.secure) {
+        co_return fail(ClientError{Kind::could_not_connect, site.host + ": it may be reached over TLS only"});
+    }
     auto addresses = co_await addresses_.find(origin.host, deadline);
     if (!addresses) co_return fail(ClientError{Kind::could_not_connect, addresses.error()});
+    if (origin.public_only) std::erase_if(*addresses, [](const auto& address) { return !is_public(address); });
+    if (addresses->empty()) {
+        co_return fail(ClientError{Kind::could_not_connect, site.host + ": it has no public address"});
+    }
 
     auto connection = std::make_unique<OutConnection>(executor_, buffers_);
     begin_use(*connection);

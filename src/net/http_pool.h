@@ -29,6 +29,12 @@ struct Origin {
     std::string host = {};
     std::uint16_t port = 80;
     std::string ca_file = {};  // PEM; believed besides the system's authorities.
+    // Whose connections these are. One is used again only by requests with the same name here, so that what one party
+    // leaves behind on a connection cannot reach another.
+    std::string pool = {};
+    // Connects over TLS only, and only to public addresses (public_address.h). Looked at when the name is resolved, for
+    // each connection: a name that led elsewhere before does not help.
+    bool public_only = false;
 
     friend auto operator<=>(const Origin&, const Origin&) = default;
 };
@@ -37,7 +43,7 @@ struct OutRequest {
     Method method = Method::post;
     std::string target = "/";
     std::vector<Header> headers = {};  // Host and Content-Length are added.
-    std::string body = {};
+    std::string body = {};             // Not sent, and the request refused, where the method defines none.
 };
 
 struct Patience {

@@ -157,6 +157,39 @@ TEST(HttpPool, what_was_said_although_nobody_asked_ends_a_connection) {
     EXPECT_EQ(ask(asker, local(server.port)).text(), "200 a");
 }
 
+TEST(HttpPool, parties_share_no_connections) {
+    TestServer server;
+    Asker asker;
+    const auto origin = [&](const char* pool) {
+        return Origin{.host = "127.0.0.1", .port = server.port, .pool = pool};
+    };
+
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(ask(asker, origin("1/claude")).status, 200);
+        EXPECT_EQ(ask(asker, origin("2/claude")).status, 200);
+    }
+
+    EXPECT_EQ(server.server.stats().connections_accepted, 2u);
+}
+
+TEST(HttpPool, a_body_that_the_method_does_not_define_is_not_sent) {
+    TestServer server;
+    Asker asker;
+    for (const Method method : {Method::get, Method::head, Method::delete_, Method::options}) {
+        const OutRequest request{.method = method, .body = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"};
+        EXPECT_EQ(ask(asker, local(server.port), request).text(), "could_not_connect");
+    }
+    EXPECT_EQ(server.server.stats().connections_accepted, 0u);
+}
+
+TEST(HttpPool, a_status_that_is_none_is_no_answer) {
+    for (const char* status : {"000", "099", "101", "600", "999"}) {
+        EXPECT_EQ(ask_raw(answer_with(std::string("HTTP/1.1 ") + status + " X\r\nContent-Length: 0\r\n\r\n")),
+                  "bad_response")
+            << status;
+    }
+}
+
 TEST(HttpPool, an_answer_that_says_close_ends_its_connection) {
     const auto answer = answer_with("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\na");
     const auto answer_and_wait = [answer](int descriptor) {

@@ -1,6 +1,7 @@
 #include "net/http_server.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/basic_socket_acceptor.hpp>
@@ -14,6 +15,7 @@
 #include "base/ensure.h"
 #include "net/asio_types.h"
 #include "net/http_connection.h"
+#include "net/local_socket.h"
 #include "net/tls.h"
 
 namespace interlock::net {
@@ -42,7 +44,8 @@ struct HttpServer::Parts {
     Parts(Options options, Handler handler, Log& log) : state(std::move(options), std::move(handler), log) {}
 
     Result<std::uint16_t, ListenError> listen();
-    Task<void> accept();
+    Result<void, ListenError> listen_locally();
+    Task<void> accept(Acceptor& acceptor);
     static Task<void> tick(Loop& loop);
     // Runs it on every loop's thread, for every connection there.
     void for_each_connection(void (HttpConnection::*what)());
@@ -50,7 +53,9 @@ struct HttpServer::Parts {
 
     ServerState state;
     std::vector<std::unique_ptr<Loop>> loops;
-    std::optional<Acceptor> acceptor;  // Of the first loop.
+    std::optional<LocalListener> local;
+    std::optional<Acceptor> acceptor;  // Of the first loop, like the next.
+    std::optional<Acceptor> local_acceptor;
     std::vector<std::thread> threads;
 };
 
@@ -69,13 +74,20 @@ Result<std::uint16_t, ListenError> HttpServer::start() {
         options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
     for (std::size_t i = 0; i < threads; ++i) parts_->loops.push_back(std::make_unique<Loop>(parts_->state));
     auto port = parts_->listen();
+    if (port && !options.local_path.empty()) {
+        if (auto listening = parts_->listen_locally(); !listening) port = fail(listening.error());
+    }
     if (!port) {
+        parts_->acceptor.reset();
         parts_->loops.clear();
         return port;
     }
 
     // From here on the server runs.
-    asio::co_spawn(parts_->loops.front()->context, parts_->accept(), asio::detached);
+    asio::co_spawn(parts_->loops.front()->context, parts_->accept(*parts_->acceptor), asio::detached);
+    if (parts_->local_acceptor) {
+        asio::co_spawn(parts_->loops.front()->context, parts_->accept(*parts_->local_acceptor), asio::detached);
+    }
     for (const auto& loop : parts_->loops) {
         asio::co_spawn(loop->context, Parts::tick(*loop), asio::detached);
         parts_->threads.emplace_back([&context = loop->context] { context.run(); });
@@ -87,6 +99,7 @@ HttpServer::~HttpServer() {
     for (const auto& loop : parts_->loops) loop->context.stop();
     for (std::thread& thread : parts_->threads) thread.join();
     parts_->acceptor.reset();
+    parts_->local_acceptor.reset();
 }
 
 Result<std::uint16_t, ListenError> HttpServer::Parts::listen() {
@@ -113,15 +126,30 @@ Result<std::uint16_t, ListenError> HttpServer::Parts::listen() {
     return fail(not_possible(detail));
 }
 
+// The rest of the server knows one kind of socket. Its reads and writes do not depend on the kind of address.
+Result<void, ListenError> HttpServer::Parts::listen_locally() {
+    auto listening = LocalListener::open(state.options.local_path);
+    if (!listening) return fail(not_possible(listening.error()));
+    local.emplace(std::move(*listening));
+    const int socket = local->release();
+    error_code error;
+    local_acceptor.emplace(loops.front()->context);
+    local_acceptor->assign(tcp::v4(), socket, error);
+    if (!error) return {};
+    ::close(socket);
+    local_acceptor.reset();
+    return fail(not_possible(state.options.local_path + ": " + error.message()));
+}
+
 // Deals connections out to the loops in turn.
-Task<void> HttpServer::Parts::accept() {
+Task<void> HttpServer::Parts::accept(Acceptor& from) {
     Loop& own = *loops.front();
     Timer pause(own.context);
     for (std::size_t next = 0; !state.draining; next = (next + 1) % loops.size()) {
         Loop& loop = *loops[next];
         Socket socket(loop.context);
         error_code error;
-        co_await acceptor->async_accept(socket, asio::redirect_error(use_task, error));
+        co_await from.async_accept(socket, asio::redirect_error(use_task, error));
         if (error == asio::error::operation_aborted || error == asio::error::bad_descriptor) co_return;
         if (error) {
             state.log.warn("accept_failed", {{"error", error.message()}});
@@ -130,6 +158,10 @@ Task<void> HttpServer::Parts::accept() {
             continue;
         }
         close_on_exec(socket.native_handle());
+        if (is_local(socket.native_handle())) {
+            const auto user = peer_user(socket.native_handle());
+            if (user != ::geteuid() && user != uid_t{0}) continue;
+        }
         ++own.counters.accepted;
         const std::size_t open = ++state.connections;
         const Admission admission = open > state.options.connections_max ? Admission::turned_away : Admission::admitted;
@@ -163,7 +195,10 @@ bool HttpServer::drain(std::chrono::milliseconds timeout) {
 
     // 1. Nobody new, nobody idle, no wait that need not be.
     parts_->state.draining = true;
-    asio::post(parts_->loops.front()->context, [this] { parts_->acceptor->close(); });
+    asio::post(parts_->loops.front()->context, [this] {
+        parts_->acceptor->close();
+        if (parts_->local_acceptor) parts_->local_acceptor->close();
+    });
     for (const auto& loop : parts_->loops) {
         asio::post(loop->context, [&context = loop->context] { Inbox::of(context.get_executor()).end_waits(); });
     }

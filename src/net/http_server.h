@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,11 +28,20 @@ struct TlsFiles {
     std::string key_file;
 };
 
+// Whose request it is, as its head shows, and how much memory bodies of that owner may take together.
+struct BodyOwner {
+    std::string name;
+    std::size_t bytes_max = 128u << 20;
+};
+
 struct HttpServerOptions {
     std::string host = "127.0.0.1";
     std::uint16_t port = 0;   // 0: one that is free; start() says which.
     std::size_t threads = 0;  // 0: as many as there are cores.
     std::optional<TlsFiles> tls = {};
+    // A Unix socket to listen on as well, without TLS, for this user's and root's programs (local_socket.h). Empty:
+    // none.
+    std::string local_path = {};
 
     std::vector<std::string> allowed_hosts = {};    // When not empty, another Host (its port is ignored) gets a 421.
     std::vector<std::string> allowed_origins = {};  // "https://example.org". The server's own is always allowed.
@@ -41,12 +51,19 @@ struct HttpServerOptions {
     std::size_t headers_max = 100;
     std::size_t body_bytes_max = 32u << 20;
     std::size_t body_bytes_all_max = 1u << 30;  // Of all requests being received or handled at a time.
+    // Asked when a body does not come whole with its head, before more of it is read. The request stays where it is
+    // until the answer is there. Nothing: nobody's that is known; a larger body than `body_bytes_unowned_max` is then
+    // refused with 401, and all such bodies together have `body_bytes_all_unowned_max`. Not set: nobody is asked.
+    std::function<Task<std::optional<BodyOwner>>(const Request& head)> body_owner = {};
+    std::size_t body_bytes_unowned_max = 64u << 10;
+    std::size_t body_bytes_all_unowned_max = 128u << 20;
     std::size_t connections_max = 20'000;
 
     std::chrono::milliseconds idle_timeout{75'000};    // Between two requests.
     std::chrono::milliseconds header_timeout{10'000};  // From the first byte of a request, or from connecting.
     std::chrono::milliseconds body_timeout{10'000};    // A body may take this long, and longer by what it has brought:
     std::size_t body_bytes_per_second_min = 16u << 10;
+    std::chrono::milliseconds body_time_earned_max{60'000};
     std::chrono::milliseconds write_timeout{30'000};  // Without the client taking a byte.
     std::chrono::milliseconds linger_timeout{1'000};  // To read what a client still sends after its last answer.
     std::chrono::milliseconds tick{250};              // How often deadlines are looked at.

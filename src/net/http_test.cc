@@ -45,5 +45,15 @@ TEST(Http, a_problem_says_what_is_wrong_in_json) {
                              "\xC3\xA4\"}");
 }
 
+TEST(Http, header_names_are_tokens_in_lower_case_and_values_have_no_control_characters) {
+    for (const char* name : {"x-a", "x_cache", "x.y", "a!#$%&'*+-.^_`|~9"}) EXPECT_TRUE(is_header_name(name)) << name;
+    for (const char* name : {"", "X-A", "a b", "a:b", "a\r\nb", "caf\xc3\xa9", "a(b)", "a\x7f"}) {
+        EXPECT_FALSE(is_header_name(name)) << name;
+    }
+    EXPECT_TRUE(is_header_value("a \t\xff"));
+    EXPECT_FALSE(is_header_value("a\nb"));
+    EXPECT_FALSE(is_header_value(std::string_view("a\0b", 3)));
+}
+
 }  // namespace
 }  // namespace interlock::net

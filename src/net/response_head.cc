@@ -10,16 +10,16 @@
 namespace interlock::net {
 namespace {
 
-bool is_value(std::string_view text) {
-    return std::ranges::none_of(
-        text, [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F; });
-}
+// What keeps a browser from treating a body as a page, a script or a picture of this origin.
+constexpr std::string_view inert_headers =
+    "\r\nX-Content-Type-Options: nosniff"
+    "\r\nContent-Security-Policy: sandbox; default-src 'none'; frame-ancestors 'none'"
+    "\r\nCross-Origin-Resource-Policy: same-origin";
 
-bool is_name(std::string_view text) {
-    const auto is_name_character = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
+bool is_ours(std::string_view name) {
     static constexpr std::array<std::string_view, 5> ours{"connection", "content-length", "content-type", "date",
                                                           "transfer-encoding"};
-    return !text.empty() && std::ranges::all_of(text, is_name_character) && std::ranges::find(ours, text) == ours.end();
+    return std::ranges::find(ours, name) != ours.end();
 }
 
 void append_number(std::string& text, std::size_t number) {
@@ -31,9 +31,10 @@ void append_number(std::string& text, std::size_t number) {
 }  // namespace
 
 bool is_sendable(const Response& response) {
-    return response.status >= 200 && response.status <= 599 && is_value(response.content_type) &&
-           std::ranges::all_of(response.headers,
-                               [](const Header& header) { return is_name(header.name) && is_value(header.value); });
+    return response.status >= 200 && response.status <= 599 && is_header_value(response.content_type) &&
+           std::ranges::all_of(response.headers, [](const Header& header) {
+               return is_header_name(header.name) && !is_ours(header.name) && is_header_value(header.value);
+           });
 }
 
 void append_head(std::string& text, const Response& response, Framing framing, After after, std::string_view date) {
@@ -45,6 +46,7 @@ void append_head(std::string& text, const Response& response, Framing framing, A
     for (const Header& header : response.headers) {
         text.append("\r\n").append(header.name).append(": ").append(header.value);
     }
+    if (response.inert) text.append(inert_headers);
     const bool never_has_a_body = response.status == 204 || response.status == 304;
     if (framing == Framing::chunked) text.append("\r\nTransfer-Encoding: chunked");
     if (framing == Framing::length && !never_has_a_body) {

@@ -94,6 +94,10 @@ std::size_t ResponseParser::feed_head(std::string_view received) {
         if (error) {
             parts_->detail = error.message();
             state_ = State::broken;
+        } else if (message.status < 100 || message.status > 599 || message.status == 101) {
+            // No protocol but HTTP was asked for, so 101 is no answer either.
+            parts_->detail = "the status " + std::to_string(message.status) + " is none";
+            state_ = State::broken;
         } else if (message.is_done() && message.status / 100 == 1) {
             parts_->begin();
         } else if (message.is_done()) {

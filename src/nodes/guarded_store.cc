@@ -76,21 +76,28 @@ Result<std::optional<std::string>, store::ReadError> hash_of_page(store::Snapsho
     return page->hash.empty() ? std::optional<std::string>() : std::optional(std::move(page->hash));
 }
 
-Result<void, store::ReadError> check_all(History& history, const History::Memory& memory, store::Snapshot& snapshot) {
+Result<History::Look, store::ReadError> look_at(const store::StoreIdentity& store, const History::Memory& memory,
+                                                store::Snapshot& snapshot) {
+    History::Look look{.store = store, .objection = History::compare(memory, store)};
+    look.of_the_store = !memory.store || memory.store->system == store.system;
+    if (!look.objection.empty()) return look;
     std::set<core::OrgId> orgs;
     auto read = snapshot.query("select org from orgs", [&](const std::vector<store::Value>& row) {
         orgs.emplace(static_cast<std::uint32_t>(std::get<std::int64_t>(row.front())));
     });
-    if (!read) return read;
+    if (!read) return fail(read.error());
     for (const auto& [org, page] : memory.pages) orgs.insert(org);
     for (const core::OrgId org : orgs) {
-        const auto last = find_page(snapshot, org, "order by last_seq desc limit 1");
+        auto last = find_page(snapshot, org, "order by last_seq desc limit 1");
         if (!last) return fail(last.error());
-        auto checked = history.check(org, memory.last_page(org), *last,
-                                     [&](core::Seq last_seq) { return hash_of_page(snapshot, org, last_seq); });
-        if (!checked) return checked;
+        auto wrong = History::compare(org, memory.last_page(org), *last,
+                                      [&](core::Seq last_seq) { return hash_of_page(snapshot, org, last_seq); });
+        if (!wrong) return fail(wrong.error());
+        look.objection = std::move(*wrong);
+        if (!look.objection.empty()) return look;
+        look.heads.emplace(org, std::move(*last));
     }
-    return {};
+    return look;
 }
 
 }  // namespace interlock::nodes

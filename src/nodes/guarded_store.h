@@ -37,7 +37,9 @@ class GuardedStore final : public store::Store {
 Result<std::optional<std::string>, store::ReadError> hash_of_page(store::Snapshot& snapshot, core::OrgId org,
                                                                   core::Seq last_seq);
 
-// Compares what was remembered before the snapshot began with what it shows, org by org, and remembers what is newer.
-Result<void, store::ReadError> check_all(History& history, const History::Memory& memory, store::Snapshot& snapshot);
+// What a snapshot of this store shows, org by org, compared with what was remembered before it was taken. Changes
+// nothing; History::conclude does.
+Result<History::Look, store::ReadError> look_at(const store::StoreIdentity& store, const History::Memory& memory,
+                                                store::Snapshot& snapshot);
 
 }  // namespace interlock::nodes

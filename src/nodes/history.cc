@@ -54,7 +54,11 @@ Result<void, std::string> History::load() {
         bytes.append(buffer.data(), static_cast<std::size_t>(got));
     }
     for (std::size_t slot = 0; slot * line_bytes < bytes.size(); ++slot) {
-        std::istringstream line(bytes.substr(slot * line_bytes, line_bytes));
+        const std::string text = bytes.substr(slot * line_bytes, line_bytes);
+        // A power loss can leave the end of the file short, or as zeros. That much was not remembered yet.
+        const bool ours = text.starts_with("org ") || text.starts_with("store ");
+        if ((ours && text.size() < line_bytes) || text.find_first_not_of('\0') == std::string::npos) continue;
+        std::istringstream line(text);
         std::string word;
         line >> word;
         if (word == "store") {
@@ -66,6 +70,7 @@ Result<void, std::string> History::load() {
             line >> org.value >> page.last_seq.value >> page.hash;
             memory_.pages[org] = page;
             slots_[org] = slot;
+            next_slot_ = slot + 1;
         }
         if (!line || (word != "store" && word != "org")) {
             return fail(
@@ -81,6 +86,7 @@ Result<void, std::string> History::create() {
     if (file_ >= 0) ::close(file_);
     memory_ = {};
     slots_.clear();
+    next_slot_ = 1;
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file_ < 0) return fail(fmt::format("cannot make {}: {}", path_, std::strerror(errno)));
     return {};
@@ -92,8 +98,9 @@ void History::write_slot(std::size_t slot, const std::string& line) {
 }
 
 void History::write_page(core::OrgId org) {
-    const std::size_t slot = slots_.try_emplace(org, slots_.size() + 1).first->second;
-    write_slot(slot, to_line(org, memory_.pages[org]));
+    const auto [slot, added] = slots_.try_emplace(org, next_slot_);
+    if (added) ++next_slot_;
+    write_slot(slot->second, to_line(org, memory_.pages[org]));
 }
 
 void History::remember(core::OrgId org, const Page& page) {
@@ -102,6 +109,11 @@ void History::remember(core::OrgId org, const Page& page) {
     if (page.last_seq <= known.last_seq || !memory_.store) return;
     known = page;
     write_page(org);
+}
+
+void History::sync() {
+    const std::lock_guard lock(mutex_);
+    ::fsync(file_);
 }
 
 History::Memory History::memory() {
@@ -117,47 +129,75 @@ std::optional<Head> History::head(core::OrgId org) const {
     return Head{org, found->second.last_seq, found->second.hash};
 }
 
+std::string History::compare(const Memory& memory, const store::StoreIdentity& store) {
+    if (memory.store && memory.store->system != store.system) {
+        return fmt::format("this is another database: its system identifier is {}, and it was {}", store.system,
+                           memory.store->system);
+    }
+    if (memory.store && store.timeline < memory.store->timeline) {
+        return fmt::format("the database is on timeline {}, and it was on {}", store.timeline, memory.store->timeline);
+    }
+    return {};
+}
+
 void History::check(const store::StoreIdentity& store) {
     const std::lock_guard lock(mutex_);
     forget_what_was_taken_away();
-    if (memory_.store && memory_.store->system != store.system) {
-        return object(fmt::format("this is another database: its system identifier is {}, and it was {}", store.system,
-                                  memory_.store->system),
-                      false);
+    if (auto wrong = compare(memory_, store); !wrong.empty()) {
+        return object(std::move(wrong), memory_.store->system == store.system);
     }
-    if (memory_.store && store.timeline < memory_.store->timeline) {
-        return object(
-            fmt::format("the database is on timeline {}, and it was on {}", store.timeline, memory_.store->timeline));
-    }
+    adopt(store);
+}
+
+void History::adopt(const store::StoreIdentity& store) {
     if (memory_.store == store) return;
     memory_.store = store;
     write_slot(0, to_line(store));
     for (const auto& [org, page] : memory_.pages) write_page(org);
 }
 
+Result<std::string, store::ReadError> History::compare(core::OrgId org, const Page& known, const Page& last,
+                                                       const HashOf& hash_of) {
+    if (known.last_seq.value == 0) return std::string();
+    std::optional<std::string> hash;
+    if (last.last_seq == known.last_seq) {
+        hash = last.hash;
+    } else if (last.last_seq > known.last_seq) {
+        auto found = hash_of(known.last_seq);
+        if (!found) return fail(found.error());
+        hash = std::move(*found);
+    }
+    if (hash == known.hash) return std::string();
+    return fmt::format(
+        "org {}: event {} was committed with hash {:.12}…, and the database has {}; its feed ends at "
+        "event {}",
+        org.value, known.last_seq.value, known.hash, hash ? fmt::format("hash {:.12}… there", *hash) : "no such page",
+        last.last_seq.value);
+}
+
 Result<void, store::ReadError> History::check(core::OrgId org, const Page& known, const Page& last,
                                               const HashOf& hash_of) {
-    if (known.last_seq.value > 0) {
-        std::optional<std::string> hash;
-        if (last.last_seq == known.last_seq) {
-            hash = last.hash;
-        } else if (last.last_seq > known.last_seq) {
-            auto found = hash_of(known.last_seq);
-            if (!found) return fail(found.error());
-            hash = std::move(*found);
-        }
-        if (hash != known.hash) {
-            const std::lock_guard lock(mutex_);
-            object(
-                fmt::format("org {}: event {} was committed with hash {:.12}…, and the database has {}; its feed ends "
-                            "at event {}",
-                            org.value, known.last_seq.value, known.hash,
-                            hash ? fmt::format("hash {:.12}… there", *hash) : "no such page", last.last_seq.value));
-            return fail(store::ReadError{objection_.why});
-        }
+    auto wrong = compare(org, known, last, hash_of);
+    if (!wrong) return fail(wrong.error());
+    if (!wrong->empty()) {
+        const std::lock_guard lock(mutex_);
+        object(std::move(*wrong));
+        return fail(store::ReadError{objection_.why});
     }
     if (last.last_seq.value > 0) remember(org, last);
     return {};
+}
+
+void History::conclude(const Look& look) {
+    {
+        const std::lock_guard lock(mutex_);
+        objection_ = {};
+        if (!look.objection.empty()) return object(look.objection, look.of_the_store);
+        adopt(look.store);
+    }
+    for (const auto& [org, head] : look.heads) {
+        if (head.last_seq.value > 0) remember(org, head);
+    }
 }
 
 void History::object(std::string what, bool of_the_store) {

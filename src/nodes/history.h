@@ -8,7 +8,8 @@
 //   went
 //       back to an earlier timeline.
 //   (3) Only a person can accept such a history, by taking the memory away (interlock accept-history). Until then the
-//       node says so in the store, and no other node serves it either.
+//       node says so in the store, and no other node serves it either. A store in which the page is found again, as
+//       when the look before led to a primary that was replaced, is served again without anybody's help.
 //
 // For any number of threads.
 #pragma once
@@ -48,6 +49,9 @@ class History {
     ~History();
 
     void remember(core::OrgId org, const Page& page);
+    // Also through a power loss. Without it, what was remembered last may be lost by one, and never more than that: a
+    // page is remembered after it was committed.
+    void sync();
     Memory memory();
     std::optional<Head> head(core::OrgId org) const;
 
@@ -58,8 +62,22 @@ class History {
     using HashOf = std::function<Result<std::optional<std::string>, store::ReadError>(core::Seq)>;
     Result<void, store::ReadError> check(core::OrgId org, const Page& known, const Page& last, const HashOf& hash_of);
 
+    // What one snapshot shows, compared with what was remembered before it was taken (look_at in guarded_store.h).
+    struct Look {
+        store::StoreIdentity store;
+        std::map<core::OrgId, Page> heads = {};
+        std::string objection = {};  // Empty: everything that is remembered is there.
+        bool of_the_store = true;
+    };
+    // Objects, or takes back what was objected to before: a store that has everything again may be served.
+    void conclude(const Look& look);
+    // The two comparisons. Each returns what is wrong, or an empty text, and changes nothing.
+    static std::string compare(const Memory& memory, const store::StoreIdentity& store);
+    static Result<std::string, store::ReadError> compare(core::OrgId org, const Page& known, const Page& last,
+                                                         const HashOf& hash_of);
+
     // Why the store must not be served, or nothing: for what is remembered here, or as another node has said. Our own
-    // goes away when the memory is taken away.
+    // goes away when the memory is taken away, or when conclude() finds nothing wrong.
     std::optional<std::string> objection();
     // What this node itself has found, and whether it is the store's fault: another store is none.
     struct Objection {
@@ -77,6 +95,7 @@ class History {
     void write_slot(std::size_t slot, const std::string& line);
     void write_page(core::OrgId org);
     void object(std::string what, bool of_the_store = true);
+    void adopt(const store::StoreIdentity& store);
     void forget_what_was_taken_away();
 
     const std::string path_;
@@ -84,6 +103,7 @@ class History {
     int file_ = -1;
     Memory memory_;
     std::map<core::OrgId, std::size_t> slots_;
+    std::size_t next_slot_ = 1;  // The first is the store's.
     Objection objection_;
     std::string heard_;
 };

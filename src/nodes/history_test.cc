@@ -112,6 +112,39 @@ TEST_F(HistoryTest, another_store_or_an_earlier_timeline_is_not_served_and_a_lat
     EXPECT_EQ(open()->memory().store, (store::StoreIdentity{"7001", 4}));
 }
 
+TEST_F(HistoryTest, an_objection_is_taken_back_when_the_store_has_everything_again) {
+    const auto history = open_on(here);
+    history->remember(org, page(10, 'a'));
+
+    history->conclude({.store = here, .objection = "event 10 is missing"});
+    ASSERT_TRUE(history->own_objection());
+    EXPECT_NE(history->own_objection()->why.find("event 10 is missing"), std::string::npos);
+
+    history->conclude({.store = {"7001", 2}, .heads = {{org, page(12, 'c')}}});
+    EXPECT_FALSE(history->objection());
+    EXPECT_EQ(history->memory().pages.at(org), page(12, 'c'));
+    EXPECT_EQ(history->memory().store->timeline, 2);
+}
+
+TEST_F(HistoryTest, what_a_power_loss_left_of_the_file_is_less_memory_and_no_error) {
+    const std::string store = "store s 1" + std::string(118, ' ') + "\n";
+    const std::string org = "org 1 5 aa" + std::string(117, ' ') + "\n";
+    const std::string zeros(128, '\0');
+    const auto read = [&](const std::string& text) {
+        std::ofstream(path, std::ios::trunc) << text;
+        const auto history = History::open(path);
+        EXPECT_TRUE(history);
+        return history ? (*history)->memory() : History::Memory();
+    };
+
+    EXPECT_EQ(read(store + org).pages.size(), 1u);
+    EXPECT_EQ(read(store + zeros).pages.size(), 0u);
+    EXPECT_EQ(read(zeros + org).pages.size(), 1u);
+    EXPECT_EQ(read(zeros + org).store, std::nullopt);
+    EXPECT_EQ(read(store + org.substr(0, 50)).pages.size(), 0u);
+    EXPECT_EQ(read("").pages.size(), 0u);
+}
+
 TEST_F(HistoryTest, a_file_that_makes_no_sense_is_an_error_and_stays) {
     std::ofstream(path) << "not a history\n";
 

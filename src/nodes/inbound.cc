@@ -32,11 +32,16 @@ struct Gathering {
 
 }  // namespace
 
-std::optional<net::Task<net::Response>> Inbound::answer(const net::Request& request) const {
-    if (request.path != inbound_path) return std::nullopt;
+bool Inbound::is_of_a_node(const net::Request& request) const {
     const std::string expected = "Bearer " + options_.secret;
     const std::string_view shown = request.header("authorization");
-    if (shown.size() != expected.size() || CRYPTO_memcmp(shown.data(), expected.data(), expected.size()) != 0) {
+    return request.path == inbound_path && shown.size() == expected.size() &&
+           CRYPTO_memcmp(shown.data(), expected.data(), expected.size()) == 0;
+}
+
+std::optional<net::Task<net::Response>> Inbound::answer(const net::Request& request) const {
+    if (request.path != inbound_path) return std::nullopt;
+    if (!is_of_a_node(request)) {
         return ready(net::problem(401, "unauthorized", "this door is for nodes on the same store"));
     }
     if (request.method != net::Method::post || request.header("content-type") != inbound_type) {

@@ -27,6 +27,8 @@ class Inbound {
 
     // Empty when the request is for somebody else.
     std::optional<net::Task<net::Response>> answer(const net::Request& request) const;
+    // Whether it shows the nodes' secret.
+    bool is_of_a_node(const net::Request& request) const;
 
  private:
     net::Task<net::Response> carry_out(std::string body) const;

@@ -16,8 +16,9 @@ struct CommandFrame {
     std::int64_t patience_us = 0;
     std::uint32_t hops = 0;
     std::string body;
+    core::CommandKey former;
 };
-BOOST_DESCRIBE_STRUCT(CommandFrame, (), (org, key, patience_us, hops, body))
+BOOST_DESCRIBE_STRUCT(CommandFrame, (), (org, key, patience_us, hops, body, former))
 
 struct AnswerFrame {
     bool good = false;
@@ -80,7 +81,8 @@ std::string encode_commands(const std::vector<engine::Submission>& submissions, 
                                  .key = submission.command.key,
                                  .patience_us = patience.count(),
                                  .hops = submission.hops + 1,
-                                 .body = encode(submission.command.body)});
+                                 .body = encode(submission.command.body),
+                                 .former = submission.command.former});
     }
     return end_message(std::move(bytes));
 }
@@ -93,6 +95,7 @@ std::optional<std::vector<Forwarded>> decode_commands(std::string_view bytes) {
         Forwarded& each = commands.emplace_back();
         each.command.org = frame.org;
         each.command.key = frame.key;
+        each.command.former = frame.former;
         each.command.body = std::move(*body);
         each.patience = Duration(frame.patience_us);
         each.hops = frame.hops;

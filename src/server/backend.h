@@ -23,10 +23,11 @@ enum class News { about_no_run, about_anything };
 
 struct BackendOptions {
     std::string data_dir;
-    std::string store;      // "postgres://…"; empty: the embedded one, in the data directory.
-    std::string node_name;  // How people call this node.
-    std::string peer_ca;    // Believed for the certificates of other nodes.
-    Duration lease{};       // Of a node.
+    std::string store;          // "postgres://…"; empty: the embedded one, in the data directory.
+    std::string node_name;      // How people call this node.
+    std::string peer_ca;        // Believed for the certificates of other nodes.
+    Duration lease{};           // Of a node.
+    bool accept_clock = false;  // Serve an embedded store whose newest time is ahead of the machine's clock.
     std::function<void(const engine::Step&)> on_step;  // On a lane's thread.
     // The org's feed may have grown; of none in particular: any org's.
     std::function<void(std::optional<core::OrgId>, News)> on_news;
@@ -43,6 +44,8 @@ class Backend {
     // Carries out what is queued and lets go of what others could do; the store can be read on.
     virtual void stop() = 0;
 
+    // The newest time that was stored before this start; far_past where there was none.
+    Instant stored_before() const { return stored_before_; }
     // Why nothing may be served at present, or nothing.
     virtual std::optional<std::string> objection() { return std::nullopt; }
     // Whether others may change the store, so that what was read is old after a while.
@@ -53,15 +56,27 @@ class Backend {
     // The answer to a request that another node sends; empty for everybody else's.
     virtual std::optional<net::Task<net::Response>> answer(const net::Request&) { return std::nullopt; }
 
+    // Whether another node sends this, by its head.
+    virtual bool is_of_a_node(const net::Request&) const { return false; }
+
     Id fresh_id() { return ids_.next(now()); }
     // Carries out one command of the default org under a fresh key, and waits for it; asks again for some seconds.
     engine::Answer ask(core::CommandBody body);
+
+ protected:
+    Instant stored_before_ = far_past;
 
  private:
     engine::Answer try_to_ask(core::CommandBody body, core::CommandKey key, std::chrono::seconds patience);
 
     engine::IdSource ids_;
 };
+
+// What the server of a data directory remembers of the embedded store's history (nodes/history.h).
+std::string head_path(const std::string& data_dir);
+
+// When the last event of any feed was committed; far_past where there is none.
+Result<Instant, store::ReadError> newest_stored(store::Snapshot& snapshot);
 
 // The error is a sentence: what, why and what to do.
 Result<std::unique_ptr<Backend>, std::string> open_backend(BackendOptions options, Log& log);

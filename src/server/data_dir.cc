@@ -53,6 +53,49 @@ Result<std::string, std::string> kept_secret(const std::string& path, const std:
     return fresh;
 }
 
+std::string of_another_user(const std::string& what, uid_t owner) {
+    return fmt::format(
+        "{} belongs to user {}, and this is user {}; start the server as its owner, or name another "
+        "directory with --data-dir",
+        what, owner, ::geteuid());
+}
+
+// What others could have changed is not trusted, nor is a secret that others could have read.
+Result<void, std::string> check_file(const std::string& path, bool secret) {
+    struct stat there{};
+    if (::lstat(path.c_str(), &there) != 0) {
+        if (errno == ENOENT) return {};
+        return fail(fmt::format("cannot look at {}: {}", path, system_error()));
+    }
+    if (!S_ISREG(there.st_mode) && (secret || !S_ISLNK(there.st_mode))) {
+        return fail(fmt::format("{} is not a regular file; move it away", path));
+    }
+    if (there.st_uid != ::geteuid()) return fail(of_another_user(path, there.st_uid));
+    if (S_ISLNK(there.st_mode)) return {};
+    if ((there.st_mode & 022) != 0) {
+        return fail(fmt::format("other users can write to {} (mode {:04o}); look at it, then close it: chmod 600 {}",
+                                path, there.st_mode & 07777, path));
+    }
+    if (secret && (there.st_mode & 044) != 0) {
+        return fail(
+            fmt::format("other users can read {} (mode {:04o}); if nobody has, close it: chmod 600 {}; "
+                        "otherwise move it away to have another one made",
+                        path, there.st_mode & 07777, path));
+    }
+    return {};
+}
+
+Result<void, std::string> check_files(const std::string& data_dir) {
+    for (const char* name : {"admin.key", "secrets.key", "run.secret"}) {
+        if (auto good = check_file(data_dir + "/" + name, true); !good) return good;
+    }
+    for (const char* name : {"interlock.db", "interlock.db-wal", "interlock.db-shm", "interlock.lock", "node.id",
+                             "history", "store.head", "prices.txt", "server.json"}) {
+        if (auto good = check_file(data_dir + "/" + name, false); !good) return good;
+    }
+    return {};
+}
+
 std::string key_path(const std::string& data_dir) { return data_dir + "/admin.key"; }
 std::string note_path(const std::string& data_dir) { return data_dir + "/server.json"; }
 std::string catalog_path(const std::string& data_dir) { return data_dir + "/prices.txt"; }
@@ -70,6 +113,15 @@ Result<void, std::string> make_data_dir(const std::string& path) {
     if (::stat(path.c_str(), &there) != 0 || !S_ISDIR(there.st_mode)) {
         return fail(fmt::format("{} is not a directory; name another with --data-dir", path));
     }
+    if (there.st_uid != ::geteuid()) return fail(of_another_user("the data directory " + path, there.st_uid));
+    // What others could write, others may have put there. What they could only read is closed to them below.
+    if ((there.st_mode & 022) != 0 && !std::filesystem::is_empty(path, error)) {
+        return fail(
+            fmt::format("other users can write to the data directory {} (mode {:04o}), so its files may be "
+                        "theirs; look at the files, then close it: chmod 700 {}",
+                        path, there.st_mode & 07777, path));
+    }
+    if (auto ours = check_files(path); !ours) return ours;
     if ((there.st_mode & 077) != 0 && ::chmod(path.c_str(), 0700) != 0) {
         return fail(fmt::format("others can read the data directory {} and it cannot be closed to them: {}", path,
                                 system_error()));
@@ -121,9 +173,10 @@ Result<void, std::string> write_admin_key(const std::string& data_dir, const std
 }
 
 Result<void, std::string> write_server_note(const std::string& data_dir, const ServerNote& note) {
-    return write_file(note_path(data_dir), boost::json::serialize(boost::json::object{
-                                               {"url", note.url}, {"pid", note.pid}, {"started", note.started}}) +
-                                               "\n");
+    return write_file(note_path(data_dir),
+                      boost::json::serialize(boost::json::object{
+                          {"url", note.url}, {"pid", note.pid}, {"started", note.started}, {"socket", note.socket}}) +
+                          "\n");
 }
 
 std::optional<ServerNote> read_server_note(const std::string& data_dir) {
@@ -143,7 +196,10 @@ std::optional<ServerNote> read_server_note(const std::string& data_dir) {
                       std::string(started->get_string())};
 }
 
-void remove_server_note(const std::string& data_dir) { ::unlink(note_path(data_dir).c_str()); }
+void remove_server_note(const std::string& data_dir, pid_t pid) {
+    const auto note = read_server_note(data_dir);
+    if (note && note->pid == pid) ::unlink(note_path(data_dir).c_str());
+}
 
 std::string process_start(pid_t pid) {
     const auto text = read_file(fmt::format("/proc/{}/stat", pid));

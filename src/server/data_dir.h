@@ -1,6 +1,8 @@
 // The data directory: who may read it, the admin key in it, and the note that says where the server listens.
 //
-//   (1) The directory is the owner's alone (0700), and so are the files written here (0600).
+//   (1) The directory is the owner's alone (0700), and so are the files written here (0600). One that belongs to
+//   another
+//       user, or that others could write to, is refused; so is a secret that others could read.
 //   (2) A file is there whole or not at all: it is written beside its place and moved there.
 #pragma once
 
@@ -14,7 +16,7 @@
 
 namespace interlock::server {
 
-// Makes it, and its parents, if need be. The error is a sentence.
+// Makes it, and its parents, if need be. One that others can read is closed to them. The error is a sentence.
 Result<void, std::string> make_data_dir(const std::string& path);
 
 // The text of the admin key; empty when there is no such file.
@@ -39,10 +41,12 @@ struct ServerNote {
     std::string url;
     pid_t pid = 0;
     std::string started;
+    std::string socket = {};  // Where programs of this machine reach it.
 };
 Result<void, std::string> write_server_note(const std::string& data_dir, const ServerNote& note);
 std::optional<ServerNote> read_server_note(const std::string& data_dir);
-void remove_server_note(const std::string& data_dir);
+// Leaves a note that names another process.
+void remove_server_note(const std::string& data_dir, pid_t pid);
 
 // When the process began, as the system counts; empty when there is none.
 std::string process_start(pid_t pid);

@@ -245,15 +245,11 @@ Result<void, std::string> cast_money(Client& admin) {
 
 Result<void, std::string> cast_gateway(Client& admin, const Surroundings& around) {
     const auto house = [](const std::string& url, int priority) {
-        return json::value{{"dialect", "openai"},
-                           {"url", url},
-                           {"provider", "house"},
-                           {"models", json::array{"house/*"}},
-                           {"strip_prefix", "house/"},
-                           {"priority", priority},
-                           {"retries", 1},
-                           {"backoff_ms", 100},
-                           {"cooldown_after", 3},
+        return json::value{{"dialect", "openai"},      {"url", url},
+                           {"provider", "house"},      {"models", json::array{"house/*"}},
+                           {"strip_prefix", "house/"}, {"pass_headers", json::array{"x-sim"}},
+                           {"priority", priority},     {"retries", 1},
+                           {"backoff_ms", 100},        {"cooldown_after", 3},
                            {"cooldown_s", 20}};
     };
     return put_all(

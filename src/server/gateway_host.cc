@@ -114,9 +114,9 @@ Result<void, std::string> GatewayHost::simulate() {
     for (const char* dialect : {"openai", "anthropic", "gemini"}) {
         auto upstream = gateway::upstream_from(
             fmt::format("sim-{}", dialect),
-            fmt::format(
-                R"({{"dialect":"{}","url":"http://127.0.0.1:{}","provider":"sim","models":["sim/*"],"priority":0}})",
-                dialect, *port));
+            fmt::format(R"({{"dialect":"{}","url":"http://127.0.0.1:{}","provider":"sim","models":["sim/*"],)"
+                        R"("priority":0,"pass_headers":["x-sim"]}})",
+                        dialect, *port));
         if (!upstream) return fail(to_sentence(upstream.error()));
         simulated_.push_back(std::move(*upstream));
     }
@@ -126,9 +126,11 @@ Result<void, std::string> GatewayHost::simulate() {
 Result<std::vector<core::OrgId>, store::ReadError> GatewayHost::orgs() {
     return options_.reads.with([](store::Snapshot& snapshot) -> Result<std::vector<core::OrgId>, store::ReadError> {
         std::vector<core::OrgId> found;
-        const auto read = snapshot.query("select org from orgs", [&](const std::vector<store::Value>& values) {
-            found.emplace_back(static_cast<std::uint32_t>(std::get<std::int64_t>(values[0])));
-        });
+        // The server's own org comes first: its settings say what others may reach.
+        const auto read =
+            snapshot.query("select org from orgs order by org", [&](const std::vector<store::Value>& values) {
+                found.emplace_back(static_cast<std::uint32_t>(std::get<std::int64_t>(values[0])));
+            });
         if (!read) return fail(read.error());
         return found;
     });
@@ -142,6 +144,21 @@ void GatewayHost::read_all_settings() {
 
 void GatewayHost::read_settings(core::OrgId org) {
     const std::lock_guard lock(reading_);
+    const auto private_orgs = [&] {
+        const auto config = gateway_->config_of(options_.operator_org);
+        return config ? config->settings.private_orgs : std::vector<std::string>();
+    };
+    const std::vector<std::string> before = private_orgs();
+    read_one(org);
+    if (org != options_.operator_org || private_orgs() == before) return;
+    const auto all = orgs();
+    if (!all) return options_.log.warn("settings_not_read", {{"why", all.error().detail}});
+    for (const core::OrgId other : *all) {
+        if (other != org) read_one(other);
+    }
+}
+
+void GatewayHost::read_one(core::OrgId org) {
     const auto rows = options_.reads.with([&](store::Snapshot& snapshot) {
         return store::read_rows<core::Setting>(snapshot, org, "order by kind, name");
     });
@@ -166,8 +183,6 @@ void GatewayHost::read_settings(core::OrgId org) {
                 left_out(row, upstream.error());
                 continue;
             }
-            if (std::string key = key_of(org, *upstream, *rows); !key.empty()) config->keys[row.name] = std::move(key);
-            open_headers(org, upstream->headers, *rows);
             config->upstreams.push_back(std::move(*upstream));
         } else if (row.kind == core::rate_limit_setting) {
             auto limit = gateway::rate_limit_from(row.name, row.document);
@@ -175,18 +190,29 @@ void GatewayHost::read_settings(core::OrgId org) {
         } else if (row.kind == core::gateway_setting) {
             auto settings = gateway::gateway_settings_from(row.document);
             settings ? void(config->settings = std::move(*settings)) : left_out(row, settings.error());
-            open_headers(org, config->settings.otlp.headers, *rows);
         }
     }
+    OrgSecrets secrets{org, *rows, SecretHosts(*rows)};
+    store(org, secrets.hosts.bind(config->upstreams, config->settings.otlp));
+    const bool public_only = !options_.desk.reaches_private(org);
+    for (gateway::Upstream& upstream : config->upstreams) {
+        if (std::string key = key_of(secrets, upstream); !key.empty()) config->keys[upstream.name] = std::move(key);
+        open_headers(secrets, upstream.headers, host_text(upstream.origin.host, upstream.origin.port));
+        upstream.origin.public_only = public_only;
+    }
+    open_otlp(secrets, config->settings.otlp);
+    config->settings.otlp.public_only = public_only;
     config->upstreams.insert(config->upstreams.end(), simulated_.begin(), simulated_.end());
+    for (gateway::Upstream& upstream : config->upstreams) {
+        upstream.origin.pool = fmt::format("{}/{}", org.value, upstream.name);
+    }
     versions_[org] = versions;
     calls_.export_to(org, config->settings.otlp);
     gateway_->configure(org, std::move(config));
 }
 
-std::string GatewayHost::key_of(core::OrgId org, const gateway::Upstream& upstream,
-                                const std::vector<core::Setting>& settings) {
-    if (!may_use(org, upstream.key)) return {};
+std::string GatewayHost::key_of(const OrgSecrets& secrets, const gateway::Upstream& upstream) {
+    if (!may_use(secrets.org, upstream.key)) return {};
     switch (upstream.key.from) {
         case gateway::KeyFrom::none:
             return {};
@@ -197,29 +223,56 @@ std::string GatewayHost::key_of(core::OrgId org, const gateway::Upstream& upstre
         case gateway::KeyFrom::file:
             return file_text(upstream.key.name);
         case gateway::KeyFrom::secret:
-            return secret_of(org, upstream.key.name, settings);
+            return secret_of(secrets, upstream.key.name, host_text(upstream.origin.host, upstream.origin.port));
     }
     return {};
 }
 
-std::string GatewayHost::secret_of(core::OrgId org, const std::string& name,
-                                   const std::vector<core::Setting>& settings) {
-    for (const core::Setting& row : settings) {
+std::string GatewayHost::secret_of(const OrgSecrets& secrets, const std::string& name, const std::string& host) {
+    for (const core::Setting& row : secrets.settings) {
         if (row.kind != core::secret_setting || row.name != name || row.dropped) continue;
-        auto secret = options_.desk.secrets().open(org, row.name, row.document);
+        auto secret =
+            options_.desk.secrets().open(secrets.org, row.name, row.document, host, secrets.hosts.of(row.name));
         if (secret) return trimmed(std::move(*secret));
         options_.log.error("secret_not_opened", {{"name", row.name}, {"why", secret.error()}});
     }
     return {};
 }
 
-// Documents are shown to everybody who may read; "secret:NAME" in a header's place keeps the rest of it to itself.
-void GatewayHost::open_headers(core::OrgId org, std::map<std::string, std::string>& headers,
-                               const std::vector<core::Setting>& settings) {
-    constexpr std::string_view by_name = "secret:";
-    for (auto& [header, value] : headers) {
-        if (value.starts_with(by_name)) value = secret_of(org, value.substr(by_name.size()), settings);
+// Documents are shown to everybody who may read; "secret:NAME" in a header's place keeps the rest of it to itself. A
+// header whose secret is not there, or may not go there, is not sent.
+void GatewayHost::open_headers(const OrgSecrets& secrets, std::map<std::string, std::string>& headers,
+                               const std::string& host) {
+    for (auto header = headers.begin(); header != headers.end();) {
+        if (const auto name = secret_named_in(header->second)) header->second = secret_of(secrets, *name, host);
+        header = header->second.empty() ? headers.erase(header) : std::next(header);
     }
+}
+
+void GatewayHost::open_otlp(const OrgSecrets& secrets, gateway::Otlp& otlp) {
+    const auto url = net::parse_url(otlp.url);
+    if (!url) return;
+    if (!gateway::is_confidential(otlp)) {
+        // Set before this was refused. What calls cost goes on; keys do not.
+        std::erase_if(otlp.headers, [](const auto& header) { return secret_named_in(header.second).has_value(); });
+        options_.log.warn("otlp_in_the_clear", {{"url", otlp.url}});
+    }
+    open_headers(secrets, otlp.headers, host_text(url->host, url->port));
+}
+
+// Not waited for: what could not be stored is bound in the same way at the next reading.
+void GatewayHost::store(core::OrgId org, std::vector<core::PutSetting> bindings) {
+    std::vector<engine::Submission> submissions;
+    for (core::PutSetting& binding : bindings) {
+        engine::Submission& one = submissions.emplace_back();
+        one.command.org = org;
+        one.command.key = core::CommandKey(options_.backend.fresh_id());
+        one.on_answer = [&log = options_.log, name = binding.name](const engine::Answer& answer) {
+            if (answer) log.info("secret_bound", {{"secret", name}});
+        };
+        one.command.body = std::move(binding);
+    }
+    if (!submissions.empty()) options_.backend.submit(std::move(submissions));
 }
 
 bool GatewayHost::serves(core::OrgId org, gateway::Dialect dialect) const {
@@ -251,6 +304,7 @@ net::Task<Result<gateway::Gateway::Bounds, std::string>> GatewayHost::bounds(gat
     if (!named) co_return fail(std::string("what this key may do cannot be read at present"));
     gateway::Gateway::Bounds bounds{.agent = who.agent};
     if (bounds.agent.empty() && named->run) bounds.agent = named->run->who.agent;
+    bounds.run_is_live = who.run.value.empty() || (named->run && !core::has_ended(named->run->state));
     const bool is_bound = !caller.agent.empty() || !caller.run.value.empty() || !caller.budget.empty();
     const bool session_is_mine =
         who.session.value.empty() || !is_bound || (named->session && named->session->agent == bounds.agent);
@@ -268,6 +322,12 @@ void GatewayHost::write_metrics(std::string& out, core::OrgId org) const {
     gateway::write_health(out, gateway_->health(org), std::chrono::steady_clock::now());
     write_metric(out, "interlock_gateway_calls_under_way", "gauge", "Calls that have not ended yet.",
                  static_cast<std::uint64_t>(gateway_->under_way()));
+    write_metric(
+        out, "interlock_gateway_io_read_bytes_total", "counter",
+        "Bytes of bodies and answers that were read on threads of connections; the others are read by workers.",
+        gateway_->bytes_read_on_io());
+    write_metric(out, "interlock_gateway_worker_read_bytes_total", "counter",
+                 "Bytes of large bodies and answers that were read by workers.", gateway_->bytes_read_on_workers());
 }
 
 std::vector<api::UpstreamFacts> GatewayHost::upstreams(core::OrgId org) const {
@@ -291,7 +351,8 @@ std::vector<api::UpstreamFacts> GatewayHost::upstreams(core::OrgId org) const {
             .priority = upstream.priority,
             .weight = upstream.weight,
             .enabled = upstream.enabled,
-            .simulated = std::ranges::find(simulated_, upstream) != simulated_.end(),
+            .simulated =
+                std::ranges::any_of(simulated_, [&](const gateway::Upstream& own) { return own.url == upstream.url; }),
             .key_found = !keyed || config->keys.contains(upstream.name),
             .failing_since = far_past,
             .cooling_until = far_past,

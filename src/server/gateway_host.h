@@ -3,7 +3,8 @@
 //   (1) What was set on this node holds for every call that begins after the answer; what was set on another, within a
 //       second.
 //   (2) An upstream's key is read when something is set, and at a start: from the environment, a file or the secrets.
-//       One that cannot be read leaves its upstream without: calls to it fail and say so, all others go on.
+//       One that cannot be read leaves its upstream without: calls to it fail and say so, all others go on. A secret
+//       is opened for the host of its upstream or collector, and goes there only if it is bound to that (SecretHosts).
 //   (3) Nothing that cannot be understood stops the rest: it is logged and left out.
 #pragma once
 
@@ -22,6 +23,7 @@
 #include "net/http_server.h"
 #include "net/worker_pool.h"
 #include "server/backend.h"
+#include "server/secret_hosts.h"
 #include "server/setting_desk.h"
 #include "store/read_pool.h"
 
@@ -64,10 +66,19 @@ class GatewayHost {
     explicit GatewayHost(Options options);
     Result<void, std::string> simulate();
     Result<std::vector<core::OrgId>, store::ReadError> orgs();
-    std::string key_of(core::OrgId org, const gateway::Upstream& upstream, const std::vector<core::Setting>& settings);
-    std::string secret_of(core::OrgId org, const std::string& name, const std::vector<core::Setting>& settings);
-    void open_headers(core::OrgId org, std::map<std::string, std::string>& headers,
-                      const std::vector<core::Setting>& settings);
+    // With `reading_` held.
+    void read_one(core::OrgId org);
+    // Of one org, while its settings are read.
+    struct OrgSecrets {
+        core::OrgId org;
+        const std::vector<core::Setting>& settings;
+        SecretHosts hosts;
+    };
+    std::string key_of(const OrgSecrets& secrets, const gateway::Upstream& upstream);
+    std::string secret_of(const OrgSecrets& secrets, const std::string& name, const std::string& host);
+    void open_headers(const OrgSecrets& secrets, std::map<std::string, std::string>& headers, const std::string& host);
+    void open_otlp(const OrgSecrets& secrets, gateway::Otlp& otlp);
+    void store(core::OrgId org, std::vector<core::PutSetting> bindings);
     net::Task<Result<gateway::Gateway::Bounds, std::string>> bounds(gateway::Caller caller, core::Attribution who);
     void watch();
 

@@ -10,6 +10,7 @@
 
 #include "nodes/guarded_store.h"
 #include "nodes/history.h"
+#include "server/backend.h"
 #include "server/node.h"
 #include "server/offline_store.h"
 #include "store/postgres_cluster.h"
@@ -21,18 +22,14 @@ namespace {
 using cli::ExitCode;
 using nodes::History;
 
-// What the database shows in the place of what is remembered. The error is a sentence.
-Result<std::string, std::string> compared(const History::Memory& memory, const StoreAddress& address) {
-    store::PostgresCluster cluster(store::PostgresOptions{.uri = address.text});
-    const auto identity = cluster.identity();
-    if (!identity) return fail(identity.error().detail);
+// What the store shows in the place of what is remembered. The error is a sentence.
+Result<std::string, std::string> compared_heads(const History::Memory& memory, const StoreAddress& address) {
     const auto snapshot = look_into(address);
     if (!snapshot) return fail(snapshot.error().detail);
     const auto heads = store::read_heads(**snapshot);
     if (!heads) return fail(heads.error().detail);
 
-    std::string text = fmt::format("\nThe database {} now\n  store     {}, timeline {}\n", address.shown(),
-                                   identity->system, identity->timeline);
+    std::string text;
     for (const store::FeedHead& head : *heads) {
         text += fmt::format("  org {:<5} ends at event {}, {:.12}…\n", head.org.value, head.last_seq.value, head.hash);
         const auto known = memory.pages.find(head.org);
@@ -44,9 +41,6 @@ Result<std::string, std::string> compared(const History::Memory& memory, const S
                             : **there == known->second.hash ? std::string("as remembered")
                                                             : fmt::format("{:.12}…, which is another", **there));
     }
-    const auto objection = cluster.objection();
-    if (!objection) return fail(objection.error().detail);
-    if (!objection->empty()) text += fmt::format("  a node objects: {}\n", *objection);
     for (const auto& [org, page] : memory.pages) {
         const bool there = std::ranges::find(*heads, org, &store::FeedHead::org) != heads->end();
         if (!there) text += fmt::format("  org {:<5} is not there\n", org.value);
@@ -54,9 +48,27 @@ Result<std::string, std::string> compared(const History::Memory& memory, const S
     return text;
 }
 
-std::string to_text(const History::Memory& memory, const std::string& data_dir) {
-    std::string text = fmt::format("The node in {} remembers\n", data_dir);
-    if (memory.store)
+Result<std::string, std::string> compared(const History::Memory& memory, const StoreAddress& address) {
+    if (!address.is_database()) {
+        const auto heads = compared_heads(memory, address);
+        // One that is missing or damaged is one more reason to come here.
+        return fmt::format("\nThe store in {} now\n{}", address.text, heads ? *heads : "  " + heads.error() + "\n");
+    }
+    store::PostgresCluster cluster(store::PostgresOptions{.uri = address.text});
+    const auto identity = cluster.identity();
+    if (!identity) return fail(identity.error().detail);
+    const auto heads = compared_heads(memory, address);
+    if (!heads) return heads;
+    const auto objection = cluster.objection();
+    if (!objection) return fail(objection.error().detail);
+    return fmt::format("\nThe database {} now\n  store     {}, timeline {}\n{}{}", address.shown(), identity->system,
+                       identity->timeline, *heads,
+                       objection->empty() ? "" : fmt::format("  a node objects: {}\n", *objection));
+}
+
+std::string to_text(const History::Memory& memory, const std::string& data_dir, bool embedded) {
+    std::string text = fmt::format("The {} in {} remembers\n", embedded ? "server" : "node", data_dir);
+    if (memory.store && !embedded)
         text += fmt::format("  store     {}, timeline {}\n", memory.store->system, memory.store->timeline);
     for (const auto& [org, page] : memory.pages) {
         text += fmt::format("  org {:<5} event {}, {:.12}…\n", org.value, page.last_seq.value, page.hash);
@@ -65,7 +77,7 @@ std::string to_text(const History::Memory& memory, const std::string& data_dir) 
 }
 
 bool says_yes(const Terminal& terminal) {
-    fmt::print(terminal.err, "\nForget it, and take the database as it is? [y/N] ");
+    fmt::print(terminal.err, "\nForget it, and take the store as it is? [y/N] ");
     std::fflush(terminal.err);
     char answer[16] = {};
     return std::fgets(answer, sizeof answer, stdin) != nullptr && (answer[0] == 'y' || answer[0] == 'Y');
@@ -78,7 +90,9 @@ ExitCode accept_history_command(const AcceptHistoryOptions& options, const Termi
         fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), what);
         return exit;
     };
-    const std::string path = history_path(options.data_dir);
+    // A directory may have been served from either store.
+    const bool embedded = options.store.empty() && ::access(head_path(options.data_dir).c_str(), F_OK) == 0;
+    const std::string path = embedded ? head_path(options.data_dir) : history_path(options.data_dir);
     if (::access(path.c_str(), F_OK) != 0) {
         return problem(
             ExitCode::not_found,
@@ -88,9 +102,9 @@ ExitCode accept_history_command(const AcceptHistoryOptions& options, const Termi
     // 1. Show. A memory that cannot be read is one more reason to come here.
     const auto history = History::open(path);
     const History::Memory memory = history ? (*history)->memory() : History::Memory();
-    fmt::print(terminal.out, "{}", history ? to_text(memory, options.data_dir) : history.error() + "\n");
-    if (!options.store.empty()) {
-        const auto now = compared(memory, {options.store});
+    fmt::print(terminal.out, "{}", history ? to_text(memory, options.data_dir, embedded) : history.error() + "\n");
+    if (embedded || !options.store.empty()) {
+        const auto now = compared(memory, {embedded ? options.data_dir : options.store});
         if (!now) return problem(ExitCode::not_reachable, now.error());
         fmt::print(terminal.out, "{}", *now);
     }
@@ -98,7 +112,7 @@ ExitCode accept_history_command(const AcceptHistoryOptions& options, const Termi
 
     // 2. Ask.
     if (!options.yes && isatty(STDIN_FILENO) != 1) {
-        return problem(ExitCode::refused, "nothing was changed: say --yes to forget it and take the database as it is");
+        return problem(ExitCode::refused, "nothing was changed: say --yes to forget it and take the store as it is");
     }
     if (!options.yes && !says_yes(terminal)) {
         fmt::print(terminal.err, "nothing was changed\n");
@@ -114,7 +128,8 @@ ExitCode accept_history_command(const AcceptHistoryOptions& options, const Termi
         store::PostgresCluster cluster(store::PostgresOptions{.uri = options.store});
         if (auto done = cluster.set_objection(""); !done) return problem(ExitCode::not_reachable, done.error().detail);
     }
-    fmt::print(terminal.err, "forgotten; the node takes the database as it is, and remembers from now on\n");
+    fmt::print(terminal.err, "forgotten; the {} as it is, and remembers from now on\n",
+               embedded ? "server takes its store" : "node takes the database");
     return ExitCode::ok;
 }
 

@@ -3,13 +3,14 @@
 #include <openssl/crypto.h>
 
 #include <algorithm>
-#include <boost/json.hpp>
+#include <boost/json/object.hpp>
 #include <charconv>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/sha256.h"
+#include "base/strict_json.h"
 #include "net/origin.h"
 #include "net/worker_pool.h"
 #include "server/keyed_hash.h"
@@ -32,20 +33,26 @@ void erase_oldest(Map& map, TimeOf time_of) {
     if (oldest != map.end()) map.erase(oldest);
 }
 
+// A member of a form, as it was written.
+std::optional<std::string> form_member(const net::Request& request, std::string_view name) {
+    const auto pairs = net::query_pairs(request.body);
+    if (!pairs) return std::nullopt;
+    const auto found = std::ranges::find(*pairs, name, &std::pair<std::string, std::string>::first);
+    return found == pairs->end() ? std::nullopt : std::optional(found->second);
+}
+
 bool is_json(const net::Request& request) { return request.header("content-type").starts_with("application/json"); }
 
 // The key in {"key":"ilk_…"} or key=ilk_…, without the blanks that come with copying. Nothing where there is none.
 std::optional<std::string> key_in(const net::Request& request) {
     std::optional<std::string> key;
     if (is_json(request)) {
-        boost::json::error_code error;
-        const boost::json::value body = boost::json::parse(request.body, error);
-        if (error || !body.is_object()) return std::nullopt;
-        const auto* member = body.get_object().if_contains("key");
+        const auto body = parse_strict_json(request.body);
+        if (!body || !body->is_object()) return std::nullopt;
+        const auto* member = body->get_object().if_contains("key");
         if (member != nullptr && member->is_string()) key = member->get_string();
-    } else if (const auto pairs = net::query_pairs(request.body)) {
-        const auto found = std::ranges::find(*pairs, "key", &std::pair<std::string, std::string>::first);
-        if (found != pairs->end()) key = found->second;
+    } else {
+        key = form_member(request, "key");
     }
     if (!key) return std::nullopt;
     const std::size_t begin = std::min(key->find_first_not_of(" \t\r\n"), key->size());
@@ -53,12 +60,37 @@ std::optional<std::string> key_in(const net::Request& request) {
     return key->substr(begin, end - std::min(begin, end));
 }
 
-net::Response to_the_page(int status) {
+// Its secret goes behind the #, which no server is told of. The page takes it from there.
+net::Response to_the_page(int status, std::string_view secret = {}) {
     net::Response response;
     response.status = status;
     response.headers = {{"cache-control", "no-store"}, {"referrer-policy", "no-referrer"}};
     // Beside /login, whatever a proxy has put before it.
-    if (status == 303) response.headers.push_back({"location", "./"});
+    if (status == 303)
+        response.headers.push_back({"location", secret.empty() ? "./" : fmt::format("./#login={}", secret)});
+    return response;
+}
+
+bool is_code(std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// For a link that the page of another site opened. It could be the link of its own key.
+net::Response confirmation(std::string_view code) {
+    net::Response response = to_the_page(200);
+    response.content_type = "text/html; charset=utf-8";
+    response.headers.push_back(
+        {"content-security-policy", "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"});
+    response.headers.push_back({"x-frame-options", "DENY"});
+    response.headers.push_back({"x-content-type-options", "nosniff"});
+    response.body = fmt::format(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Log in to Interlock</title>\n"
+        "<h1>Log in to Interlock</h1>\n"
+        "<p>Another site opened this login link. Log in only if you asked for the link yourself, with: "
+        "<code>interlock login</code></p>\n"
+        "<form method=\"post\" action=\"login\"><input type=\"hidden\" name=\"code\" value=\"{}\">"
+        "<button>Log in</button></form>\n",
+        code);
     return response;
 }
 
@@ -99,7 +131,7 @@ std::string Logins::make_code(const std::string& key_id) {
 std::optional<net::Task<net::Response>> Logins::answer(net::Request& request) {
     if (request.path == "/login") {
         if (request.method == net::Method::get) return ready(log_in_by_code(request));
-        if (request.method == net::Method::post) return log_in_by_key(std::move(request));
+        if (request.method == net::Method::post) return log_in_by_form(std::move(request));
     }
     if (request.path == "/logout" && request.method == net::Method::post) return ready(log_out(request));
     return std::nullopt;
@@ -108,7 +140,21 @@ std::optional<net::Task<net::Response>> Logins::answer(net::Request& request) {
 net::Response Logins::log_in_by_code(const net::Request& request) {
     constexpr std::string_view parameter = "code=";
     const std::string_view query = request.query;
-    const std::string hash = query.starts_with(parameter) ? hash_of(query.substr(parameter.size())) : "";
+    const std::string_view code = query.starts_with(parameter) ? query.substr(parameter.size()) : "";
+    const bool confirmed = net::sent_by(request) != net::SentBy::another_site;
+    if (!confirmed && is_code(code)) return confirmation(code);
+    if (auto entered = redeem(request, code)) return std::move(*entered);
+    // Who opens a link again from the terminal is in already.
+    if (login_of(request.header("cookie"))) return to_the_page(303);
+    net::Response response = to_the_page(403);
+    response.content_type = "text/plain; charset=utf-8";
+    response.body = "This login link was used already or is too old. Get a new one with: interlock login\n";
+    return response;
+}
+
+// Each code is good once, whether or not it lets anybody in.
+std::optional<net::Response> Logins::redeem(const net::Request& request, std::string_view code) {
+    const std::string hash = hash_of(code);
     std::string key_id;
     {
         const std::lock_guard lock(mutex_);
@@ -118,17 +164,19 @@ net::Response Logins::log_in_by_code(const net::Request& request) {
             codes_.erase(found);
         }
     }
-    if (!key_id.empty() && options_.keys.in_force(key_id)) return welcome(request, key_id, 303);
-    // Who opens a link again from the terminal is in already.
-    if (caller(request.header("cookie"))) return to_the_page(303);
-    net::Response response = to_the_page(403);
-    response.content_type = "text/plain; charset=utf-8";
-    response.body = "This login link was used already or is too old. Get a new one with: interlock login\n";
-    return response;
+    if (key_id.empty() || !options_.keys.in_force(key_id)) return std::nullopt;
+    return welcome(request, key_id, 303);
+}
+
+net::Task<net::Response> Logins::log_in_by_form(net::Request request) {
+    if (net::sent_by(request) == net::SentBy::another_site) return ready(of_another_site());
+    const auto code = is_json(request) ? std::nullopt : form_member(request, "code");
+    if (!code) return log_in_by_key(std::move(request));
+    request.query = "code=" + *code;
+    return ready(log_in_by_code(request));
 }
 
 net::Task<net::Response> Logins::log_in_by_key(net::Request request) {
-    if (net::sent_by(request) == net::SentBy::another_site) co_return of_another_site();
     const auto key = key_in(request);
     if (!key)
         co_return net::problem(400, "invalid_request", "a key is needed: {\"key\": \"ilk_…\"}, or key=ilk_… as a form");
@@ -152,7 +200,7 @@ net::Task<net::Response> Logins::log_in_by_key(net::Request request) {
         const std::lock_guard lock(mutex_);
         --tried_this_second_;
     }
-    co_return welcome(request, caller->key_id, is_json(request) ? 204 : 303);
+    co_return welcome(request, caller->key_id, is_json(request) ? 200 : 303);
 }
 
 net::Response Logins::log_out(const net::Request& request) {
@@ -169,16 +217,18 @@ net::Response Logins::log_out(const net::Request& request) {
     return response;
 }
 
-std::optional<api::Caller> Logins::caller(std::string_view cookies) const {
-    const auto login = login_of(cookies);
+std::optional<api::Caller> Logins::caller(const net::Request& request) const {
+    const auto login = login_of(request.header("cookie"), hash_of(request.header(secret_header)));
     if (!login) return std::nullopt;
     auto caller = options_.keys.holder_of(login->key_id);
-    if (caller) caller->by_cookie = true;
+    if (!caller) return std::nullopt;
+    caller->by_cookie = true;
+    caller->until = login->until;
     return caller;
 }
 
 // "a=1; interlock_0a1b2c3d=…; b=2". Another site of the same machine may have set one of that name too.
-std::optional<Logins::Login> Logins::login_of(std::string_view cookies) const {
+std::optional<Logins::Login> Logins::login_of(std::string_view cookies, std::string_view secret_hash) const {
     while (!cookies.empty()) {
         std::string_view each = cookies.substr(0, cookies.find(';'));
         cookies.remove_prefix(std::min(cookies.size(), each.size() + 1));
@@ -186,13 +236,14 @@ std::optional<Logins::Login> Logins::login_of(std::string_view cookies) const {
         if (!each.starts_with(cookie_name_) || !each.substr(cookie_name_.size()).starts_with('=')) continue;
         const auto login = parse(each.substr(cookie_name_.size() + 1));
         if (!login || login->until <= options_.now()) continue;
+        if (!secret_hash.empty() && !same_in_constant_time(login->secret_hash, secret_hash)) continue;
         const std::lock_guard lock(mutex_);
         if (!ended_.contains(std::string(login->mac))) return login;
     }
     return std::nullopt;
 }
 
-// <key id>.<seconds since 1970>.<random>.<MAC of what comes before>
+// <key id>.<seconds since 1970>.<hash of the page's secret>.<MAC of what comes before>
 std::optional<Logins::Login> Logins::parse(std::string_view cookie) const {
     const std::size_t dot = cookie.rfind('.');
     if (dot == std::string_view::npos) return std::nullopt;
@@ -203,15 +254,19 @@ std::optional<Logins::Login> Logins::parse(std::string_view cookie) const {
     const std::string_view until = said.substr(std::min(said.size(), key_id.size() + 1));
     std::int64_t seconds = 0;
     std::from_chars(until.data(), until.data() + until.size(), seconds);
-    return Login{key_id, Instant(std::chrono::seconds(seconds)), mac};
+    return Login{key_id, Instant(std::chrono::seconds(seconds)), said.substr(said.rfind('.') + 1), mac};
 }
 
 net::Response Logins::welcome(const net::Request& request, const std::string& key_id, int status) {
     const auto until = std::chrono::floor<std::chrono::seconds>(options_.now() + life);
-    const std::string said =
-        fmt::format("{}.{}.{}", key_id, until.time_since_epoch().count(), api::make_secret().substr(0, 16));
+    const std::string secret = api::make_secret();
+    const std::string said = fmt::format("{}.{}.{}", key_id, until.time_since_epoch().count(), hash_of(secret));
     const std::string cookie = said + "." + to_hex(keyed_hash(mac_key_, said));
-    net::Response response = to_the_page(status);
+    net::Response response = to_the_page(status, secret);
+    if (status == 200) {
+        response.content_type = "application/json";
+        response.body = fmt::format("{{\"secret\":\"{}\"}}", secret);
+    }
     response.headers.push_back({"set-cookie", cookie_line(request, cookie, life)});
     options_.log.info("logged_in", {{"key", key_id}, {"peer", request.peer}});
     return response;

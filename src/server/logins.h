@@ -1,10 +1,14 @@
 // How a browser logs in to the page, and how it is known from then on.
 //
 //   (1) A login is somebody's key: it may do what the key may, sees what the key sees, and ends when the key is
-//   revoked. (2) It is a cookie that scripts cannot read and other sites cannot send. In it are the key's id, the end
-//   of its 30
-//       days and a MAC by this server's secret. Nothing is stored, so that a restart ends none.
-//   (3) A code lets one browser in, once, within ten minutes, as the key it was made for.
+//       revoked.
+//   (2) It has two halves, and one without the other opens nothing. One is a cookie that scripts cannot read; browsers
+//       send it to every port of the machine. The other is a secret that the page keeps in the storage of its origin,
+//       which is of this port alone, and sends as a header. In the cookie are the key's id, its end after 12 hours, the
+//       secret's hash and a MAC by this server's secret. Nothing is stored, so that a restart ends no login.
+//   (3) A code lets one browser in, once, within ten minutes, as the key it was made for. Where the page of another
+//   site
+//       opened the link, a person confirms it first.
 //   (4) Whoever tries keys that are none is made to wait.
 //
 // A login that was ended by its browser is remembered as long as the process lives: a copy of its cookie is good again
@@ -43,7 +47,8 @@ class Logins {
         std::function<Instant()> now;
         Log& log;
     };
-    static constexpr std::chrono::days life{30};
+    static constexpr std::chrono::hours life{12};
+    static constexpr std::string_view secret_header = "x-interlock-login";
     static constexpr std::chrono::minutes code_life{10};
     static constexpr std::size_t codes_of_a_key_max = 10;  // Beyond these the oldest is good no more.
     static constexpr int wrong_keys_per_second_max = 10;
@@ -53,12 +58,12 @@ class Logins {
     std::string make_code(const std::string& key_id);
     // GET and POST of /login, POST of /logout. Nothing when the request is for something else.
     std::optional<net::Task<net::Response>> answer(net::Request& request);
-    // Whom a browser's cookies log in, if anybody.
-    std::optional<api::Caller> caller(std::string_view cookies) const;
+    // Whom a browser's cookies log in together with the page's secret, if anybody.
+    std::optional<api::Caller> caller(const net::Request& request) const;
 
     // What answer() gives, for each of these.
     net::Response log_in_by_code(const net::Request& request);
-    net::Task<net::Response> log_in_by_key(net::Request request);
+    net::Task<net::Response> log_in_by_form(net::Request request);  // With a key, or a code that was confirmed.
     net::Response log_out(const net::Request& request);
 
  private:
@@ -69,9 +74,13 @@ class Logins {
     struct Login {
         std::string_view key_id;
         Instant until;
+        std::string_view secret_hash;
         std::string_view mac;
     };
-    std::optional<Login> login_of(std::string_view cookies) const;
+    std::optional<net::Response> redeem(const net::Request& request, std::string_view code);
+    net::Task<net::Response> log_in_by_key(net::Request request);
+    // The first that is in force, whatever its secret is or with the one of this hash.
+    std::optional<Login> login_of(std::string_view cookies, std::string_view secret_hash = {}) const;
     std::optional<Login> parse(std::string_view cookie) const;
     net::Response welcome(const net::Request& request, const std::string& key_id, int status);
     std::string cookie_line(const net::Request& request, std::string_view value, std::chrono::seconds age) const;

@@ -35,6 +35,8 @@ constexpr const char* verify_footer =
   interlock verify --data-dir /var/lib/interlock --repair
       rebuilds counters from the ledger and prints each change; the server must be stopped.
       The ledger, messages, claims and the feed are never touched.
+  interlock verify --data-dir /var/lib/interlock --head 1523:9af3…
+      is what was printed then still in the feed, and everything before it?
   interlock verify --store postgres://interlock@db.internal/interlock
       the same for the store of several nodes, beside them or without them
 
@@ -82,13 +84,16 @@ A copy that broke off goes on where it ended when the same command is given agai
 Exit status: 0 copied, 1 refused, 2 bad usage, 3 no such source, 5 the database cannot be reached, 7 a store is in use.)";
 
 constexpr const char* accept_help =
-    "Let a node take its database as it is. A node refuses a database that has forgotten what it has seen committed; "
-    "this shows what the node remembers, asks, and takes the memory away.";
+    "Let a server take its store as it is. A server refuses a store that has lost events it has seen committed, such "
+    "as "
+    "an old backup; this shows what the server remembers, asks, and takes the memory away. Stop the server first.";
 
 constexpr const char* accept_footer =
     R"(Examples:
+  interlock accept-history --data-dir /var/lib/interlock
+      shows what the server remembers and what its store has, and asks
   interlock accept-history --data-dir /var/lib/interlock --store postgres://interlock@db.internal/interlock
-      shows what the node remembers and what the database has, and asks
+      the same for a node and its database
   interlock accept-history --data-dir /var/lib/interlock --yes
       does not ask
 
@@ -139,6 +144,7 @@ interlock::cli::Environment environment() {
     return {.url = variable("INTERLOCK_URL"),
             .key = variable("INTERLOCK_KEY"),
             .data_dir = variable("INTERLOCK_DATA"),
+            .socket = variable("INTERLOCK_SOCKET"),
             .xdg_data_home = variable("XDG_DATA_HOME"),
             .home = variable("HOME"),
             .columns = variable("COLUMNS"),
@@ -167,6 +173,9 @@ int main(int argc, char** argv) {
     up_command->add_flag("--insecure", up.server.insecure, "Listen beyond this machine without TLS");
     up_command->add_option("--host", up.server.allowed_hosts,
                            "A name by which clients may call the server; may be repeated");
+    up_command->add_option("--socket", up.server.socket,
+                           "Unix socket for the commands of this machine; INTERLOCK_SOCKET, or api.sock in the data "
+                           "directory");
     up_command->add_option("--store", up.server.store,
                            "postgres://… for several nodes on one database; without it, the embedded store");
     up_command->add_option("--node", up.server.node_name, "With --store: how people call this node; its host's name");
@@ -183,6 +192,8 @@ int main(int argc, char** argv) {
                      "Percent of the last ten seconds spent waiting for memory above which no run is started; 0: never")
         ->capture_default_str()
         ->check(CLI::Range(0.0, 100.0));
+    up_command->add_flag("--accept-clock", up.server.accept_clock,
+                         "Start although the newest event in the store is ahead of this machine's clock");
     up_command->add_flag("--simulate-models", up.server.simulate_models,
                          "Carry a provider of models that cost nothing, sim/small and others, to try the gateway with");
     up_command->add_option("--threads", up.server.threads, "Threads for connections; 0: one per core")
@@ -273,6 +284,9 @@ int main(int argc, char** argv) {
     verify_command->add_option("--store", verify.store.text, "postgres://…: the store of several nodes");
     verify_command->add_option("--examples", verify.examples_max, "How many violations of each promise to name")
         ->capture_default_str();
+    verify_command->add_option(
+        "--head", verify.heads,
+        "N:HASH, as verify, backup or status printed it: the store must still have it; may be repeated");
     verify_command->footer(verify_footer);
 
     if (const auto ended = commands.parse(argc, argv, speaks)) return *ended;
@@ -281,6 +295,7 @@ int main(int argc, char** argv) {
         up.program = argv[0];
         if (up.server.store.empty()) up.server.store = variable("INTERLOCK_STORE");
         up.server.data_dir = interlock::cli::find_data_dir(settings, around);
+        if (up.server.socket.empty()) up.server.socket = around.socket;
         return interlock::server::up_command(std::move(up), argc, argv, terminal);
     }
     if (down_command->parsed()) {
@@ -304,8 +319,9 @@ int main(int argc, char** argv) {
     }
     if (simulate_command->parsed()) return interlock::server::simulate_command(simulate, terminal);
     const bool asks_server = verify_command->count("--last") > 0;
-    if (verify_command->parsed() && !asks_server && (!settings.data_dir.empty() || !verify.store.text.empty())) {
-        if (verify.store.text.empty()) verify.store.text = settings.data_dir;
+    const bool of_store = !settings.data_dir.empty() || !verify.store.text.empty() || !verify.heads.empty();
+    if (verify_command->parsed() && !asks_server && of_store) {
+        if (verify.store.text.empty()) verify.store.text = interlock::cli::find_data_dir(settings, around);
         verify.json = settings.json;
         return static_cast<int>(interlock::server::verify_command(verify, terminal));
     }

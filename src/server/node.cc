@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 
 #include <fmt/format.h>
 
@@ -48,10 +49,12 @@ class Node final : public Backend {
     std::optional<net::Task<net::Response>> answer(const net::Request& request) override {
         return inbound_->answer(request);
     }
+    bool is_of_a_node(const net::Request& request) const override { return inbound_->is_of_a_node(request); }
 
  private:
     Result<void, std::string> refuse_unfinished_copy();
     Result<void, std::string> check_history(store::Cluster& cluster);
+    Result<nodes::History::Look, store::ReadError> look_at_store(const nodes::History::Memory& memory);
     Result<void, std::string> share_objection(store::Cluster& cluster);
     nodes::Switchboard::Options switchboard_options();
 
@@ -75,6 +78,7 @@ Result<void, std::string> Node::open() {
     if (!id) return fail(id.error());
     id_ = *id;
     server_.uri = options_.store;
+    server_.primaries = std::make_shared<std::atomic<std::int64_t>>(0);
     pool_ = std::make_shared<store::PostgresPool>(store::PostgresPool::Options{.server = server_});
     if (auto connected = pool_->lend(); !connected) return fail(connected.error().detail);
     store::PostgresStore::Options reading;
@@ -86,6 +90,9 @@ Result<void, std::string> Node::open() {
     auto history = nodes::History::open(history_path(options_.data_dir));
     if (!history) return fail(history.error());
     history_ = std::move(*history);
+    if (auto snapshot = reader_->snapshot()) {
+        if (const auto newest = newest_stored(**snapshot)) stored_before_ = *newest;
+    }
     store::PostgresCluster cluster(server_);
     const auto checked = check_history(cluster);
     if (auto objection = history_->objection()) return fail(*objection);
@@ -112,21 +119,45 @@ Result<void, std::string> Node::refuse_unfinished_copy() {
 
 // What is remembered is read before the database is: what is committed meanwhile must not look like a regression.
 Result<void, std::string> Node::check_history(store::Cluster& cluster) {
-    const auto identity = cluster.identity();
-    if (!identity) return fail(identity.error().detail);
-    history_->check(*identity);
+    // 1. Is it the primary that it was? One that was replaced while it was frozen may wake up, and would answer on
+    //    connections that were made to it.
+    const auto written = cluster.identity();
+    if (!written) return fail(written.error().detail);
     const nodes::History::Memory memory = history_->memory();
-    if (auto shared = share_objection(cluster); !shared) return shared;
-    if (history_->objection()) return {};
+    if (memory.store && memory.store->system == written->system && memory.store->timeline < written->timeline) {
+        ++*server_.primaries;
+        view_.reset();
+    }
+
+    // 2. Look. What is found missing on a kept connection counts only if a fresh one does not have it either.
+    const bool kept = view_ != nullptr;
+    auto look = look_at_store(memory);
+    if (kept && (!look || !look->objection.empty())) {
+        view_.reset();
+        look = look_at_store(memory);
+    }
+    if (!look || !look->objection.empty() || !view_->renew()) view_.reset();
+    if (!look) return fail(look.error().detail);
+    if (look->store.system == written->system && look->store.timeline < written->timeline) {
+        view_.reset();
+        return fail(std::string("a primary that was replaced still answers; asking again"));
+    }
+
+    // 3. Conclude: object, or take back an objection.
+    history_->conclude(*look);
+    return share_objection(cluster);
+}
+
+// Identity, timeline and pages come from one connection, in one snapshot.
+Result<nodes::History::Look, store::ReadError> Node::look_at_store(const nodes::History::Memory& memory) {
     if (!view_) {
         auto snapshot = reader_->snapshot();
-        if (!snapshot) return fail(snapshot.error().detail);
+        if (!snapshot) return fail(snapshot.error());
         view_ = std::move(*snapshot);
     }
-    auto checked = nodes::check_all(*history_, memory, *view_);
-    if (!checked || !view_->renew()) view_.reset();
-    if (!checked && !history_->own_objection()) return fail(checked.error().detail);
-    return share_objection(cluster);
+    const auto identity = store::read_identity(*view_);
+    if (!identity) return fail(identity.error());
+    return nodes::look_at(*identity, memory, *view_);
 }
 
 // What one node remembers, all must know: the others would go on where it stops. Whoever objected takes it back.

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/shell.h"
 #include "server/terminal.h"
 #include "server/up_command.h"
 #include "shim/fd.h"
@@ -61,7 +62,7 @@ cli::Outcome<void> start_server(const std::string& data_dir) {
     return fail(cli::Failure{.exit = cli::ExitCode::not_reachable,
                              .code = "no_server",
                              .detail = "no server is running, and none could be started",
-                             .hint = fmt::format("'interlock up --data-dir {}' says more", data_dir)});
+                             .hint = fmt::format("'interlock up --data-dir {}' says more", shell_word(data_dir))});
 }
 
 cli::Failure become_shim(const cli::World::Shim& shim) {

@@ -2,12 +2,14 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "api/key_ring.h"
+#include "api/secret_hosts.h"
 #include "base/ensure.h"
 #include "base/sha256.h"
 #include "server/data_dir.h"
@@ -27,8 +29,12 @@ const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<c
 unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
 int size_of(std::string_view text) { return static_cast<int>(text.size()); }
 
-// What is authenticated besides the secret.
-std::string place_of(core::OrgId org, std::string_view name) { return fmt::format("{}/{}", org.value, name); }
+// What is authenticated besides the secret. Names and hosts have no line breaks.
+std::string place_of(core::OrgId org, std::string_view name, const std::vector<std::string>& hosts) {
+    std::string place = fmt::format("{}/{}", org.value, name);
+    for (const std::string& host : hosts) place.append("\n").append(host);
+    return place;
+}
 
 std::string nonce_of(std::string_view key, std::string_view place, std::string_view secret) {
     const std::string all = fmt::format("{}:{}:{}", place.size(), place, secret);
@@ -53,10 +59,11 @@ std::string from_base64(std::string_view text) {
 
 }  // namespace
 
-Result<std::string, std::string> SecretBox::seal(core::OrgId org, std::string_view name, std::string_view secret) {
+Result<std::string, std::string> SecretBox::seal(core::OrgId org, std::string_view name, std::string_view secret,
+                                                 std::vector<std::string> hosts) {
     const auto with = key(WithoutKey::make_one);
     if (!with) return fail(with.error());
-    const std::string place = place_of(org, name);
+    const std::string place = place_of(org, name, hosts);
     const std::string nonce = nonce_of(*with, place, secret);
     const Cipher cipher(EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free);
     std::string hidden(secret.size(), '\0');
@@ -71,20 +78,29 @@ Result<std::string, std::string> SecretBox::seal(core::OrgId org, std::string_vi
         EVP_EncryptFinal_ex(cipher.get(), bytes_of(hidden) + size, &size) == 1 &&
         EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_GET_TAG, static_cast<int>(tag_bytes), tag.data()) == 1;
     ensure(done, "what is in memory can be encrypted");
-    return to_base64(std::string(1, version_byte) + nonce + hidden + tag);
+    return to_text(
+        api::SecretDocument{std::move(hosts), to_base64(std::string(1, version_byte) + nonce + hidden + tag)});
 }
 
-Result<std::string, std::string> SecretBox::open(core::OrgId org, std::string_view name, std::string_view document) {
+Result<std::string, std::string> SecretBox::open(core::OrgId org, std::string_view name, std::string_view stored,
+                                                 std::string_view host, const std::vector<std::string>& bound) {
+    if (std::ranges::find(bound, host) == bound.end()) {
+        return fail(
+            fmt::format("the secret '{0}' may not go to {1}; set it again for that host: interlock secrets set "
+                        "{0} --host {1}",
+                        name, host));
+    }
     const auto with = key(WithoutKey::fail);
     if (!with) return fail(with.error());
-    const std::string all = from_base64(document);
+    const api::SecretDocument document = api::secret_document_from(stored);
+    const std::string all = from_base64(document.sealed);
     if (all.size() < around_bytes || all.front() != version_byte) {
         return fail(fmt::format("what is stored for the secret '{}' is none; set it again", name));
     }
     const std::string_view nonce = std::string_view(all).substr(1, nonce_bytes);
     const std::string_view hidden = std::string_view(all).substr(1 + nonce_bytes, all.size() - around_bytes);
     std::string tag = all.substr(all.size() - tag_bytes);
-    const std::string place = place_of(org, name);
+    const std::string place = place_of(org, name, document.hosts);
     const Cipher cipher(EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free);
     std::string secret(hidden.size(), '\0');
     int size = 0;

@@ -18,6 +18,7 @@ using Level = api::FindingLevel;
 
 constexpr std::chrono::days price_list_age_max{90};
 constexpr std::chrono::days verify_age_max{7};
+constexpr std::chrono::seconds clock_error_max{60};
 
 // What the command looks at when there is no server to ask.
 SelfFinding as_here(const cli::Finding& finding) {
@@ -34,6 +35,16 @@ SelfFinding look_at_store(const SelfFacts& facts) {
             "is the disk full or failing? Whoever asked was told, and nothing is half done"};
     }
     return {Level::ok, "store", "answers", {}};
+}
+
+SelfFinding look_at_clock(const SelfFacts& facts) {
+    const auto ahead = std::chrono::duration_cast<std::chrono::seconds>(facts.now - facts.wall_clock);
+    if (std::chrono::abs(ahead) < clock_error_max) return {Level::ok, "clock", "as this machine's", {}};
+    return {Level::warn, "clock",
+            fmt::format("the server's time is {} s {} this machine's clock", std::chrono::abs(ahead).count(),
+                        ahead.count() > 0 ? "ahead of" : "behind"),
+            "schedules and windows go by the server's time, which comes closer by three minutes in an hour; is the "
+            "machine's clock right?"};
 }
 
 SelfFinding look_at_memory(const SelfFacts& facts) {
@@ -117,6 +128,7 @@ std::vector<SelfFinding> look_at_itself(const SelfFacts& facts) {
     return {look_at_store(facts),
             as_here(cli::check_disk_space(facts.data_dir)),
             as_here(cli::check_open_files()),
+            look_at_clock(facts),
             look_at_memory(facts),
             look_at_upstreams(facts),
             look_at_prices(facts),

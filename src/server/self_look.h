@@ -19,6 +19,7 @@ struct SelfFacts {
     std::string version;
     std::string data_dir;
     Instant now;
+    Instant wall_clock;
     Instant started_at;
     std::optional<std::string> not_ready;  // Why.
     engine::EngineStats engine;

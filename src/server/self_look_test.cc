@@ -28,6 +28,7 @@ class SelfLookTest : public testing::Test {
     SelfFacts facts{.version = "0.1.0",
                     .data_dir = "/",
                     .now = from_micros(std::int64_t{1'794'744'000} * 1'000'000),
+                    .wall_clock = from_micros(std::int64_t{1'794'744'000} * 1'000'000),
                     .started_at = from_micros(std::int64_t{1'794'740'000} * 1'000'000),
                     .not_ready = {},
                     .engine = {},
@@ -46,6 +47,18 @@ TEST_F(SelfLookTest, a_new_server_is_well) {
         EXPECT_EQ(finding.level, ok) << finding.what << ": " << finding.detail;
         EXPECT_EQ(finding.advice, "") << finding.what;
     }
+}
+
+TEST_F(SelfLookTest, a_time_that_is_not_the_machines_is_told) {
+    facts.wall_clock = facts.now - std::chrono::seconds(59);
+    EXPECT_EQ(look("clock").level, ok);
+
+    facts.wall_clock = facts.now - std::chrono::days(15);
+    EXPECT_EQ(look("clock").level, warn);
+    EXPECT_EQ(look("clock").detail, "the server's time is 1296000 s ahead of this machine's clock");
+
+    facts.wall_clock = facts.now + std::chrono::minutes(2);
+    EXPECT_EQ(look("clock").detail, "the server's time is 120 s behind this machine's clock");
 }
 
 TEST_F(SelfLookTest, a_store_that_does_not_answer_fails_and_commits_that_failed_are_told) {

@@ -18,6 +18,7 @@
 #include "base/prometheus.h"
 #include "base/sha256.h"
 #include "engine/embedded.h"
+#include "gateway/forwarding.h"
 #include "net/http_server.h"
 #include "net/worker_pool.h"
 #include "server/backend.h"
@@ -50,7 +51,7 @@ std::string host_name() {
     return name.data();
 }
 
-net::Task<net::Response> ready(net::Response response) { co_return response; }
+net::Task<net::Response> page_ready(net::Response response) { co_return response; }
 
 bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
@@ -175,6 +176,7 @@ struct Server::Parts {
     Result<void, std::string> let_browsers_in();
     Result<void, std::string> listen();
     Result<void, std::string> supervise();
+    Duration time_off();
     api::Parts api_parts();
     Result<std::string, std::string> verify();
     std::optional<std::string> why_not_ready();
@@ -184,6 +186,7 @@ struct Server::Parts {
     std::function<void()> refresh_keys() {
         return engine->shared() ? [this] { (void)key_watch->read_on(); } : std::function<void()>();
     }
+    net::Task<std::optional<net::BodyOwner>> body_owner(const net::Request& head);
     std::string login_link(const std::string& key_id) { return url + "/login?code=" + logins->make_code(key_id); }
 };
 
@@ -201,6 +204,7 @@ Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options
     }
     if (auto made = make_data_dir(options.data_dir); !made) return fail(made.error());
     if (options.node_name.empty()) options.node_name = host_name();
+    if (options.socket.empty()) options.socket = options.data_dir + "/api.sock";
     auto parts = std::make_unique<Parts>(std::move(options), log);
     if (auto opened = parts->open_engine(); !opened) return fail(opened.error());
     if (auto found = parts->find_worktrees(); !found) return fail(found.error());
@@ -212,7 +216,7 @@ Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options
 }
 
 Server::~Server() {
-    if (parts_->note_written) remove_server_note(parts_->options.data_dir);
+    if (parts_->note_written) remove_server_note(parts_->options.data_dir, ::getpid());
     // Nobody asks any more, then nobody commits any more; only now can those go who are told of it.
     parts_->http.reset();
     parts_->gateway->close();
@@ -237,6 +241,7 @@ Result<void, std::string> Server::Parts::open_engine() {
     how.data_dir = options.data_dir;
     how.store = options.store;
     how.node_name = options.node_name;
+    how.accept_clock = options.accept_clock;
     how.peer_ca = options.peer_ca;
     how.lease = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.node_lease_s));
     how.on_step = [this](const engine::Step& step) {
@@ -344,11 +349,33 @@ Result<void, std::string> Server::Parts::let_browsers_in() {
     return {};
 }
 
+// The key that a request shows, wherever its client puts it. What the key allows is decided when the body is there.
+net::Task<std::optional<net::BodyOwner>> Server::Parts::body_owner(const net::Request& head) {
+    // What nodes forward was counted for its owner at the other node.
+    if (engine->is_of_a_node(head)) co_return net::BodyOwner{"nodes", net::HttpServerOptions().body_bytes_all_max};
+    std::string key(gateway::key_in(head, {}));
+    const auto query = net::query_pairs(head.query);
+    if (key.empty() && query) {
+        for (const auto& [name, value] : *query) {
+            if (name == "key") key = value;
+        }
+    }
+    auto caller = key.empty() ? logins->caller(head) : keys.find(key);
+    const auto refresh = refresh_keys();
+    if (!caller && !key.empty() && refresh) {
+        co_await net::run_on(*workers, refresh);
+        caller = keys.find(key);
+    }
+    if (!caller) co_return std::nullopt;
+    co_return net::BodyOwner{caller->key_id};
+}
+
 Result<void, std::string> Server::Parts::listen() {
     net::HttpServerOptions how;
     how.host = options.host;
     how.port = options.port;
     how.threads = options.threads;
+    how.local_path = options.socket;
     if (!options.tls_cert.empty()) how.tls = net::TlsFiles{options.tls_cert, options.tls_key};
     // A page elsewhere that has its name point here must not be able to speak to us through somebody's browser.
     // Beyond this machine it is told its names, or takes any.
@@ -357,6 +384,7 @@ Result<void, std::string> Server::Parts::listen() {
         for (const char* name : {"localhost", "127.0.0.1", "::1", "[::1]"}) how.allowed_hosts.push_back(name);
         how.allowed_hosts.push_back(options.host);
     }
+    how.body_owner = [this](const net::Request& head) { return body_owner(head); };
     auto hosted = GatewayHost::start({.backend = *engine,
                                       .reads = *reads,
                                       .workers = *workers,
@@ -376,7 +404,7 @@ Result<void, std::string> Server::Parts::listen() {
             if (auto answer = engine->answer(request)) return std::move(*answer);
             if (auto answer = gateway->gateway().answer(request)) return std::move(*answer);
             if (auto answer = logins->answer(request)) return std::move(*answer);
-            if (auto answer = answer_page(request)) return ready(std::move(*answer));
+            if (auto answer = answer_page(request)) return page_ready(std::move(*answer));
             return api->handle(std::move(request));
         },
         log);
@@ -390,11 +418,19 @@ Result<void, std::string> Server::Parts::listen() {
     url = url_of(options, *port);
     api->set_address(url);
     engine->set_url(options.advertise.empty() ? url : options.advertise);
-    if (auto written = write_server_note(options.data_dir, {url, ::getpid(), process_start(::getpid())}); !written) {
+    if (auto written =
+            write_server_note(options.data_dir, {url, ::getpid(), process_start(::getpid()), options.socket});
+        !written) {
         return fail(written.error());
     }
     note_written = true;
     return {};
+}
+
+// Between the last commit before this start and now, as the clock says.
+Duration Server::Parts::time_off() {
+    const Instant before = engine->stored_before();
+    return before == far_past ? Duration(0) : std::max(Duration(0), engine->now() - before);
 }
 
 Result<void, std::string> Server::Parts::supervise() {
@@ -414,6 +450,7 @@ Result<void, std::string> Server::Parts::supervise() {
          .open_key = [this](const core::Run& run) { return run_keys.open(run); },
          .close_key = [this](core::RunId run) { run_keys.close(run); },
          .log = log,
+         .off_for = time_off(),
          .memory_pressure_max = options.memory_pressure_max,
          .gateway =
              [this](std::string_view dialect) {
@@ -460,6 +497,7 @@ SelfFacts Server::Parts::self_facts(Instant started_at) {
     return {.version = version,
             .data_dir = options.data_dir,
             .now = engine->now(),
+            .wall_clock = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()),
             .started_at = started_at,
             .not_ready = why_not_ready(),
             .engine = watch.stats(),
@@ -485,7 +523,7 @@ api::Parts Server::Parts::api_parts() {
         .home = home,
         .orgs = [this] { return orgs(); },
         .keys = keys,
-        .page_caller = [this](std::string_view cookies) { return logins->caller(cookies); },
+        .page_caller = [this](const net::Request& request) { return logins->caller(request); },
         .login_link = [this](const std::string& key_id) { return login_link(key_id); },
         .metrics = metrics,
         .log = log,
@@ -572,8 +610,8 @@ api::Parts Server::Parts::api_parts() {
             if (!facts) return fail(facts.error().detail);
             const auto took =
                 std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun);
-            return fmt::format(R"({{"to":{},"bytes":{},"sha256":"{}","milliseconds":{}}})", api::to_json(to),
-                               facts->bytes, facts->sha256, took.count());
+            return fmt::format(R"({{"to":{},"bytes":{},"sha256":"{}","head":"{}","milliseconds":{}}})",
+                               api::to_json(to), facts->bytes, facts->sha256, facts->head, took.count());
         },
         .engine_stats = [this] { return watch.stats(); },
         .queue_depth = [&backend] { return backend.queue_depth(); },

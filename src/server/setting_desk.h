@@ -33,6 +33,10 @@ class SettingDesk {
 
     SecretBox& secrets() { return secrets_; }
 
+    // Whether the org's upstreams and collector may be at private addresses and speak http: those of the server's own
+    // org, and of orgs that its settings name. False where it cannot be read.
+    bool reaches_private(core::OrgId org);
+
     // The prices that were set, over the list that was last taken or else the one that the binary carries.
     Result<gateway::PriceBook, std::string> book(core::OrgId org);
     Result<std::vector<api::PriceText>, std::string> prices(core::OrgId org, const std::string& filter, Instant at);
@@ -41,6 +45,11 @@ class SettingDesk {
     Result<std::string, std::string> update_catalog(const std::string& text);
 
  private:
+    Result<std::string, api::BadMember> sealed(core::OrgId org, const std::string& name, const std::string& document);
+    std::optional<api::BadMember> check_upstream(core::OrgId org, const gateway::Upstream& upstream);
+    std::optional<api::BadMember> check_gateway(core::OrgId org, const gateway::GatewaySettings& settings);
+    Result<std::vector<core::Setting>, std::string> settings_of(core::OrgId org);
+
     const std::string data_dir_;
     store::ReadPool& reads_;
     SecretBox secrets_;

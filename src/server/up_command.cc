@@ -11,8 +11,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -29,6 +33,39 @@ namespace interlock::server {
 namespace {
 
 constexpr std::chrono::seconds drain_timeout{10};
+// To let go of the store after that. A database that hangs would otherwise keep the process for a minute.
+constexpr std::chrono::seconds let_go_timeout{5};
+
+// Ends the process when it takes too long to end by itself. Nothing is lost by that: an answer that was given follows
+// its commit, and what else is under way is as after a kill -9.
+class EndInTime {
+ public:
+    explicit EndInTime(Log& log) : log_(log), thread_([this] { wait(); }) {}
+    ~EndInTime() {
+        {
+            const std::lock_guard lock(mutex_);
+            ended_ = true;
+        }
+        changed_.notify_one();
+        thread_.join();
+    }
+    EndInTime(const EndInTime&) = delete;
+    EndInTime& operator=(const EndInTime&) = delete;
+
+ private:
+    void wait() {
+        std::unique_lock lock(mutex_);
+        if (changed_.wait_for(lock, let_go_timeout, [this] { return ended_; })) return;
+        log_.warn("ended_without_the_store", {{"seconds", std::int64_t{let_go_timeout.count()}}});
+        std::_Exit(0);
+    }
+
+    Log& log_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool ended_ = false;
+    std::thread thread_;  // Last: it uses the rest.
+};
 
 std::string greeting(Server& server, const UpOptions& options, const Terminal& terminal) {
     const std::string dir = options.server.data_dir;
@@ -86,7 +123,10 @@ int serve(UpOptions& options, const Terminal& terminal) {
 
     log.info("ending", {{"signal", ending.wait()}});
     (*server)->drain(drain_timeout);
-    server->reset();
+    {
+        const EndInTime in_time(log);
+        server->reset();
+    }
     log.info("ended");
     return 0;
 }
@@ -160,6 +200,9 @@ int up_command(UpOptions options, int argc, char** argv, const Terminal& termina
     options.server.port = address->port;
     std::error_code error;
     options.server.data_dir = std::filesystem::absolute(options.server.data_dir, error).lexically_normal().string();
+    if (!options.server.socket.empty()) {
+        options.server.socket = std::filesystem::absolute(options.server.socket, error).lexically_normal().string();
+    }
     if (options.detach) return detach(options, argc, argv, terminal);
     return serve(options, terminal);
 }

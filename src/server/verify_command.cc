@@ -4,8 +4,14 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <charconv>
 #include <memory>
 #include <optional>
+
+#include "base/shell.h"
+#include "engine/embedded.h"
+#include "nodes/guarded_store.h"
+#include "store/transfer.h"
 
 namespace interlock::server {
 namespace {
@@ -16,25 +22,85 @@ using Seconds = std::chrono::duration<double>;
 struct Checked {
     verify::Report report;
     Seconds took;
+    std::vector<store::FeedHead> heads;
+    std::vector<std::string> missing;  // Of the heads that the store was to have: what it has instead.
+
+    bool good() const { return report.violations() == 0 && missing.empty(); }
 };
 
 VerifyExit verify_only(const VerifyOptions& options, const Terminal& terminal);
 VerifyExit verify_and_repair(const VerifyOptions& options, const Terminal& terminal);
+VerifyExit give_up(const VerifyOptions& options, const Terminal& terminal, const std::string& why);
+std::optional<store::FeedHead> head_from_text(std::string_view text);
 
 }  // namespace
 
 VerifyExit verify_command(const VerifyOptions& options, const Terminal& terminal) {
+    for (const std::string& head : options.heads) {
+        if (head_from_text(head)) continue;
+        return give_up(options, terminal,
+                       fmt::format("--head is '{}'; it is N:HASH, as verify, backup and status print it", head));
+    }
     return options.repair ? verify_and_repair(options, terminal) : verify_only(options, terminal);
 }
 
 namespace {
+
+// "12:9af3…", or "2/12:9af3…" of another org than the first.
+std::string to_text(const store::FeedHead& head) {
+    const std::string text = fmt::format("{}:{}", head.last_seq.value, head.hash);
+    return head.org == engine::Embedded::default_org ? text : fmt::format("{}/{}", head.org.value, text);
+}
+
+std::optional<store::FeedHead> head_from_text(std::string_view text) {
+    store::FeedHead head{engine::Embedded::default_org, {}, {}};
+    const auto take_number = [&](auto& number, char until) {
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        const bool good = error == std::errc() && end != text.data() + text.size() && *end == until;
+        if (good) text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
+        return good;
+    };
+    if (text.find('/') != std::string_view::npos && !take_number(head.org.value, '/')) return std::nullopt;
+    if (!take_number(head.last_seq.value, ':') || head.last_seq.value < 1 || text.size() != 64) return std::nullopt;
+    if (text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
+    head.hash = text;
+    return head;
+}
+
+// Empty, or what the store has in the place of a head.
+Result<std::string, store::ReadError> find_missing(store::Snapshot& snapshot, const store::FeedHead& head,
+                                                   const std::vector<store::FeedHead>& now) {
+    const auto found = nodes::hash_of_page(snapshot, head.org, head.last_seq);
+    if (!found) return fail(found.error());
+    if (*found == head.hash) return std::string();
+    const auto last = std::ranges::find(now, head.org, &store::FeedHead::org);
+    return fmt::format("the store does not have the head {}: {}; {}", to_text(head),
+                       *found ? fmt::format("event {} has the hash {}", head.last_seq.value, **found)
+                              : fmt::format("no page of the feed ends at event {}", head.last_seq.value),
+                       last == now.end() ? std::string("there is no such org") : "its head is " + to_text(*last));
+}
+
+Result<void, store::ReadError> check_heads(store::Snapshot& snapshot, const VerifyOptions& options, Checked& checked) {
+    auto heads = store::read_heads(snapshot);
+    if (!heads) return fail(heads.error());
+    checked.heads = std::move(*heads);
+    for (const std::string& text : options.heads) {
+        auto missing = find_missing(snapshot, *head_from_text(text), checked.heads);
+        if (!missing) return fail(missing.error());
+        if (!missing->empty()) checked.missing.push_back(std::move(*missing));
+    }
+    return {};
+}
 
 Result<Checked, store::ReadError> check(store::Snapshot& snapshot, const VerifyOptions& options, Terminal terminal) {
     const auto start = std::chrono::steady_clock::now();
     terminal.progress = terminal.progress && !options.json;
     auto report = check_promises(snapshot, {.examples_max = options.examples_max, .progress = {}}, terminal);
     if (!report) return fail(report.error());
-    return Checked{std::move(*report), std::chrono::steady_clock::now() - start};
+    Checked checked{.report = std::move(*report), .took = {}, .heads = {}, .missing = {}};
+    if (auto compared = check_heads(snapshot, options, checked); !compared) return fail(compared.error());
+    checked.took = std::chrono::steady_clock::now() - start;
+    return checked;
 }
 
 VerifyExit give_up(const VerifyOptions& options, const Terminal& terminal, const std::string& why) {
@@ -87,10 +153,14 @@ std::string to_json(const Checked& checked, const std::vector<store::Repair>& re
                                         {"examples", std::move(examples)},
                                         {"notes", json::value_from(promise.notes)}});
     }
-    return json::serialize(json::object{{"ok", checked.report.violations() == 0},
+    json::array heads;
+    for (const store::FeedHead& head : checked.heads) heads.push_back(json::value(to_text(head)));
+    return json::serialize(json::object{{"ok", checked.good()},
                                         {"violations", checked.report.violations()},
                                         {"orgs", checked.report.orgs},
                                         {"cost_events", checked.report.cost_events},
+                                        {"heads", std::move(heads)},
+                                        {"missing_heads", json::value_from(checked.missing)},
                                         {"milliseconds", static_cast<std::int64_t>(checked.took.count() * 1000)},
                                         {"promises", std::move(promises)},
                                         {"repairable", checked.report.repairs.size()},
@@ -129,18 +199,22 @@ void print_repairs(const std::vector<store::Repair>& repairs, const Terminal& te
 }
 
 void print(const Checked& checked, const VerifyOptions& options, const Terminal& terminal) {
-    fmt::print(terminal.out, "{}", promise_table(checked.report, checked.took, terminal));
+    for (const store::FeedHead& head : checked.heads) {
+        if (head.last_seq.value > 0) fmt::print(terminal.out, "head  {}\n", to_text(head));
+    }
+    for (const std::string& missing : checked.missing) {
+        fmt::print(terminal.out, "{} {}\n", terminal.red("FAILED"), missing);
+    }
+    fmt::print(terminal.out, "\n{}", promise_table(checked.report, checked.took, terminal));
     if (checked.report.repairs.empty() || options.repair) return;
     const bool database = options.store.is_database();
-    fmt::print(terminal.out,
-               "\n{} can be rebuilt from the ledger. Stop {}, then:\n\n    interlock verify {} {} --repair\n",
-               count_of(static_cast<std::int64_t>(checked.report.repairs.size()), "row"),
-               database ? "all nodes" : "the server", database ? "--store" : "--data-dir", options.store.shown());
+    fmt::print(
+        terminal.out, "\n{} can be rebuilt from the ledger. Stop {}, then:\n\n    interlock verify {} {} --repair\n",
+        count_of(static_cast<std::int64_t>(checked.report.repairs.size()), "row"),
+        database ? "all nodes" : "the server", database ? "--store" : "--data-dir", shell_word(options.store.shown()));
 }
 
-VerifyExit exit_of(const verify::Report& report) {
-    return report.violations() == 0 ? VerifyExit::clean : VerifyExit::violations;
-}
+VerifyExit exit_of(const Checked& checked) { return checked.good() ? VerifyExit::clean : VerifyExit::violations; }
 
 // ---- the two ways -------------------------------------------------------------------------------------------------
 
@@ -155,7 +229,7 @@ VerifyExit verify_only(const VerifyOptions& options, const Terminal& terminal) {
     } else {
         print(*checked, options, terminal);
     }
-    return exit_of(checked->report);
+    return exit_of(*checked);
 }
 
 VerifyExit verify_and_repair(const VerifyOptions& options, const Terminal& terminal) {
@@ -182,7 +256,7 @@ VerifyExit verify_and_repair(const VerifyOptions& options, const Terminal& termi
 
     if (options.json) {
         fmt::print(terminal.out, "{}\n", to_json(*checked, repairs));
-        return exit_of(checked->report);
+        return exit_of(*checked);
     }
     print_repairs(repairs, terminal);
     fmt::print(terminal.out, "{}\n\n",
@@ -190,7 +264,7 @@ VerifyExit verify_and_repair(const VerifyOptions& options, const Terminal& termi
                                : fmt::format("repaired {} in one transaction",
                                              count_of(static_cast<std::int64_t>(repairs.size()), "row")));
     print(*checked, options, terminal);
-    return exit_of(checked->report);
+    return exit_of(*checked);
 }
 
 }  // namespace

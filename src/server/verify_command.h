@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "server/offline_store.h"
 #include "server/terminal.h"
@@ -15,6 +16,8 @@ struct VerifyOptions {
     bool repair = false;  // Rebuild the counters that are off. Needs the store to itself.
     bool json = false;
     std::size_t examples_max = 5;
+    // Heads that were written down before: what the store must still have. "N:HASH", or "ORG/N:HASH".
+    std::vector<std::string> heads = {};
 };
 
 // How the process ends.

@@ -21,18 +21,38 @@ using enum OpenError::Kind;
 
 namespace {
 
-// 0, or why not.
-int lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno; }
+// False when another has it. A file system that knows no such locks says so by another error: there is none then.
+bool lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
-// Who wrote itself down as the one who has it; 0: nobody.
-long owner_of(int fd) {
+// The process that the file names as the owner of the data; 0: none.
+long owner_of(const std::string& path) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return 0;
     char text[32] = {};
-    return ::pread(fd, text, sizeof text - 1, 0) > 0 ? std::strtol(text, nullptr, 10) : 0;
+    const bool read = ::pread(fd, text, sizeof text - 1, 0) > 0;
+    ::close(fd);
+    return read ? std::strtol(text, nullptr, 10) : 0;
 }
 
-bool owner_is_gone(int fd) {
-    const long owner = owner_of(fd);
+bool owner_is_gone(const std::string& path) {
+    const long owner = owner_of(path);
     return owner > 0 && ::kill(static_cast<pid_t>(owner), 0) != 0 && errno == ESRCH;
+}
+
+// Of a server that was killed, a child on its way to another program may hold the lock for a moment longer.
+bool lock_patiently(int fd, const std::string& path) {
+    for (int tries = 0; !lock(fd); ++tries) {
+        if (tries == 100 || !owner_is_gone(path)) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return true;
+}
+
+bool is_at(int fd, const std::string& path) {
+    struct stat open{};
+    struct stat there{};
+    return ::fstat(fd, &open) == 0 && ::lstat(path.c_str(), &there) == 0 && open.st_dev == there.st_dev &&
+           open.st_ino == there.st_ino;
 }
 
 }  // namespace
@@ -40,42 +60,50 @@ bool owner_is_gone(int fd) {
 Result<void, OpenError> DataLock::take(const std::string& directory) {
     if (held()) return {};
     if (auto good = check_directory(directory); !good) return good;
-
     const std::string path = directory + "/interlock.lock";
-    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0) {
-        return fail(OpenError{unavailable, fmt::format("cannot write {}: {}; the data directory must be writable", path,
-                                                       std::strerror(errno))});
-    }
-    fd_ = fd;
-    int why = lock(fd);
-    // Of a server that was killed, a child on its way to another program may hold the lock for a moment longer.
-    for (int tries = 0; why == EWOULDBLOCK && owner_is_gone(fd) && tries < 100; ++tries) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        why = lock(fd);
-    }
-    if (why != 0) {
-        const long owner = owner_of(fd);
-        let_go();
-        if (why != EWOULDBLOCK) {
-            return fail(OpenError{unavailable, fmt::format("cannot lock {}: {}", path, std::strerror(why))});
+
+    // 1. The directory itself, which nobody can remove from under a server as they can the file.
+    directory_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory_ >= 0 && !lock_patiently(directory_, path)) return fail(in_use_by_another(directory, path));
+
+    // 2. The file, which says whose the data is. Somebody may remove it between the two calls.
+    for (int tries = 0; tries < 10; ++tries) {
+        file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (file_ < 0) {
+            const int why = errno;
+            let_go();
+            return fail(OpenError{unavailable, fmt::format("cannot write {}: {}; the data directory must be writable",
+                                                           path, std::strerror(why))});
         }
-        return fail(OpenError{
-            in_use, fmt::format("the data in {} is in use by {}; stop it, or name another directory", directory,
-                                owner > 0 ? fmt::format("process {}", owner) : std::string("another process"))});
+        if (!lock_patiently(file_, path)) return fail(in_use_by_another(directory, path));
+        if (is_at(file_, path)) break;
+        ::close(std::exchange(file_, -1));
     }
-    // For people who look into it, and for the message above. The lock itself does not depend on it.
+    if (file_ < 0) {
+        let_go();
+        return fail(OpenError{unavailable, fmt::format("cannot lock {}: it is removed again and again", path)});
+    }
+
+    // For people who look into it, and for in_use_by_another. The lock itself does not depend on it.
     const std::string self = fmt::format("{}\n", ::getpid());
-    if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, self.data(), self.size(), 0) < 0) {
-        why = errno;
+    if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, self.data(), self.size(), 0) < 0) {
+        const int why = errno;
         let_go();
         return fail(OpenError{unavailable, fmt::format("cannot write {}: {}", path, std::strerror(why))});
     }
     return {};
 }
 
+OpenError DataLock::in_use_by_another(const std::string& directory, const std::string& path) {
+    const long owner = owner_of(path);
+    let_go();
+    return {in_use, fmt::format("the data in {} is in use by {}; stop it, or name another directory", directory,
+                                owner > 0 ? fmt::format("process {}", owner) : std::string("another process"))};
+}
+
 void DataLock::let_go() {
-    if (held()) ::close(std::exchange(fd_, -1));
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
+    if (directory_ >= 0) ::close(std::exchange(directory_, -1));
 }
 
 Result<void, OpenError> check_directory(const std::string& directory) {

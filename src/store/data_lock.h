@@ -1,4 +1,6 @@
-// The lock by which a server keeps others away from its data directory. Let go when the process ends, however it ends.
+// The lock by which a server keeps others away from its data directory: on the directory, and on interlock.lock in it.
+// Either is enough. The file can be removed by a clean-up; the directory cannot be locked on some network file systems.
+// Let go when the process ends, however it ends.
 #pragma once
 
 #include <string>
@@ -19,10 +21,13 @@ class DataLock {
     // Does nothing when it is held already.
     Result<void, OpenError> take(const std::string& directory);
     void let_go();
-    bool held() const { return fd_ >= 0; }
+    bool held() const { return file_ >= 0; }
 
  private:
-    int fd_ = -1;
+    OpenError in_use_by_another(const std::string& directory, const std::string& path);
+
+    int directory_ = -1;
+    int file_ = -1;
 };
 
 // An error unless there is such a directory.

@@ -14,7 +14,7 @@
 
 namespace interlock::store {
 
-constexpr std::array<std::string_view, 13> detail_names{"workflow",
+constexpr std::array<std::string_view, 15> detail_names{"workflow",
                                                         "api_key",
                                                         "tags",
                                                         "cache_read_tokens",
@@ -26,7 +26,9 @@ constexpr std::array<std::string_view, 13> detail_names{"workflow",
                                                         "overage",
                                                         "over_limit",
                                                         "estimated",
-                                                        "unpriced"};
+                                                        "unpriced",
+                                                        "corrects",
+                                                        "why"};
 
 constexpr bool is_detail(std::string_view column) {
     return std::ranges::find(detail_names, column) != detail_names.end();

@@ -133,27 +133,52 @@ Result<LaneHolder, ReadError> PostgresCluster::lane_of(core::OrgId org) {
 
 // ---- what all nodes share -----------------------------------------------------------------------------------------
 
+namespace {
+
 // The control file only knows the timeline of the last checkpoint; the name of the log's present file begins with the
 // present one.
-Result<StoreIdentity, ReadError> PostgresCluster::identity() {
-    static const PostgresStatement identify{
-        "select (select system_identifier::text from pg_control_system()) || '/' || "
-        "(select oid::text from pg_database where datname = current_database()), "
-        "left(pg_walfile_name(pg_current_wal_lsn()), 8)"};
-    const auto answers = ask({{&identify}});
-    if (!answers) {
-        return fail(
-            ReadError{fmt::format("cannot tell which database this is: {}; the user needs to be allowed to call "
-                                  "pg_control_system, pg_current_wal_lsn and pg_walfile_name",
-                                  answers.error().detail)});
-    }
-    StoreIdentity identity;
-    std::string timeline;
-    bool good = RowReader(*answers->front(), 0).to(identity.system).to(timeline).good();
+constexpr const char* identify_sql =
+    "select (select system_identifier::text from pg_control_system()) || '/' || "
+    "(select oid::text from pg_database where datname = current_database()), "
+    "left(pg_walfile_name(pg_current_wal_lsn()), 8)";
+
+ReadError unknown_database(const ReadError& why) {
+    return {
+        fmt::format("cannot tell which database this is: {}; the user needs to be allowed to call "
+                    "pg_control_system, pg_current_wal_lsn and pg_walfile_name",
+                    why.detail)};
+}
+
+Result<StoreIdentity, ReadError> identity_of(std::string system, const std::string& timeline) {
+    StoreIdentity identity{.system = std::move(system)};
     const char* end = timeline.data() + timeline.size();
-    good = good && std::from_chars(timeline.data(), end, identity.timeline, 16).ptr == end && !timeline.empty();
+    const bool good = !identity.system.empty() && !timeline.empty() &&
+                      std::from_chars(timeline.data(), end, identity.timeline, 16).ptr == end;
     if (!good) return fail(ReadError{"the name of the database's log makes no sense"});
     return identity;
+}
+
+}  // namespace
+
+Result<StoreIdentity, ReadError> PostgresCluster::identity() {
+    static const PostgresStatement identify{identify_sql};
+    const auto answers = ask({{&identify}});
+    if (!answers) return fail(unknown_database(answers.error()));
+    std::string system;
+    std::string timeline;
+    RowReader(*answers->front(), 0).to(system).to(timeline);
+    return identity_of(std::move(system), timeline);
+}
+
+Result<StoreIdentity, ReadError> read_identity(Snapshot& snapshot) {
+    std::string system;
+    std::string timeline;
+    const auto read = snapshot.query(identify_sql, [&](const std::vector<Value>& row) {
+        if (const auto* text = std::get_if<std::string>(&row[0])) system = *text;
+        if (const auto* text = std::get_if<std::string>(&row[1])) timeline = *text;
+    });
+    if (!read) return fail(unknown_database(read.error()));
+    return identity_of(std::move(system), timeline);
 }
 
 Result<std::string, ReadError> PostgresCluster::objection() {

@@ -43,4 +43,7 @@ class PostgresCluster final : public Cluster {
     bool listening_ = false;
 };
 
+// Which database a snapshot is of, and on which timeline: from the connection that its rows come from.
+Result<StoreIdentity, ReadError> read_identity(Snapshot& snapshot);
+
 }  // namespace interlock::store

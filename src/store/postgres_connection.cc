@@ -265,6 +265,8 @@ Result<std::unique_ptr<PostgresConnection>, OpenError> PostgresConnection::conne
     for (std::size_t i = 0; i < words.size(); ++i) std::tie(names[i], values[i]) = words[i];
 
     std::unique_ptr<PostgresConnection> self(new PostgresConnection(round_trips));
+    self->primaries_ = options.primaries;
+    if (options.primaries) self->made_under_ = *options.primaries;
     self->connection_.reset(PQconnectdbParams(names.data(), values.data(), 1));
     PGconn* connection = self->connection_.get();
     if (PQstatus(connection) != CONNECTION_OK) {

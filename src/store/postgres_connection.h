@@ -34,6 +34,9 @@ struct PostgresOptions {
     std::chrono::milliseconds exchange_timeout{30'000};
     std::chrono::milliseconds scan_timeout{600'000};  // Of what the store may have to read a whole org for.
     std::chrono::milliseconds read_timeout{60'000};   // Of a snapshot: how long it waits for the next row.
+    // Raised when another server has become the primary: connections that were made before are used no more. A primary
+    // that was replaced while it was frozen may wake up and answer on them. Shared by all copies; null: never.
+    std::shared_ptr<std::atomic<std::int64_t>> primaries = nullptr;
 };
 
 // Known by its address, so it must outlive the connections that have prepared it.
@@ -106,7 +109,7 @@ class PostgresConnection {
     // Hands over what the server has announced on the channels listened to, waiting for the first one.
     Result<std::vector<std::string>, PostgresError> notifications(std::chrono::milliseconds timeout);
 
-    bool usable() const { return connection_ != nullptr; }
+    bool usable() const { return connection_ != nullptr && (!primaries_ || *primaries_ == made_under_); }
     // What the server warned of during the last exchange; empty: of nothing.
     const std::string& warning() const { return warning_; }
 
@@ -132,6 +135,8 @@ class PostgresConnection {
     static void on_notice(void* self, const PGresult* notice);
 
     std::unique_ptr<PGconn, ConnectionDeleter> connection_;  // Null: closed.
+    std::shared_ptr<const std::atomic<std::int64_t>> primaries_;
+    std::int64_t made_under_ = 0;
     std::atomic<std::int64_t>& round_trips_;
     std::unordered_map<const PostgresStatement*, std::string> prepared_;
     std::uint64_t names_given_ = 0;

@@ -13,10 +13,10 @@ Result<PostgresPool::Lent, OpenError> PostgresPool::lend() {
             return fail(OpenError{OpenError::Kind::unavailable, "every connection to PostgreSQL is in use"});
         }
         ++lent_;
-        if (!idle_.empty()) {
+        while (!idle_.empty()) {
             auto connection = std::move(idle_.back());
             idle_.pop_back();
-            return Lent(*this, std::move(connection));
+            if (connection->usable()) return Lent(*this, std::move(connection));
         }
     }
     auto connection = connect();

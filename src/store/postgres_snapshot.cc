@@ -81,6 +81,9 @@ class PostgresSnapshot final : public Snapshot {
     Result<void, PostgresError> connect() {
         if (moment_ == Moment::lost) return fail(PostgresError{.detail = "an earlier question of this moment failed"});
         if (connection_ && connection_->usable()) return {};
+        if (moment_ == Moment::held) {
+            return fail(PostgresError{.detail = "the primary was replaced while this moment was read"});
+        }
         statements_.clear();
         auto connected = PostgresConnection::connect(options_, PostgresConnection::Use::read, round_trips_);
         if (!connected) return fail(PostgresError{.detail = connected.error().detail});

@@ -27,6 +27,7 @@ inline core::Org org() {
     core::Org row;
     row.name = "org";
     row.created_at = from_micros(1);
+    row.former_keys_until = from_micros(2);
     return row;
 }
 inline core::Agent agent(const std::string& name) {
@@ -269,6 +270,8 @@ inline void make_valid(core::ScheduleTick& row, std::uint64_t) {
     row.number = std::max<std::int64_t>(1, row.number);
     row.outcome = row.run.value.empty() ? core::TickOutcome::skipped : core::TickOutcome::fired;
 }
+
+inline void make_valid(core::CorrectedCost&, std::uint64_t) {}
 
 // The rows of one variant refer to each other as the tables demand: all ids are the same, and so are all names.
 template <class Row>

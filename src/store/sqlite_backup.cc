@@ -52,14 +52,23 @@ Result<BackupFacts, ReadError> back_up(const std::string& directory, const std::
                                               : fmt::format("{} cannot be made: {}", file, std::strerror(errno))});
     }
     auto from = open_to_read(directory, "");
-    std::string why = from ? copy(from->get(), file) : from.error().detail;
+    std::string why = from ? "" : from.error().detail;
+    // Read before the copy, so that the copy has it.
+    std::string head;
+    constexpr const char* head_sql =
+        "select coalesce((select last_seq || ':' || lower(hex(hash)) from feed_pages where org = 1 "
+        "order by last_seq desc limit 1), '')";
+    if (why.empty() && !read_text(from->get(), head_sql, head)) why = error_text(from->get());
+    if (why.empty()) why = copy(from->get(), file);
     if (why.empty() && ::fsync(taken) != 0) why = std::strerror(errno);
     ::close(taken);
     if (!why.empty()) {
         ::unlink(file.c_str());
         return fail(ReadError{why});
     }
-    return look_at(file);
+    auto facts = look_at(file);
+    if (facts) facts->head = std::move(head);
+    return facts;
 }
 
 }  // namespace interlock::store

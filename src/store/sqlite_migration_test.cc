@@ -57,6 +57,18 @@ TEST_F(SqliteMigrationTest, what_was_spent_before_there_were_marks_is_marked_by_
               (std::vector<std::int64_t>{1, 9 * minute, 2, 7 * minute, 3, 0}));
 }
 
+TEST_F(SqliteMigrationTest, orgs_that_are_there_look_keys_up_under_their_former_names_for_a_month) {
+    migrate_to(5);
+    sql("insert into orgs (org, name, created_at, last_fence, last_ticket) values (1, 'one', 0, 0, 0)");
+
+    ASSERT_EQ(migrate(db(), 5), SQLITE_OK) << error_text(db());
+
+    EXPECT_EQ(numbers("select round(former_keys_until / 1e6 / 86400 - strftime('%s', 'now') / 86400.0) from orgs"),
+              std::vector<std::int64_t>{30});
+    sql("insert into orgs (org, name, created_at, last_fence, last_ticket) values (2, 'two', 0, 0, 0)");
+    EXPECT_EQ(numbers("select former_keys_until from orgs where org = 2"), std::vector<std::int64_t>{0});
+}
+
 TEST_F(SqliteMigrationTest, tables_that_are_written_all_the_time_look_nothing_up_in_a_list) {
     ASSERT_EQ(migrate(db(), 0), SQLITE_OK) << error_text(db());
 

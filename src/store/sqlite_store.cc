@@ -1,5 +1,8 @@
 #include "store/sqlite_store.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -19,6 +22,7 @@
 #include "store/sqlite_columns.h"
 #include "store/sqlite_db.h"
 #include "store/sqlite_file.h"
+#include "store/sqlite_kept_lock.h"
 #include "store/sqlite_log_buffer.h"
 #include "store/sqlite_repair.h"
 #include "store/table_shape.h"
@@ -45,8 +49,8 @@ struct Kind {
 // What of a row stays as it was first written. An update that leaves it out costs less: above all, no agent has to be
 // looked for a second time because the row refers to one.
 bool is_fixed(const TableShape& shape, std::string_view column) {
-    constexpr std::array<std::string_view, 10> fixed{"agent", "workflow", "provider", "model",   "api_key",
-                                                     "run",   "session",  "tags",     "for_run", "created_at"};
+    constexpr std::array<std::string_view, 10> fixed{"agent", "workflow", "provider", "model",     "api_key",
+                                                     "run",   "session",  "tags",     "opened_by", "created_at"};
     return shape.table == core::Hold::table && std::ranges::find(fixed, column) != fixed.end();
 }
 
@@ -80,7 +84,9 @@ std::string put_rows_sql(const TableShape& shape) {
 }  // namespace
 
 struct SqliteStore::Connection {
-    std::optional<LogBuffer> log;  // What the database is opened with outlives it, as it outlives its statements.
+    // What the database is opened with outlives it, as it outlives its statements.
+    std::optional<KeptLock> lock;
+    std::optional<LogBuffer> log;
     Database db;
     boost::mp11::mp_transform<Kind, core::AllRows> kinds;
     Statement begin;
@@ -127,6 +133,7 @@ Result<void, CommitError> SqliteStore::commit(const WriteSet& writes) {
     using enum CommitError::Kind;
     if (!connection_) return fail(CommitError{rolled_back, "the store is closed: " + why_closed_});
     sqlite3* db = connection_->db.get();
+    if (auto there = check_files(); !there) return there;
 
     // 1. Begin. Loads may have begun already, to see one state and to save a lock each. Then the first write takes the
     //    lock; nobody else writes, so nobody can have come in between.
@@ -241,6 +248,21 @@ void SqliteStore::Connection::show(core::OrgId org, const std::vector<const Row*
 void SqliteStore::Connection::undo() {
     // Some errors have rolled back by themselves. If this fails too, closing the connection does it.
     if (sqlite3_get_autocommit(db.get()) == 0) run(rollback.get());
+}
+
+// A commit goes to the open files. If the next start would not find them, nothing more may be said to be committed.
+Result<void, CommitError> SqliteStore::check_files() {
+    const StoreFiles::File* gone = files_ ? files_->find_gone() : nullptr;
+    if (gone == nullptr) return {};
+    const bool removed = ::access(gone->path.c_str(), F_OK) != 0;
+    // What is in a log that was removed is lost with this process, unless it is written back now.
+    if (removed) {
+        connection_->undo();
+        sqlite3_wal_checkpoint_v2(connection_->db.get(), nullptr, SQLITE_CHECKPOINT_FULL, nullptr, nullptr);
+    }
+    return fail(CommitError{CommitError::Kind::rolled_back,
+                            fmt::format("{} was {} while the server runs; nothing is written until it is put back",
+                                        gone->path, removed ? "removed or moved" : "replaced")});
 }
 
 void SqliteStore::checkpoint_if_due() {
@@ -508,14 +530,17 @@ Result<void, OpenError> SqliteStore::open() {
     if (options_.vfs.empty()) {  // The files of another one are somewhere else.
         auto ready = options_.exclusive_lock ? lock_.take(options_.directory) : check_directory(options_.directory);
         if (!ready) return ready;
-        if (auto whole = refuse_unfinished_copy(); !whole) {
+        auto usable = refuse_unfinished_copy();
+        if (usable) usable = refuse_other_file();
+        if (!usable) {
             if (!held_before) lock_.let_go();
-            return whole;
+            return usable;
         }
     }
 
     auto connection = std::make_unique<Connection>();
     Options options = options_;
+    if (options.exclusive_lock) options.vfs = connection->lock.emplace(options.vfs).name();
     if (options.synchronous == Synchronous::full) options.vfs = connection->log.emplace(options.vfs).name();
     auto db = open_to_write(options, broke_off_ ? LeftBy::an_error_of_ours : LeftBy::nobody);
     if (!db) {
@@ -528,6 +553,14 @@ Result<void, OpenError> SqliteStore::open() {
     if (connection->get_ready(options_.checkpoint_pages) != SQLITE_OK) {
         if (!held_before) lock_.let_go();
         return fail(open_error(connection->db.get(), database_path(options_.directory)));
+    }
+    if (options_.vfs.empty() && options_.exclusive_lock) {
+        auto files = StoreFiles::find(options_.directory);
+        if (!files) {
+            if (!held_before) lock_.let_go();
+            return fail(files.error());
+        }
+        files_ = std::move(*files);
     }
     connection_ = std::move(connection);
     failed_ = false;
@@ -544,6 +577,25 @@ Result<void, OpenError> SqliteStore::refuse_unfinished_copy() const {
                                                           : mark.error().detail});
 }
 
+Result<void, OpenError> SqliteStore::refuse_other_file() const {
+    using enum OpenError::Kind;
+    const std::string path = database_path(options_.directory);
+    struct stat found{};
+    if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return {};
+    // Each name would have a log of its own.
+    if (found.st_nlink > 1) {
+        return fail(OpenError{not_ours, fmt::format("{} has {} names (hard links), and another server may be using it "
+                                                    "under another one; copy it with cp and use the copy",
+                                                    path, found.st_nlink)});
+    }
+    if (files_ && !files_->database().is(found)) {
+        return fail(OpenError{not_ours, fmt::format("{} was replaced while the server runs; put it back, or stop the "
+                                                    "server and start it again to use the new file",
+                                                    path)});
+    }
+    return {};
+}
+
 void SqliteStore::close() {
     if (connection_) {
         // The last one out writes the log back and removes it. After an error there is no connection any more, and the
@@ -553,6 +605,7 @@ void SqliteStore::close() {
         connection_.reset();
     }
     why_closed_ = "it was closed";
+    files_.reset();
     lock_.let_go();
 }
 

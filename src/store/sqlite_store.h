@@ -1,8 +1,9 @@
 // The embedded store: one SQLite file in a directory, written by one connection.
 //
 // The file is in WAL mode with synchronous=FULL: a commit is on the disk before commit() returns. The connection in
-// here is the only one that ever writes or checkpoints; snapshots have read-only connections of their own. A lock on
-// interlock.lock keeps a second server away.
+// here is the only one that ever writes or checkpoints; snapshots have read-only connections of their own. Locks on the
+// data directory and on interlock.lock keep a second server away; SQLite's own write lock, which is held between
+// commits too (sqlite_kept_lock.h), keeps every other program from writing.
 //
 //   (1) What open() finds is settled: it writes and checkpoints before it answers, so a commit whose outcome was
 //   unknown
@@ -10,10 +11,12 @@
 //   (2) A file that is not ours, is damaged or is too new is left as it is.
 //   (3) The log does not grow without bound while no snapshot is held for long: after checkpoint_pages it is written
 //       back and used again from its start.
+//   (4) A commit succeeds only while the open files are those that the directory names.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,7 @@
 #include "store/data_lock.h"
 #include "store/repair.h"
 #include "store/store.h"
+#include "store/store_files.h"
 
 namespace interlock::store {
 
@@ -68,6 +72,8 @@ class SqliteStore final : public Store {
     struct Connection;
 
     Result<void, OpenError> refuse_unfinished_copy() const;
+    Result<void, OpenError> refuse_other_file() const;
+    Result<void, CommitError> check_files();
     void checkpoint_if_due();
     CommitError fail_commit(CommitError::Kind kind, std::string detail);
     void fail_read(std::string detail);
@@ -75,6 +81,7 @@ class SqliteStore final : public Store {
     Options options_;
     std::unique_ptr<Connection> connection_;  // Null: closed.
     DataLock lock_;
+    std::optional<StoreFiles> files_;  // Of the open database, also while it is opened again after an error.
     bool failed_ = false;
     bool broke_off_ = false;  // The connection before was ended by an error.
     std::string why_closed_ = "it has not been opened";

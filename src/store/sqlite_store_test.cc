@@ -1,51 +1,28 @@
-// What only the SQLite store does: files, locks, snapshots, and tables that refuse what the rules refuse.
+// What only the SQLite store does: snapshots, disks that fail, and tables that refuse what the rules refuse.
 #include "store/sqlite_store.h"
 
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <boost/mp11/algorithm.hpp>
 
 #include "base/codec.h"
-#include "store/sample_rows.h"
 #include "store/sqlite_columns.h"
 #include "store/sqlite_db.h"
 #include "store/sqlite_failing_vfs.h"
 #include "store/sqlite_schema.h"
-#include "store/temporary_directory.h"
+#include "store/sqlite_store_test_support.h"
 
 namespace interlock::store {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string bytes_of(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    std::ostringstream out;
-    out << in.rdbuf();
-    return out.str();
-}
-
-void write_file(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
-
-template <class... Row>
-WriteSet write_set(core::OrgId org, const Row&... row) {
-    WriteSet writes;
-    OrgWrites& of_org = writes.orgs.emplace_back();
-    of_org.org = org;
-    (of_org.template of<Row>().put.push_back(&row), ...);
-    return writes;
-}
 
 // Numbers that a query gives, row after row.
 std::vector<std::int64_t> numbers(Snapshot& snapshot, std::string_view sql) {
@@ -65,56 +42,6 @@ std::vector<std::string> texts(Snapshot& snapshot, std::string_view sql) {
     EXPECT_TRUE(read) << read.error().detail;
     return all;
 }
-
-class SqliteStoreTest : public testing::Test {
- protected:
-    SqliteStoreTest() { make_store({}); }
-
-    void make_store(SqliteStore::Options options) {
-        store_.reset();
-        options.directory = directory_.path();
-        store_ = std::make_unique<SqliteStore>(std::move(options));
-    }
-    void open() {
-        const auto opened = store_->open();
-        ASSERT_TRUE(opened) << opened.error().detail;
-    }
-    void open_with_org() {
-        open();
-        put(sample::org());
-    }
-    template <class... Row>
-    void put(const Row&... row) {
-        const auto done = store_->commit(write_set(org_, row...));
-        ASSERT_TRUE(done) << done.error().detail;
-    }
-    void put_answers(std::uint64_t from, std::uint64_t to) {
-        for (std::uint64_t number = from; number < to; ++number) put(sample::answer(number));
-    }
-    bool has(const core::Answer& answer) {
-        core::ColdRow row = answer;
-        return store_->load(org_, row);
-    }
-    OpenError::Kind open_error_of(Store& store, std::string* detail = nullptr) {
-        const auto opened = store.open();
-        EXPECT_FALSE(opened);
-        if (opened) return OpenError::Kind::unavailable;
-        EXPECT_NE(opened.error().detail, "");
-        if (detail != nullptr) *detail = opened.error().detail;
-        return opened.error().kind;
-    }
-    std::string file() const { return directory_.path() + "/interlock.db"; }
-    // What a killed process leaves behind, in another directory.
-    void copy_files_to(const TemporaryDirectory& other) const {
-        for (const char* name : {"/interlock.db", "/interlock.db-wal"}) {
-            fs::copy_file(directory_.path() + name, other.path() + name, fs::copy_options::overwrite_existing);
-        }
-    }
-
-    const core::OrgId org_{1};
-    TemporaryDirectory directory_;
-    std::unique_ptr<SqliteStore> store_;
-};
 
 // ---- the schema ---------------------------------------------------------------------------------------------------
 
@@ -220,8 +147,6 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update budget_windows set held = -1",
         "update budget_windows set grace = -1",
         "update agent_totals set settled = -1",
-        "update ledger set cost = -1",
-        "update ledger_details set reasoning_tokens = -1",
         "update ledger_details set overage = -1",
         "update holds set bound_usd = -1",
         "update runs set unknown = 1",
@@ -268,6 +193,9 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update ticks set outcome = 'skipped'",
         "update schedules set every_s = 0",
         "update schedules set cron = '* * * * *'",
+        "update holds set opened_by = 'nobody'",
+        "update holds set event = x'00'",
+        "update ledger_details set corrects = x'00'",
         // A second one where there can be one.
         "insert into messages select org, session, seq, " + id +
             ", role, content, metadata, at, 0, 0, null from messages",
@@ -316,7 +244,7 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
 TEST_F(SqliteStoreTest, a_row_that_refers_to_nothing_fails_its_commit_and_is_not_there) {
     open_with_org();
 
-    const auto done = store_->commit(write_set(org_, sample::answer(1), sample::run(1, "nobody")));
+    const auto done = store_->commit(write_set(sample::answer(1), sample::run(1, "nobody")));
 
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().kind, CommitError::Kind::rolled_back);
@@ -357,164 +285,6 @@ TEST_F(SqliteStoreTest, whole_days_are_added_up_from_rollups) {
     EXPECT_EQ(store_->sum(org_, by_tag, {start, far_future}).usd, 0);
 }
 
-// ---- whose file it is ---------------------------------------------------------------------------------------------
-
-TEST_F(SqliteStoreTest, a_second_server_on_the_data_is_refused_by_name) {
-    open_with_org();
-    SqliteStore second({.directory = directory_.path()});
-
-    std::string detail;
-    EXPECT_EQ(open_error_of(second, &detail), OpenError::Kind::in_use);
-    EXPECT_NE(detail.find(std::to_string(::getpid())), std::string::npos) << detail;
-
-    put(sample::answer(1));
-    store_->close();
-    EXPECT_TRUE(second.open());
-}
-
-TEST_F(SqliteStoreTest, a_server_that_opens_again_after_an_error_has_never_let_go) {
-    open_with_org();
-    put(sample::answer(1));
-    ASSERT_FALSE(store_->commit(write_set(org_, sample::answer(1))));
-
-    SqliteStore second({.directory = directory_.path()});
-
-    EXPECT_EQ(open_error_of(second), OpenError::Kind::in_use);
-
-    fs::rename(file(), file() + ".aside");
-    fs::create_directory(file());
-    EXPECT_EQ(open_error_of(*store_), OpenError::Kind::unavailable);
-    EXPECT_EQ(open_error_of(second), OpenError::Kind::in_use) << "also while it does not open";
-
-    fs::remove(file());
-    fs::rename(file() + ".aside", file());
-    open();
-}
-
-class ForeignFileTest : public SqliteStoreTest {
- protected:
-    void expect_left_alone(OpenError::Kind kind) {
-        const std::string before = bytes_of(file());
-        EXPECT_EQ(open_error_of(*store_), kind);
-        EXPECT_EQ(open_error_of(*store_), kind) << "the second time";
-        EXPECT_TRUE(bytes_of(file()) == before);
-        EXPECT_FALSE(open_snapshot(directory_.path()));
-        EXPECT_TRUE(bytes_of(file()) == before);
-    }
-    void run_sql(const std::string& sql) {
-        const Opened opened = open_database(file(), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "");
-        ASSERT_EQ(execute(opened.db.get(), sql), SQLITE_OK) << error_text(opened.db.get());
-    }
-};
-
-TEST_F(ForeignFileTest, garbage_is_not_ours_and_stays_as_it_is) {
-    write_file(file(), std::string(100'000, 'g'));
-
-    expect_left_alone(OpenError::Kind::not_ours);
-}
-
-TEST_F(ForeignFileTest, a_few_bytes_are_not_ours_and_stay_as_they_are) {
-    write_file(file(), "hello");
-
-    expect_left_alone(OpenError::Kind::not_ours);
-}
-
-TEST_F(ForeignFileTest, a_database_of_another_program_is_not_ours_and_stays_as_it_is) {
-    run_sql("create table notes(text); insert into notes values ('mine')");
-
-    expect_left_alone(OpenError::Kind::not_ours);
-}
-
-TEST_F(ForeignFileTest, a_database_of_another_program_in_wal_mode_stays_as_it_is) {
-    run_sql("pragma application_id = 7; pragma journal_mode = wal; create table notes(text)");
-
-    expect_left_alone(OpenError::Kind::not_ours);
-}
-
-TEST_F(ForeignFileTest, a_log_that_another_program_left_behind_is_not_written_back) {
-    TemporaryDirectory theirs;
-    const std::string path = theirs.path() + "/interlock.db";
-    const Opened writer = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "");
-    ASSERT_EQ(execute(writer.db.get(), "pragma journal_mode = wal; create table notes(text)"), SQLITE_OK);
-    for (const char* name : {"/interlock.db", "/interlock.db-wal"}) {
-        fs::copy_file(theirs.path() + name, directory_.path() + name);
-    }
-    const std::string log_before = bytes_of(file() + "-wal");
-    ASSERT_NE(log_before, "");
-
-    expect_left_alone(OpenError::Kind::not_ours);
-
-    EXPECT_TRUE(bytes_of(file() + "-wal") == log_before);
-}
-
-TEST_F(ForeignFileTest, a_file_of_a_later_version_is_too_new_and_stays_as_it_is) {
-    open_with_org();
-    store_->close();
-    run_sql(fmt::format("pragma user_version = {}", migrations().size() + 1));
-
-    expect_left_alone(OpenError::Kind::too_new);
-}
-
-TEST_F(ForeignFileTest, a_file_with_a_table_too_many_is_refused) {
-    open_with_org();
-    store_->close();
-    run_sql("create table notes(text)");
-
-    EXPECT_EQ(open_error_of(*store_), OpenError::Kind::not_ours);
-}
-
-TEST_F(ForeignFileTest, a_damaged_file_is_refused_and_stays_as_it_is) {
-    open_with_org();
-    std::vector<core::CostEvent> events;
-    for (std::uint64_t i = 1; i < 500; ++i) events.push_back(sample::cost_event(i));
-    WriteSet writes = write_set(org_);
-    for (const core::CostEvent& event : events) writes.orgs[0].of<core::CostEvent>().put.push_back(&event);
-    ASSERT_TRUE(store_->commit(writes));
-    store_->close();
-    std::string bytes = bytes_of(file());
-    for (std::size_t at = bytes.size() / 2; at < bytes.size(); ++at) bytes[at] = 'x';
-    write_file(file(), bytes);
-
-    EXPECT_EQ(open_error_of(*store_), OpenError::Kind::not_ours);
-    EXPECT_TRUE(bytes_of(file()) == bytes);
-}
-
-TEST_F(ForeignFileTest, a_file_whose_making_was_cut_off_is_made_to_the_end) {
-    run_sql(fmt::format("pragma application_id = {}", application_id));
-
-    open_with_org();
-    put(sample::answer(1));
-
-    EXPECT_TRUE(has(sample::answer(1)));
-}
-
-TEST_F(SqliteStoreTest, a_directory_that_is_not_there_is_named) {
-    for (const std::string& directory :
-         {directory_.path() + "/missing", directory_.path() + "/file", directory_.path() + "/file/sub"}) {
-        write_file(directory_.path() + "/file", "");
-        SqliteStore store({.directory = directory});
-
-        std::string detail;
-        EXPECT_EQ(open_error_of(store, &detail), OpenError::Kind::unavailable) << directory;
-        EXPECT_NE(detail.find(directory), std::string::npos) << detail;
-    }
-    EXPECT_FALSE(fs::exists(directory_.path() + "/missing"));
-}
-
-TEST_F(SqliteStoreTest, a_file_that_cannot_be_opened_is_unavailable) {
-    fs::create_directory(file());
-
-    EXPECT_EQ(open_error_of(*store_), OpenError::Kind::unavailable);
-}
-
-TEST_F(SqliteStoreTest, there_is_no_snapshot_of_an_empty_directory) {
-    const auto snapshot = open_snapshot(directory_.path());
-
-    ASSERT_FALSE(snapshot);
-    EXPECT_EQ(snapshot.error().kind, OpenError::Kind::unavailable);
-    EXPECT_TRUE(fs::is_empty(directory_.path()));
-}
-
 // ---- disks that fail ----------------------------------------------------------------------------------------------
 
 class FailingDiskTest : public SqliteStoreTest {
@@ -542,7 +312,7 @@ TEST_F(FailingDiskTest, no_room_for_an_open_to_settle_the_log_is_unavailable) {
     open_with_org();
     put(sample::answer(1));
     vfs_.full = true;
-    ASSERT_FALSE(store_->commit(write_set(org_, sample::answer(2))));
+    ASSERT_FALSE(store_->commit(write_set(sample::answer(2))));
 
     EXPECT_EQ(open_error_of(*store_), OpenError::Kind::unavailable);
     vfs_.full = false;
@@ -573,7 +343,7 @@ TEST_F(FailingDiskTest, a_disk_that_is_full_before_the_commit_rolls_back) {
     for (std::int64_t seq = 0; seq < 200; ++seq) messages.push_back(sample::message(1, seq));
     for (core::Message& message : messages) message.content = std::string(5000, 'm');
     const core::Session session = sample::session(1);
-    WriteSet writes = write_set(org_, session);
+    WriteSet writes = write_set(session);
     for (const core::Message& message : messages) writes.orgs[0].of<core::Message>().put.push_back(&message);
 
     vfs_.full = true;
@@ -594,7 +364,7 @@ TEST_F(FailingDiskTest, a_commit_that_cannot_be_synced_is_unknown_and_the_next_o
     put(sample::answer(1));
     vfs_.log_sync_fails = true;
 
-    const auto done = store_->commit(write_set(org_, sample::answer(2)));
+    const auto done = store_->commit(write_set(sample::answer(2)));
 
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().kind, CommitError::Kind::unknown) << done.error().detail;
@@ -620,7 +390,7 @@ TEST_F(FailingDiskTest, a_lost_commit_that_open_did_not_see_never_comes_back) {
     const auto snapshot = store_->snapshot();
     ASSERT_TRUE(snapshot);
     vfs_.log_sync_fails = true;
-    ASSERT_FALSE(store_->commit(write_set(org_, sample::answer(2))));
+    ASSERT_FALSE(store_->commit(write_set(sample::answer(2))));
     vfs_.log_sync_fails = false;
 
     open();
@@ -640,7 +410,7 @@ TEST_F(FailingDiskTest, what_open_finds_in_the_log_is_in_the_file_before_it_answ
     open_with_org();
     put(sample::answer(1));
     vfs_.log_sync_fails = true;
-    ASSERT_FALSE(store_->commit(write_set(org_, sample::answer(2))));
+    ASSERT_FALSE(store_->commit(write_set(sample::answer(2))));
     vfs_.log_sync_fails = false;
     const int syncs_before = vfs_.database_syncs;
 

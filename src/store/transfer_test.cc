@@ -77,7 +77,7 @@ class TransferTest : public testing::Test {
                        sample::extreme<core::Launch>(variant), sample::extreme<core::Worktree>(variant),
                        sample::extreme<core::Setting>(variant), sample::extreme<core::ModelCall>(variant),
                        sample::extreme<core::SpendMark>(variant), sample::extreme<core::RunStep>(variant),
-                       sample::extreme<core::ScheduleTick>(variant));
+                       sample::extreme<core::ScheduleTick>(variant), sample::extreme<core::CorrectedCost>(variant));
             }
             for (std::uint64_t i = 1; i <= 20; ++i) {
                 const auto seq = static_cast<std::int64_t>(i);

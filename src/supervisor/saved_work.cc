@@ -342,8 +342,10 @@ Result<void, std::string> write_files(const Git& git, const std::string& path, s
         if (head_end == std::string_view::npos || rest.size() < head_end + 1 + file.bytes + 1) {
             return fail(fmt::format("what was saved of {} cannot be read", file.name));
         }
-        using Kind = FileContent::Kind;
-        const Kind kind = file.mode == "120000" ? Kind::link : file.mode == "100755" ? Kind::executable : Kind::regular;
+        using ContentKind = FileContent::Kind;
+        const ContentKind kind = file.mode == "120000"   ? ContentKind::link
+                                 : file.mode == "100755" ? ContentKind::executable
+                                                         : ContentKind::regular;
         const FileContent content{.kind = kind, .bytes = std::string(rest.substr(head_end + 1, file.bytes))};
         rest.remove_prefix(head_end + 1 + file.bytes + 1);
         const auto put = put_file(path, file.name, content);

@@ -5,8 +5,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -14,13 +12,13 @@
 
 #include "base/sha256.h"
 #include "core/feed.h"
-#include "core/limits.h"
 #include "core/places.h"
 #include "shim/process.h"
 #include "store/read_rows.h"
 #include "supervisor/host_facts.h"
 #include "supervisor/launching.h"
 #include "supervisor/leftovers.h"
+#include "supervisor/run_end.h"
 #include "supervisor/spawn_shim.h"
 #include "supervisor/waiting.h"
 
@@ -40,64 +38,6 @@ constexpr auto shim_back_within = 5s;  // It tries every second.
 constexpr auto tell_waiting_every = 1s;
 constexpr auto reap_patience = 10s;
 constexpr std::size_t pages_per_read = 256;
-
-template <class Number>
-Number number_of(const std::string& text) {
-    Number number = 0;
-    std::from_chars(text.data(), text.data() + text.size(), number);
-    return number;
-}
-
-std::string signal_name(int signal) {
-    const char* name = ::sigabbrev_np(signal);
-    return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
-}
-
-// What a shim said at the end, as the core is told.
-core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, const std::string& stop,
-                         const shim::Message& ended) {
-    const std::string& how = ended[1];
-    const int code = number_of<int>(ended[2]);
-    const std::string& detail = ended[3];
-    core::FinishRun finish{run, fence, core::RunState::failed, {}, {}};
-    // Of what was stopped or took too long, the detail says whether a signal ended it.
-    const bool by_signal =
-        how == "signaled" || (how != "exited" && detail.find("ended by signal ") != std::string::npos);
-    finish.exit_code = std::clamp(by_signal ? 128 + code : code, 0, 255);
-    if (how == "stopped" || (how == "not_started" && !stop.empty())) {
-        core::CancelRun cancel{run, fence, stop.empty() ? "stopped" : stop, {}};
-        cancel.exit_code = finish.exit_code;
-        return cancel;
-    }
-    const bool interrupted = code == SIGINT || code == SIGTERM || code == SIGHUP || code == SIGQUIT;
-    if (foreground && how == "signaled" && interrupted) {
-        core::CancelRun cancel{run, fence, "interrupted by " + signal_name(code), {}};
-        cancel.exit_code = finish.exit_code;
-        return cancel;
-    }
-    if (how == "exited" && code == 0) {
-        finish.outcome = core::RunState::succeeded;
-    } else if (how == "exited") {
-        finish.reason = fmt::format("exit code {}", code);
-    } else if (how == "signaled") {
-        finish.reason = "killed by " + signal_name(code);
-    } else if (how == "timed_out") {
-        finish.outcome = core::RunState::timed_out;
-        finish.reason = "it ran for longer than it may";
-    } else {
-        finish.reason = detail.empty() ? "it could not be started" : detail;
-    }
-    return finish;
-}
-
-// A reason has its bound, and what programs say has none.
-void bound(std::string& reason) {
-    if (reason.size() <= core::limits::text_bytes_max) return;
-    std::size_t end = core::limits::text_bytes_max - std::strlen("…");
-    while (end > 0 && (reason[end] & 0xc0) == 0x80) --end;  // No character is cut in two.
-    reason.resize(end);
-    reason += "…";
-}
 
 shim::Message ended_message(const shim::State& state) {
     return {"ended", state.how, std::to_string(state.code), state.detail};
@@ -681,9 +621,9 @@ void Supervisor::finish(core::RunId id, core::CommandBody body) {
     Watched* run = find(id);
     if (run == nullptr) return;
     const bool lost = std::holds_alternative<core::LoseRun>(body);
-    if (auto* finish = std::get_if<core::FinishRun>(&body)) bound(finish->reason);
-    if (auto* cancel = std::get_if<core::CancelRun>(&body)) bound(cancel->reason);
-    if (auto* lose = std::get_if<core::LoseRun>(&body)) bound(lose->reason);
+    if (auto* finish = std::get_if<core::FinishRun>(&body)) finish->reason = bounded(finish->reason);
+    if (auto* cancel = std::get_if<core::CancelRun>(&body)) cancel->reason = bounded(cancel->reason);
+    if (auto* lose = std::get_if<core::LoseRun>(&body)) lose->reason = bounded(lose->reason);
     // Losing has no key: somebody else may have said how it ended under the one there is.
     ask(body, lost ? core::CommandKey() : key_of_end(*run),
         [this, id, body](const engine::Answer& answer) { finished(id, answer, body); });
@@ -875,19 +815,29 @@ void Supervisor::tell_waiting(Watched& run, Clock::time_point now) {
     door_->send(*run.guest, {"wait", *text});
 }
 
-// Old runs' directories go; their rows stay.
+// How far the wall clock has leapt ahead of the time that passed. A clock that was set ahead would make every log look
+// old; a log that is kept for longer than it has to be is no harm.
+static std::chrono::nanoseconds unseen_time(std::chrono::nanoseconds by_wall_clock, std::chrono::nanoseconds passed) {
+    return std::max(std::chrono::nanoseconds(0), by_wall_clock - passed);
+}
+
+// Removes the directories of old runs; their rows stay. An age is by the wall clock, less the time that did not pass,
+// so that a clock that jumped removes no logs.
 void Supervisor::clear_up() {
     cleared_ = Clock::now();
     std::set<std::string> unfinished;
     for (const auto& [id, run] : runs_) unfinished.insert(run.text);
-    (void)options_.elsewhere([unfinished, directory = options_.data_dir + "/runs", kept = options_.logs_kept] {
-        std::error_code error;
-        for (const auto& entry : fs::directory_iterator(directory, error)) {
-            const auto age = fs::file_time_type::clock::now() - fs::last_write_time(entry.path(), error);
-            if (error || age < kept || unfinished.contains(entry.path().filename().string())) continue;
-            fs::remove_all(entry.path(), error);
-        }
-    });
+    const auto now = fs::file_time_type::clock::now();
+    const auto unseen = options_.off_for + unseen_time(now - started_by_file_clock_, cleared_ - started_);
+    (void)options_.elsewhere(
+        [unfinished, directory = options_.data_dir + "/runs", now, kept = options_.logs_kept + unseen] {
+            std::error_code error;
+            for (const auto& entry : fs::directory_iterator(directory, error)) {
+                const auto age = now - fs::last_write_time(entry.path(), error);
+                if (error || age < kept || unfinished.contains(entry.path().filename().string())) continue;
+                fs::remove_all(entry.path(), error);
+            }
+        });
 }
 
 }  // namespace interlock::supervisor

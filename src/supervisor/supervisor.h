@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -56,6 +57,8 @@ class Supervisor {
         std::function<std::string(const core::Run&)> open_key;  // A key that is good for this run.
         std::function<void(core::RunId)> close_key;
         Log& log;
+        // By the wall clock, between the last commit before the start and the start. Nobody saw that time pass.
+        std::chrono::microseconds off_for{0};
         std::int64_t log_bytes_max = std::int64_t{256} << 20;  // Of a run's output.
         double memory_pressure_max = 40;                       // Percent; above it nothing is started. 0: never mind.
         std::chrono::hours logs_kept{14 * 24};
@@ -182,6 +185,8 @@ class Supervisor {
     Clock::time_point looked_ = {};
     Clock::time_point followed_ = {};  // When the feed was read last.
     Clock::time_point cleared_ = {};
+    const Clock::time_point started_ = Clock::now();
+    const std::filesystem::file_time_type started_by_file_clock_ = std::filesystem::file_time_type::clock::now();
     std::atomic<bool> news_ = true;
     std::atomic<bool> stopping_ = false;
     std::thread thread_;

@@ -266,7 +266,8 @@ void LedgerCheck::add_settled_hold(Id hold) { settled_holds_.add(hold); }
 
 void LedgerCheck::read_cost_events() {
     const std::string sql = fmt::format(
-        "select key, seq, hold, at, counted_at, {}, cost, {}, calls, overage, over_limit, estimated from cost_events "
+        "select key, seq, hold, corrects, at, counted_at, {}, cost, {}, calls, overage, over_limit, estimated "
+        "from cost_events "
         "where org = {}",
         Attribution::columns, usage_list, org_);
     reader_.each("cost events", sql, [this](Columns row) {
@@ -274,7 +275,8 @@ void LedgerCheck::read_cost_events() {
         charge.key = row.id();
         const std::int64_t seq = row.integer();
         charge.hold = row.id();
-        if (!charge.hold.empty()) holds_of_events_.add(charge.hold);
+        const Id corrects = row.id();
+        if (!charge.hold.empty() && corrects.empty()) holds_of_events_.add(charge.hold);
         Event event;
         event.at = row.integer();
         event.counted_at = row.integer();
@@ -287,6 +289,17 @@ void LedgerCheck::read_cost_events() {
         event.over_limit = row.flag();
         event.estimated = row.flag();
         add(event);
+        if (const auto call = calls_.find(charge.hold); call != calls_.end()) call->second.booked += event.cost;
+        if (!corrects.empty()) {
+            Correction& correction = corrections_[corrects];
+            correction.key = charge.key;
+            correction.cost += event.cost;
+            correction.account = account_of(event);
+            correction.known = correction.known || !charge.hold.empty();
+        } else if (event.cost < 0) {
+            findings_.violated(Promise::exact_ledger, row_of("cost_events", org_, {{"key", stored(charge.key)}}),
+                               fmt::format("costs {} and corrects no other event", event.cost));
+        }
 
         charge.agent = event.who.agent;
         charge.provider = event.who.provider;
@@ -304,13 +317,14 @@ void LedgerCheck::read_cost_events() {
 
 void LedgerCheck::add(const Event& event) {
     ++event_count_;
-    if (event.cost > 0) minutes_[event.at - event.at % minute] += event.cost;
+    if (event.cost != 0) minutes_[event.at - event.at % minute] += event.cost;
     each_covering(event.who, [&](Budget& budget) {
         if (budget.metric == Metric::runs) return;  // Counted by add_admission.
         Window& window = window_at(budget, event.counted_at);
         const Sum amount =
             std::array<Sum, 3>{event.cost, event.tokens, event.calls}[static_cast<std::size_t>(budget.metric)];
         window.settled_sum += amount;
+        if (amount < 0) window.corrected_sum -= amount;
         if (amount != 0 && event.counted_at >= budget.created_at) window.needed = true;
         if (budget.metric == Metric::usd) window.overage_sum += event.overage;
         if (event.over_limit) window.over_limit_sum += amount;
@@ -378,14 +392,90 @@ void LedgerCheck::check_holds() {
                  [&](Columns row) {
                      violated("cost_events", "key", row.id(), "says that it settled a hold, which is not settled");
                  });
-    reader_.each("cost events",
-                 fmt::format("select hold, count(*) from cost_events where org = {} and hold is not null group by hold "
-                             "having count(*) > 1",
-                             org_),
+    reader_.each(
+        "cost events",
+        fmt::format("select hold, count(*) from cost_events where org = {} and hold is not null and corrects is "
+                    "null group by hold having count(*) > 1",
+                    org_),
+        [&](Columns row) {
+            const Id hold = row.id();
+            violated("holds", "id", hold, fmt::format("was settled by {} cost events", row.integer()));
+        });
+}
+
+// On whose account and in whose time an event counts. A correction has those of the event that it corrects.
+std::string LedgerCheck::account_of(const Event& event) {
+    const Attribution& who = event.who;
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", event.counted_at, who.agent, who.workflow, who.provider,
+                       who.model, who.api_key, raw(who.run), raw(who.session), who.tags);
+}
+
+// Corrections are rare, so the events that they correct are read a second time.
+void LedgerCheck::check_corrections() {
+    std::unordered_map<Id, std::int64_t> stored_costs;
+    reader_.each("corrections", fmt::format("select event, cost from corrected_costs where org = {}", org_),
                  [&](Columns row) {
-                     const Id hold = row.id();
-                     violated("holds", "id", hold, fmt::format("was settled by {} cost events", row.integer()));
+                     const Id event = row.id();
+                     stored_costs[event] = row.integer();
                  });
+    if (reader_.error() || (corrections_.empty() && stored_costs.empty())) return;
+    std::unordered_map<Id, Correction> missing = corrections_;
+    const std::string sql =
+        fmt::format("select key, corrects, estimated, counted_at, {}, cost from cost_events where org = {}",
+                    Attribution::columns, org_);
+    reader_.each("cost events", sql, [&](Columns row) {
+        const Id key = row.id();
+        const Id corrects = row.id();
+        const bool estimated = row.flag();
+        Event event;
+        event.counted_at = row.integer();
+        event.who = Attribution::read(row);
+        event.cost = row.integer();
+        const auto group = corrections_.find(corrects.empty() ? key : corrects);
+        if (group == corrections_.end()) return;
+        if (estimated && group->second.known) runs_[event.who.run].unknown -= event.cost;
+        const auto found = missing.find(key);
+        if (found == missing.end()) return;
+        const Sum cost = event.cost + found->second.cost;
+        const store::RowName name = row_of("corrected_costs", org_, {{"event", stored(key)}});
+        if (account_of(event) != found->second.account) {
+            findings_.violated(Promise::exact_ledger, row_of("cost_events", org_, {{"key", stored(found->second.key)}}),
+                               "corrects an event of another account or time");
+        }
+        if (cost < 0) findings_.violated(Promise::exact_ledger, name, "its corrections come to more than it did");
+        findings_.counters(Promise::exact_ledger, name, {{"cost", stored_costs[key], cost}},
+                           "the event and its corrections");
+        stored_costs.erase(key);
+        missing.erase(found);
+    });
+    for (const auto& [event, correction] : missing) {
+        findings_.violated(Promise::exact_ledger, row_of("cost_events", org_, {{"key", stored(correction.key)}}),
+                           "corrects an event that is not there");
+    }
+    for (const auto& [event, cost] : stored_costs) {
+        findings_.violated(Promise::exact_ledger, row_of("corrected_costs", org_, {{"event", stored(event)}}),
+                           "nothing has corrected that event");
+    }
+}
+
+// What the gateway has metered is in the ledger. A hold that is still open will be settled.
+void LedgerCheck::read_calls() {
+    const std::string sql = fmt::format(
+        "select id, hold, cost from model_calls where org = {} and hold is not null and attempts = 1", org_);
+    reader_.each("model calls", sql, [this](Columns row) {
+        const Id call = row.id();
+        const Id hold = row.id();
+        calls_[hold] = {call, row.integer(), 0};
+    });
+}
+
+void LedgerCheck::check_calls() {
+    for (const auto& [hold, paid] : calls_) {
+        findings_.checked(Promise::exact_ledger);
+        if (paid.booked >= paid.cost || open_holds_.contains(hold)) continue;
+        findings_.violated(Promise::exact_ledger, row_of("model_calls", org_, {{"id", stored(paid.call)}}),
+                           fmt::format("has cost {}, and the ledger has {} for it", paid.cost, paid.booked));
+    }
 }
 
 // A mark is what a counter said before the first spending of a bucket of time. Those of the org can be made again from
@@ -429,10 +519,12 @@ void LedgerCheck::check_mark(const Mark& mark, const Mark* before) {
     if ((mark.at - mark.start_at) % width != 0 || mark.at >= micros(window.span.end)) {
         violated("no bucket of its window begins then");
     }
-    if (before != nullptr && mark.settled <= before->settled) {
+    // Something was spent between two marks. A correction can have taken it back.
+    const Sum least = window.corrected_sum == 0 ? 1 : -window.corrected_sum;
+    if (before != nullptr && mark.settled - before->settled < least) {
         violated(fmt::format("says {}, the one before it {}", mark.settled, before->settled));
     }
-    if (window.stored && mark.settled >= window.settled) {
+    if (window.stored && window.settled - mark.settled < least) {
         violated(fmt::format("says {}, and its window has no more than {}", mark.settled, window.settled));
     }
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/calendar.h"
@@ -61,11 +62,15 @@ class LedgerCheck {
     };
     void add_hold(const OpenHold& hold);
     void add_settled_hold(Id hold);
+    void add_open_hold(Id hold) { open_holds_.insert(hold); }
+    void read_calls();  // Before the cost events, which pay for them.
     void read_cost_events();
     void add_admission(const Attribution& who, std::int64_t admitted_at);  // Of each run that was admitted.
 
     // When all of the above have been read:
     void check_holds();
+    void check_corrections();
+    void check_calls();
     void check_marks();  // Before the windows, which say what their last one was.
     void check_windows();
     void check_agent_totals();
@@ -84,6 +89,7 @@ class LedgerCheck {
         std::int64_t end_at = 0, limit_units = 0, settled = 0, held = 0, grace = 0, marked_at = 0;  // As stored.
         bool hard = false;
         Sum settled_sum = 0, held_sum = 0, overage_sum = 0, over_limit_sum = 0;  // As derived.
+        Sum corrected_sum = 0;                                                   // By how much corrections lowered it.
         std::int64_t last_mark = 0;                                              // When, of all its marks.
     };
     struct Budget {
@@ -131,6 +137,7 @@ class LedgerCheck {
     const Tags& tags_of(std::string_view json);
     Window& window_at(Budget& budget, std::int64_t at);
     void add(const Event& event);
+    static std::string account_of(const Event& event);
     void check_parts(const OpenHold& hold);
     void check_org_marks(const std::vector<Mark>& marks);
     void check_mark(const Mark& mark, const Mark* before);
@@ -164,6 +171,22 @@ class LedgerCheck {
     };
     IdsSeen settled_holds_;
     IdsSeen holds_of_events_;
+    // By the event that is corrected.
+    struct Correction {
+        Id key;  // Of the last one that was read.
+        Sum cost = 0;
+        bool known = false;  // The gateway has said later what an estimate was.
+        std::string account;
+    };
+    std::unordered_map<Id, Correction> corrections_;
+    // By the hold of a call that was sent once: what the call has cost, and what was booked for it.
+    struct PaidCall {
+        Id call;
+        std::int64_t cost = 0;
+        Sum booked = 0;
+    };
+    std::unordered_map<Id, PaidCall> calls_;
+    std::unordered_set<Id> open_holds_;
     std::int64_t event_count_ = 0;
 };
 

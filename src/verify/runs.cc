@@ -51,7 +51,7 @@ void RunsCheck::read_claims() {
 
 void RunsCheck::read_holds() {
     const std::string sql = fmt::format(
-        "select id, {}, bound_usd, bound_tokens, bound_calls, bound_runs, parts, for_run, state, created_at, "
+        "select id, {}, bound_usd, bound_tokens, bound_calls, bound_runs, parts, opened_by, state, created_at, "
         "expires_at, closed_at "
         "from holds where org = {}",
         Attribution::columns, org_);
@@ -62,7 +62,7 @@ void RunsCheck::read_holds() {
         std::array<std::int64_t, 4> bound;
         for (std::int64_t& amount : bound) amount = row.integer();
         const std::string_view parts_text = row.text();
-        const bool for_run = row.flag();
+        const bool for_run = row.text() == "run";
         const std::string_view state = row.text();
         const std::int64_t created_at = row.integer();
         const std::int64_t expires_at = row.integer();
@@ -76,6 +76,7 @@ void RunsCheck::read_holds() {
         }
         if (state == "settled") ledger_.add_settled_hold(id);
         if (!open) return;
+        ledger_.add_open_hold(id);
 
         const auto violated = [&](std::string what) {
             findings_.violated(Promise::nobody_forgotten, name, std::move(what));

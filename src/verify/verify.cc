@@ -12,6 +12,7 @@
 #include "verify/reader.h"
 #include "verify/runs.h"
 #include "verify/sessions.h"
+#include "verify/text.h"
 
 namespace interlock::verify {
 namespace {
@@ -66,9 +67,12 @@ void check_org(std::int64_t org, Reader& reader, Findings& findings) {
     runs.read_holds();
 
     // 3. The ledger, once. From here on every sum is known.
+    ledger.read_calls();
     ledger.read_cost_events();
     check_keys(org, reader, findings);
     ledger.check_holds();
+    ledger.check_corrections();
+    ledger.check_calls();
 
     // 4. Everything that must agree with it.
     runs.read_steps();
@@ -84,6 +88,7 @@ void check_org(std::int64_t org, Reader& reader, Findings& findings) {
     runs.check_left_over();
     runs.check_ticks();
     feed.finish_ticks();
+    check_text(org, reader, findings);
 
     findings.report().cost_events += ledger.event_count();
     ++findings.report().orgs;

@@ -585,6 +585,27 @@ TEST(Verify, runs_that_were_live_before_a_cap_was_lowered_are_a_note_and_not_a_v
     EXPECT_EQ(report.promises[static_cast<std::size_t>(Promise::caps)].notes.size(), 2u);
 }
 
+TEST(Verify, text_that_is_not_utf8_and_metadata_that_is_not_json_are_notes_that_name_the_row) {
+    World world;
+    world.sql(
+        "update messages set metadata = 'oops' where seq = 0; update sessions set title = cast(x'41ff' as text); "
+        "update runs set reason = cast(x'ff' as text) where id = " +
+        x(1));
+
+    const Report report = world.verify();
+
+    EXPECT_EQ(report.violations(), 0) << all_findings(report);
+    const auto notes = [&](Promise promise) {
+        std::string all;
+        for (const std::string& note : report.promises[static_cast<std::size_t>(promise)].notes) all += note + "\n";
+        return all;
+    };
+    EXPECT_NE(notes(Promise::one_order).find("messages: org=1"), std::string::npos) << notes(Promise::one_order);
+    EXPECT_NE(notes(Promise::one_order).find("seq=0: metadata is not a JSON object"), std::string::npos);
+    EXPECT_NE(notes(Promise::one_order).find("title is not UTF-8"), std::string::npos);
+    EXPECT_NE(notes(Promise::nobody_forgotten).find("reason is not UTF-8"), std::string::npos);
+}
+
 TEST(Verify, two_wakes_at_the_same_moment_are_two_runs_and_no_tick_fired_twice) {
     World world;
     const std::int64_t later = at("2026-11-16T09:00:00Z");

@@ -446,7 +446,7 @@ void World::fill() {
                      {"bound_usd", 300},
                      {"parts", parts(300, 0, 0)},
                      {"dispatched", 1},
-                     {"for_run", 1},
+                     {"opened_by", "run"},
                      {"state", "open"},
                      {"created_at", noon},
                      {"expires_at", micros(far_future)}});

@@ -6,6 +6,7 @@ import { of_incidents } from "./lib/changes";
 import { feed } from "./lib/feed";
 import { useKeys } from "./lib/keys";
 import { refresh, useConnection, useLive } from "./lib/live";
+import { forget } from "./lib/login";
 import { Me, may } from "./lib/me";
 import { go, link, useRoute } from "./lib/route";
 import type { Incident, Key, Page } from "./lib/types";
@@ -105,7 +106,7 @@ function Frame({ me }: { me: Key }) {
           <Liveness />
           {!may(me, "operate") && <span class="badge wait" title="your key may only look">read only</span>}
           <button type="button" class="plain" onClick={() => show_help(true)} aria-label="Keys of the keyboard">?</button>
-          <button type="button" class="plain" onClick={() => void send("POST", "logout").catch(() => undefined).then(() => location.reload())}>log out</button>
+          <button type="button" class="plain" onClick={() => void send("POST", "logout").catch(() => undefined).then(forget).then(() => location.reload())}>log out</button>
         </footer>
       </aside>
       <main id="main" tabIndex={-1}>

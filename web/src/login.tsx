@@ -1,6 +1,7 @@
 // Nobody is logged in: how to get in.
 import { useState } from "preact/hooks";
 import { Problem, send } from "./lib/api";
+import { keep } from "./lib/login";
 import { Trouble } from "./ui/parts";
 import { Command } from "./ui/words";
 
@@ -10,7 +11,8 @@ export function Login() {
   const log_in = async (event: Event) => {
     event.preventDefault();
     try {
-      await send("POST", "login", { key: key.trim() });
+      const login = await send<{ secret: string }>("POST", "login", { key: key.trim() });
+      if (login) keep(login.secret);
       location.reload();
     } catch (error) {
       set_problem(error as Problem);

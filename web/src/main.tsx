@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { App } from "./app";
+import { take_from_address } from "./lib/login";
 import "./style.css";
 
-render(<App />, document.getElementById("app")!);
+void take_from_address().then(() => render(<App />, document.getElementById("app")!));

@@ -1,4 +1,5 @@
 // Requests to the server, and what it says when one fails.
+import { login_header } from "./login";
 
 /** What the API says went wrong: problem+json, in its own words. */
 export class Problem extends Error {
@@ -15,10 +16,10 @@ async function problem_of(response: Response): Promise<Problem> {
   return new Problem(response.status, body.code ?? "unknown", body.detail ?? `the server answered ${response.status}`);
 }
 
-async function ask(path: string, init: RequestInit): Promise<Response> {
+async function ask(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(path, { credentials: "same-origin", ...init });
+    response = await fetch(path, { credentials: "same-origin", ...init, headers: { ...init.headers, ...login_header() } });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Problem(unreachable, "unreachable", "the server does not answer");
@@ -42,12 +43,22 @@ export async function get_bytes(path: string, signal?: AbortSignal): Promise<{ b
   return { bytes: new Uint8Array(await response.arrayBuffer()), headers: response.headers };
 }
 
+/** A file for the one who looks. A plain link would come without the page's half of the login. */
+export async function save(path: string, file: string): Promise<void> {
+  const url = URL.createObjectURL(await (await ask(path, {})).blob());
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = file;
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
 export type Method = "POST" | "PUT" | "DELETE";
 
 /** A change. A repeat of it, after an answer that was lost, is the same change. */
 export async function send<T = unknown>(method: Method, path: string, body: object = {}): Promise<T | undefined> {
   const key = crypto.getRandomValues(new Uint32Array(4)).join("-");
-  const init: RequestInit = {
+  const init = {
     method,
     headers: { "content-type": "application/json", "idempotency-key": key },
     body: method === "DELETE" ? undefined : JSON.stringify(body),

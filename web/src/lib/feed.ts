@@ -4,6 +4,7 @@
 //       anything wrong on the page: whoever comes back after a gap is told `resynced` and reads everything again.
 //   (2) A connection that is silent for longer than the server's heartbeat is dead, whatever the network says.
 //   (3) A page that nobody looks at lets its connection go after a while: browsers have few for each server.
+import { login_header } from "./login";
 
 export interface FeedEvent {
   seq: number;
@@ -107,7 +108,7 @@ class Feed {
         this.cursor = head;
       }
       const response = await fetch(`v1/events?after=${this.cursor}`, {
-        headers: { accept: "text/event-stream" },
+        headers: { accept: "text/event-stream", ...login_header() },
         signal: abort.signal,
       });
       check(response);
@@ -133,7 +134,7 @@ class Feed {
   }
 
   private async head(signal: AbortSignal): Promise<number> {
-    const response = await fetch("v1/events?limit=1", { headers: { accept: "application/json" }, signal });
+    const response = await fetch("v1/events?limit=1", { headers: { accept: "application/json", ...login_header() }, signal });
     check(response);
     return (await response.json()).head;
   }

@@ -487,5 +487,6 @@ export interface CallDetail extends ModelCall {
   held: { id: string; status: string; amount: string; dispatched: boolean; created_at: string; closed_at: string | null } | null;
   settled: {
     seq: number; at: string; cost: string; overage: string; usage: Usage; price: string; estimated: boolean; unpriced: boolean;
+    corrected: boolean;
   } | null;
 }

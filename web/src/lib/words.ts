@@ -123,7 +123,12 @@ export function spoken(word: string): string {
   return word.replaceAll("_", " ");
 }
 
-/** A word as a shell takes it. */
+/** A word as a shell takes it. Names come from clients and from the address. */
 export function quoted(word: string): string {
   return /^[\w.,:/@=+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** A command for people to copy: every word of it as a shell takes it. */
+export function shell_command(...words: string[]): string {
+  return words.map(quoted).join(" ");
 }

@@ -5,7 +5,7 @@ import { refresh, useLive } from "../lib/live";
 import { useMay } from "../lib/me";
 import { choose, link } from "../lib/route";
 import type { Agent, Cap, Page, Spend } from "../lib/types";
-import { absolute, count, length, moment, quoted } from "../lib/words";
+import { absolute, count, length, moment, shell_command } from "../lib/words";
 import { More, Unread, useList } from "../ui/list";
 import { Action, Bar, Dialog, Empty, Screen, Section, Table, Trouble, Waiting } from "../ui/parts";
 import { Ago, Command, Money, State } from "../ui/words";
@@ -164,7 +164,7 @@ function Settings({ of: agent, name }: { of: Agent | undefined; name: string }) 
       <div class="row">
         <a href={`${link("runs")}?agent=${encodeURIComponent(name)}`}>Its runs</a>
         <a href={`${link("sessions")}?q=${encodeURIComponent(name)}`}>Its sessions</a>
-        <Command text={`interlock agents show ${quoted(name)}`} />
+        <Command text={shell_command("interlock", "agents", "show", name)} />
         <span class="grow" />
         <PauseOrResume agent={agent} />
       </div>

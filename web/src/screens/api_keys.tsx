@@ -5,7 +5,7 @@ import { refresh, useLive } from "../lib/live";
 import { may, Me } from "../lib/me";
 import { choose, link } from "../lib/route";
 import type { Agent, Budget, Key, Page } from "../lib/types";
-import { count, quoted } from "../lib/words";
+import { count, shell_command } from "../lib/words";
 import { More, Unread, useList } from "../ui/list";
 import { Action, Dialog, Empty, Section, Table, Waiting } from "../ui/parts";
 import { Ago, Badge, Command, Id, State } from "../ui/words";
@@ -118,7 +118,7 @@ function NewKey({ close }: { close: () => void }) {
       </Dialog>
     );
   }
-  const flags = [["--agent", said.agent], ["--budget", said.budget], ["--note", said.note]];
+  const flags: [string, string][] = [["--agent", said.agent], ["--budget", said.budget], ["--note", said.note]];
   return (
     <Dialog title="Make a key" close={close}>
       <label>
@@ -133,7 +133,7 @@ function NewKey({ close }: { close: () => void }) {
         What it is for
         <input value={said.note} onInput={(event) => set({ note: event.currentTarget.value })} placeholder="the dashboard" maxLength={200} />
       </label>
-      <Command text={`interlock keys create --scope ${said.scope}${flags.map(([flag, value]) => (value ? ` ${flag} ${quoted(value)}` : "")).join("")}`} />
+      <Command text={shell_command("interlock", "keys", "create", "--scope", said.scope, ...flags.flatMap(([flag, value]) => (value ? [flag, value] : [])))} />
       <div class="row end">
         <button type="button" onClick={close}>Leave it</button>
         <Action needs="administer" act={async () => {

@@ -8,7 +8,7 @@ import { refresh, useLive } from "../lib/live";
 import { useMay } from "../lib/me";
 import { link, useTitle } from "../lib/route";
 import type { Budget, BudgetLine, Hold, ModelCall, Page } from "../lib/types";
-import { amount, exact, exact_amount, height, moment, percent, spoken, units } from "../lib/words";
+import { amount, exact, exact_amount, height, moment, percent, shell_command, spoken, units } from "../lib/words";
 import { Amount } from "../ui/amount";
 import { Chart, type Line } from "../ui/chart";
 import { More, useList } from "../ui/list";
@@ -32,7 +32,7 @@ export function OneBudget({ name }: { name: string }) {
   const title = <><a href={link("budgets")}>Budgets</a> <span class="dim">/</span> {name}</>;
   const covers = data && `${scope_words(data.scope)}, ${window_words(data)}`;
   return (
-    <Screen title={title} question={covers} twin={`interlock budgets show ${name}`} actions={data && (
+    <Screen title={title} question={covers} twin={shell_command("interlock", "budgets", "show", name)} actions={data && (
       <>
         {data.metric === "usd" && <UnpricedBadge />}
         {data.frozen !== null && (
@@ -154,7 +154,7 @@ function BurnDown({ budget, line, problem }: { budget: Budget; line: BudgetLine 
   const drawn = useMemo(() => line && burn_down(budget, line, now), [line, now, budget.frozen]);
   const figure = (value: number) => amount(value.toFixed(9), budget.metric);
   return (
-    <Section title="What is left" aside={<Command text={`interlock budgets line ${budget.name}`} />}>
+    <Section title="What is left" aside={<Command text={shell_command("interlock", "budgets", "line", budget.name)} />}>
       <Trouble of={problem} />
       {!line && !problem && <Waiting />}
       {line && drawn && (
@@ -195,7 +195,7 @@ function Windows({ budget, path }: { budget: Budget; path: string }) {
   const list = useList<PastWindow>(`${path}/windows`, of_money, windows_at_a_time);
   const { data, problem } = list;
   return (
-    <Section title="Windows" aside={<Command text={`interlock budgets windows ${budget.name}`} />}>
+    <Section title="Windows" aside={<Command text={shell_command("interlock", "budgets", "windows", budget.name)} />}>
       <Trouble of={problem} />
       {!data && !problem && <Waiting />}
       {data?.items.length === 0 && <p class="empty">Nothing was spent from it yet.</p>}
@@ -209,7 +209,7 @@ function Windows({ budget, path }: { budget: Budget; path: string }) {
             { title: "used", of: (window) => `${Math.floor(percent(units(window.settled), units(window.limit)))} %`, number: true, wide: true },
           ]} />
       )}
-      <More of={list} command={`interlock budgets windows ${budget.name}`} />
+      <More of={list} command={shell_command("interlock", "budgets", "windows", budget.name)} />
     </Section>
   );
 }
@@ -359,7 +359,7 @@ function ChangeLimit({ budget, path, close }: { budget: Budget; path: string; cl
           {limit !== undefined && !same && <ul class="means">{consequences(budget, limit).map((each) => <li key={each}>{each}</li>)}</ul>}
           {same && <p class="dim">That is what it is now; {Math.floor(fullness(budget))} % of it are used.</p>}
         </div>
-        <Command text={`interlock budgets limit ${budget.name} ${text.trim()}`} />
+        <Command text={shell_command("interlock", "budgets", "limit", budget.name, text.trim())} />
         <Trouble of={problem} />
         <div class="row end">
           <button type="button" onClick={close}>Leave it</button>

@@ -4,7 +4,7 @@ import { useNow } from "../lib/clock";
 import { useLive } from "../lib/live";
 import { link } from "../lib/route";
 import type { GatewaySettings, Page, RateLimit, Upstream } from "../lib/types";
-import { count, length, spoken } from "../lib/words";
+import { count, length, quoted, shell_command, spoken } from "../lib/words";
 import { seconds_words } from "../ui/cron";
 import { Unread } from "../ui/list";
 import { Empty, Screen, Section, Table, Waiting } from "../ui/parts";
@@ -51,7 +51,7 @@ function Upstreams({ items }: { items: Upstream[] }) {
             <span class="whole">
               <a href={`${link("gateway")}?upstream=${encodeURIComponent(each.name)}`} title="its calls">{each.name}</a>
               {each.simulated && <> <Badge title="made up here, and costs nothing">simulated</Badge></>}
-              {each.enabled === false && <> <Badge tone="wait" title={`interlock upstreams enable ${each.name}`}>disabled</Badge></>}
+              {each.enabled === false && <> <Badge tone="wait" title={shell_command("interlock", "upstreams", "enable", each.name)}>disabled</Badge></>}
               {each.key_found === false && <> <Badge tone="bad" title="its key is not where it should be">no key</Badge></>}
               <small class="dim under cut" title={each.url}>{each.dialect}{each.url && ` · ${each.url.replace(/^https?:\/\//, "")}`}</small>
             </span>
@@ -142,9 +142,9 @@ function HowTo() {
     <div class="howto">
       <p>A program needs a key of Interlock's, and one of these in its environment:</p>
       <Command text="export INTERLOCK_KEY=$(interlock keys create --scope agent --agent NAME --quiet)" />
-      <Command text={`export OPENAI_BASE_URL=${base}/v1 OPENAI_API_KEY=$INTERLOCK_KEY`} />
-      <Command text={`export ANTHROPIC_BASE_URL=${base} ANTHROPIC_API_KEY=$INTERLOCK_KEY`} />
-      <Command text={`export GOOGLE_GEMINI_BASE_URL=${base} GEMINI_API_KEY=$INTERLOCK_KEY`} />
+      <Command text={`export OPENAI_BASE_URL=${quoted(`${base}/v1`)} OPENAI_API_KEY=$INTERLOCK_KEY`} />
+      <Command text={`export ANTHROPIC_BASE_URL=${quoted(base)} ANTHROPIC_API_KEY=$INTERLOCK_KEY`} />
+      <Command text={`export GOOGLE_GEMINI_BASE_URL=${quoted(base)} GEMINI_API_KEY=$INTERLOCK_KEY`} />
       <p class="dim">Whatever <code>interlock run</code> starts has all of this already.</p>
     </div>
   );

@@ -4,7 +4,7 @@ import { query, send } from "../lib/api";
 import { refresh, useLive } from "../lib/live";
 import { useMay } from "../lib/me";
 import type { Page, Price, UnpricedModel, UsedModel } from "../lib/types";
-import { count, quoted } from "../lib/words";
+import { count, shell_command } from "../lib/words";
 import { Unread } from "../ui/list";
 import { Action, Dialog, Empty, Section, Table, Waiting } from "../ui/parts";
 import { Ago, Badge, Command, Money } from "../ui/words";
@@ -126,7 +126,7 @@ function PriceDialog({ of, close }: { of: Named; close: () => void }) {
     close();
   };
   const unclear = wrong.find((field) => field.text !== "");
-  const said = stated.filter((field) => field.text !== "").map((field) => ` ${flags[field.name]} ${quoted(field.text)}`).join("");
+  const said = stated.filter((field) => field.text !== "").flatMap((field) => [flags[field.name], field.text]);
   const has_more = of.price?.tiers || of.price?.variants;
   return (
     <Dialog title={`What ${of.model} costs`} close={close}>
@@ -143,7 +143,7 @@ function PriceDialog({ of, close }: { of: Named; close: () => void }) {
         ))}
       </div>
       {unclear && <p class="dim" role="status">An amount is digits, such as 3.75, with at most {unclear.decimals} decimals.</p>}
-      {!has_more && <Command text={`interlock prices set ${quoted(`${of.provider}/${of.model}`)}${said}`} />}
+      {!has_more && <Command text={shell_command("interlock", "prices", "set", `${of.provider}/${of.model}`, ...said)} />}
       <div class="row end">
         {of.price_source === "set" && (
           <Action act={() => change("DELETE", query("v1/prices", { provider: of.provider, model: of.model }))}>Back to the list's</Action>

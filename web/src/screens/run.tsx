@@ -5,7 +5,7 @@ import { useLive } from "../lib/live";
 import { link, useTitle } from "../lib/route";
 import { segments_of } from "../lib/timeline";
 import type { Page, RunDetail, RunStep } from "../lib/types";
-import { quoted, short_id, spoken } from "../lib/words";
+import { shell_command, short_id, spoken } from "../lib/words";
 import { Log } from "../ui/log";
 import { Empty, Screen, Section, Tile, Trouble, Waiting } from "../ui/parts";
 import { Timeline } from "../ui/timeline";
@@ -21,7 +21,7 @@ export function Run({ id }: { id: string }) {
   useTitle(run ? `${run.name || run.agent}: ${spoken(run.status)}` : short_id(id));
   const title = <><a class="crumb" href={link("runs")}>Runs</a> <span class="dim">/</span> {run?.name || <code>{id}</code>}</>;
   return (
-    <Screen title={title} twin={`interlock runs show ${id}`} actions={run && <RunActions run={run} />}>
+    <Screen title={title} twin={shell_command("interlock", "runs", "show", id)} actions={run && <RunActions run={run} />}>
       <Trouble of={problem} />
       {!run && !problem && <Waiting />}
       {run && (
@@ -29,7 +29,7 @@ export function Run({ id }: { id: string }) {
           <Head run={run} />
           <Times run={run} calls={calls} />
           <div class="columns">
-            <Section title="Log" aside={<Command text={`interlock runs logs ${id}${has_ended(run) ? "" : " --follow"}`} />}>
+            <Section title="Log" aside={<Command text={shell_command("interlock", "runs", "logs", id, ...(has_ended(run) ? [] : ["--follow"]))} />}>
               <Log run={id} />
             </Section>
             <Section title="About it">
@@ -38,7 +38,7 @@ export function Run({ id }: { id: string }) {
               </RunFacts>
             </Section>
           </div>
-          <Section title="Transcript" aside={run.session && <Command text={`interlock sessions messages ${run.session}`} />}>
+          <Section title="Transcript" aside={run.session && <Command text={shell_command("interlock", "sessions", "messages", run.session)} />}>
             {run.session ? <Transcript session={run.session} run={id} /> : (
               <Empty command="interlock run --session ID -- claude">It writes to no session. With one, what it said stays here:</Empty>
             )}
@@ -74,7 +74,7 @@ function Times({ run, calls }: { run: RunDetail; calls: Calls }) {
     if (calls.more && calls.items.length < 1_000) void calls.read_more().catch(() => undefined);
   }, [calls.more, calls.items.length]);
   return (
-    <Section title="Time" aside={<Command text={`interlock runs steps ${run.id}`} />}>
+    <Section title="Time" aside={<Command text={shell_command("interlock", "runs", "steps", run.id)} />}>
       <Trouble of={problem?.status === 404 ? undefined : problem} />
       {segments.length > 0 ? <Timeline segments={segments} label="What the run did with its time" /> : <p class="dim">It took no time.</p>}
       {calls.more && <p class="dim">Only the newest {calls.items.length.toLocaleString("en")} calls are drawn.</p>}
@@ -93,7 +93,7 @@ function Process({ run }: { run: RunDetail }) {
       {run.queued_until && <><dt>waits</dt><dd>at most until <Ago at={run.queued_until} /></dd></>}
       {run.workflow && <><dt>workflow</dt><dd>{run.workflow}</dd></>}
       {tags.length > 0 && <><dt>tags</dt><dd class="row">{tags.map(([name, value]) => <Badge key={name}>{name}={value}</Badge>)}</dd></>}
-      {command && <><dt>command</dt><dd><pre class="argv" tabIndex={0}>{command.map(quoted).join(" ")}</pre></dd></>}
+      {command && <><dt>command</dt><dd><pre class="argv" tabIndex={0}>{shell_command(...command)}</pre></dd></>}
       {!process && <><dt>process</dt><dd class="dim">its client's own</dd></>}
       {process && (
         <>

@@ -4,7 +4,7 @@ import { get, Problem, query } from "../lib/api";
 import type { FeedEvent } from "../lib/feed";
 import { useFeed, useLive } from "../lib/live";
 import type { ModelCall, Page, Usage } from "../lib/types";
-import { count, length } from "../lib/words";
+import { count, length, shell_command } from "../lib/words";
 import { CallDialog, CallMarks } from "../ui/call";
 import { Empty, Section, Table, Trouble, Waiting } from "../ui/parts";
 import { Ago, Command, Money } from "../ui/words";
@@ -120,7 +120,7 @@ export function CallsTable({ run, calls }: { run: string; calls: Calls }) {
     set_busy(false);
   };
   return (
-    <Section title="Calls to models" aside={<Command text={`interlock calls ls --run ${run}`} />}>
+    <Section title="Calls to models" aside={<Command text={shell_command("interlock", "calls", "ls", "--run", run)} />}>
       <Trouble of={calls.problem ?? problem} />
       {!calls.started && !calls.problem && <Waiting />}
       {calls.started && calls.items.length === 0 && (

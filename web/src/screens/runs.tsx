@@ -8,7 +8,7 @@ import { useMay } from "../lib/me";
 import { choose, go, link } from "../lib/route";
 import { type RunFilter, RunList } from "../lib/run_list";
 import type { Page, Run as RunRow, RunStatus } from "../lib/types";
-import { count as many, quoted } from "../lib/words";
+import { count as many, shell_command } from "../lib/words";
 import { Log } from "../ui/log";
 import { Dialog, Empty, Screen, Trouble, Waiting } from "../ui/parts";
 import { type VirtualHandle, VirtualTable } from "../ui/virtual";
@@ -170,7 +170,7 @@ function clear(): void {
 }
 
 function twin_of(filter: RunFilter): string {
-  return ["interlock runs ls", ...filters.filter((name) => filter[name]).map((name) => `--${name} ${quoted(filter[name])}`)].join(" ");
+  return shell_command("interlock", "runs", "ls", ...filters.filter((name) => filter[name]).flatMap((name) => [`--${name}`, filter[name]]));
 }
 
 const agents_change = ["agent_changed", "agent_archived"];

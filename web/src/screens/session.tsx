@@ -1,12 +1,12 @@
 // One session: what was said in it, which others it branched into, and what can be done with it.
 import { useMemo, useRef, useState } from "preact/hooks";
-import { Problem, send } from "../lib/api";
+import { Problem, save, send } from "../lib/api";
 import type { FeedEvent } from "../lib/feed";
 import { useLive } from "../lib/live";
 import { useMay } from "../lib/me";
 import { choose, go, link, useTitle } from "../lib/route";
 import type { Message, Session, SessionTree } from "../lib/types";
-import { count, short_id } from "../lib/words";
+import { count, shell_command, short_id } from "../lib/words";
 import { Action, Dialog, Screen, Section, Trouble, Waiting } from "../ui/parts";
 import { Transcript, useSession } from "../ui/transcript";
 import { Ago, Badge, Command, Id, Money, State } from "../ui/words";
@@ -25,9 +25,9 @@ export function OneSession({ id, query }: { id: string; query: URLSearchParams }
   ), [may_act]);
   const title = <><a href={link("sessions")}>Sessions</a> <span class="dim">/</span> {data?.title || short_id(id)}</>;
   return (
-    <Screen title={title} twin={`interlock sessions show ${id}`} actions={data && (
+    <Screen title={title} twin={shell_command("interlock", "sessions", "show", id)} actions={data && (
       <>
-        <a class="button" href={`v1/sessions/${encodeURIComponent(id)}/export`} download={`${id}.jsonl`}>export</a>
+        <Action needs="read" act={() => save(`v1/sessions/${encodeURIComponent(id)}/export`, `${id}.jsonl`)}>export</Action>
         {!data.closed && (
           <Action needs="act" act={() => send("POST", `v1/sessions/${id}/close`)}
             confirm="A closed session can be read and forked, but takes no more messages. It cannot be opened again.">Close</Action>
@@ -118,7 +118,7 @@ function Forks({ id }: { id: string }) {
   const family = useMemo(() => family_of(data?.items ?? []), [data]);
   members.current = useMemo(() => new Set(family.items.map((each) => each.id)), [family]);
   return (
-    <Section title="Forks" aside={<Command text={`interlock sessions tree ${id}`} />}>
+    <Section title="Forks" aside={<Command text={shell_command("interlock", "sessions", "tree", id)} />}>
       <Trouble of={problem} />
       {!data && !problem && <Waiting />}
       <ul class="tree">{family.roots.map((each) => <Fork key={each.id} of={each} family={family} current={id} depth={0} />)}</ul>

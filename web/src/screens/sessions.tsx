@@ -8,7 +8,7 @@ import { useKeys } from "../lib/keys";
 import { useLive } from "../lib/live";
 import { choose, go, link } from "../lib/route";
 import type { Page, Session } from "../lib/types";
-import { count } from "../lib/words";
+import { count, shell_command } from "../lib/words";
 import { useKept } from "../ui/list";
 import { Empty, Screen, Section, Trouble, Waiting } from "../ui/parts";
 import { Ago, Badge, Id, Money } from "../ui/words";
@@ -27,7 +27,7 @@ function List({ query }: { query: URLSearchParams }) {
   const chosen = agent !== "" || text !== "";
   return (
     <Screen title="Sessions" question="What was said, by whom, and what did it cost?"
-      twin={`interlock sessions ls${agent ? ` --agent ${agent}` : ""}${text ? ` --search '${text.replaceAll("'", "'\\''")}'` : ""}`}>
+      twin={shell_command("interlock", "sessions", "ls", ...(agent ? ["--agent", agent] : []), ...(text ? ["--search", text] : []))}>
       <Section title={chosen ? "Sessions that fit" : "The newest first"} aside={<Filters agent={agent} text={text} />}>
         <Pages agent={agent} text={text} />
       </Section>

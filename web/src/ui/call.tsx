@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useLive } from "../lib/live";
 import type { CallDetail, ModelCall, Usage } from "../lib/types";
-import { length, spoken } from "../lib/words";
+import { length, shell_command, spoken } from "../lib/words";
 import { Dialog, Trouble, Waiting } from "./parts";
 import { Ago, Badge, Command, Id, Money, State } from "./words";
 
@@ -30,7 +30,7 @@ export function CallDialog({ id, close }: { id: string; close: () => void }) {
       <Trouble of={problem} />
       {!call && !problem && <Waiting />}
       {call && <InFull call={call} />}
-      <Command text={`interlock calls show ${id}`} />
+      <Command text={shell_command("interlock", "calls", "show", id)} />
     </Dialog>
   );
 }
@@ -77,7 +77,7 @@ function InFull({ call }: { call: CallDetail }) {
           <h3>Settled</h3>
           {settled ? (
             <Facts of={[
-              ["cost", <Money value={settled.cost} estimated={settled.estimated} />],
+              ["cost", <><Money value={settled.cost} estimated={settled.estimated} />{settled.corrected && " after corrections"}</>],
               ["over the hold", /[1-9]/.test(settled.overage) && <Money value={settled.overage} />],
               ["tokens", tokens(settled.usage) || "none"],
               ["price", settled.price ? <code>{settled.price}</code> : "none was known"],

@@ -10,7 +10,7 @@ import type { FeedEvent } from "../lib/feed";
 import { type Live, useLive } from "../lib/live";
 import { link } from "../lib/route";
 import type { Message, Session } from "../lib/types";
-import { count, spoken } from "../lib/words";
+import { count, shell_command, spoken } from "../lib/words";
 import { LongText } from "./long_text";
 import { Empty, Trouble, Waiting } from "./parts";
 import { Ago, Badge, Id, Money } from "./words";
@@ -156,7 +156,7 @@ function Messages({ session, run, at, actions }: TranscriptOf) {
   };
   if (!data) return problem ? <Trouble of={problem} /> : <Waiting />;
   if (data.next_seq === 0) {
-    return <Empty command={`interlock sessions append ${session} 'Hello' --role user`}>Nothing has been said here yet.</Empty>;
+    return <Empty command={shell_command("interlock", "sessions", "append", session, "Hello", "--role", "user")}>Nothing has been said here yet.</Empty>;
   }
   const behind = Math.max(0, data.next_seq - read.next);
   return (

@@ -1,0 +1,46 @@
+-- A hold says who opened it and which cost event settled it. Holds that were open when the server stopped and look like
+-- those of the gateway are the gateway's.
+alter table holds add column opened_by text collate "C" not null default 'key'
+    check (opened_by in ('key', 'gateway', 'run'));
+alter table holds add column event bytea check (length(event) = 16);
+update holds set opened_by = 'run' where for_run = 1;
+update holds set opened_by = 'gateway'
+where for_run = 0 and state = 'open' and dispatched = 1 and provider <> '' and model <> '' and bound_calls = 1;
+alter table holds drop column for_run;
+
+-- A correction is a cost event below 0 that refers to the first one.
+alter table ledger_details add column corrects bytea check (length(corrects) = 16);
+alter table ledger_details add column why text collate "C" not null default '';
+alter table ledger drop constraint ledger_cost_check;
+alter table ledger drop constraint ledger_input_tokens_check;
+alter table ledger drop constraint ledger_output_tokens_check;
+alter table ledger_details drop constraint ledger_details_cache_read_tokens_check;
+alter table ledger_details drop constraint ledger_details_cache_write_5m_tokens_check;
+alter table ledger_details drop constraint ledger_details_cache_write_1h_tokens_check;
+alter table ledger_details drop constraint ledger_details_reasoning_tokens_check;
+alter table ledger_details drop constraint ledger_details_calls_check;
+
+drop view cost_events;
+create view cost_events as
+select ledger.org as org, ledger.key as key, fingerprint, seq, at, counted_at, agent, coalesce(workflow, '') as workflow,
+       provider, model, coalesce(api_key, '') as api_key, run, session, coalesce(tags, '{}') as tags, cost, input_tokens,
+       output_tokens, coalesce(cache_read_tokens, 0) as cache_read_tokens,
+       coalesce(cache_write_5m_tokens, 0) as cache_write_5m_tokens,
+       coalesce(cache_write_1h_tokens, 0) as cache_write_1h_tokens, coalesce(reasoning_tokens, 0) as reasoning_tokens,
+       coalesce(calls, 1) as calls, coalesce(price, '') as price, hold, coalesce(overage, 0) as overage,
+       coalesce(over_limit, 0) as over_limit, coalesce(estimated, 0) as estimated, coalesce(unpriced, 0) as unpriced,
+       corrects, coalesce(why, '') as why
+from ledger left join ledger_details on ledger_details.org = ledger.org and ledger_details.key = ledger.key;
+
+-- What corrected events come to.
+create table corrected_costs (
+    org bigint not null,
+    event bytea not null check (length(event) = 16),
+    cost bigint not null check (cost >= 0),
+    primary key (org, event)
+);
+
+-- Idempotency keys belong to the agent whose API key sent them. What an older version stored is under the bare text of
+-- the key. For 30 days a retry is looked up there too. An org that is made later has no such rows.
+alter table orgs add column former_keys_until bigint not null default 0;
+update orgs set former_keys_until = (extract(epoch from now())::bigint + 30 * 86400) * 1000000;

@@ -1,0 +1,68 @@
+#include "supervisor/run_end.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "core/limits.h"
+
+namespace interlock::supervisor {
+namespace {
+
+std::string signal_name(int signal) {
+    const char* name = ::sigabbrev_np(signal);
+    return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+}  // namespace
+
+core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, const std::string& stop,
+                         const shim::Message& ended) {
+    const std::string& how = ended[1];
+    const int code = number_of<int>(ended[2]);
+    const std::string& detail = ended[3];
+    core::FinishRun finish{run, fence, core::RunState::failed, {}, {}};
+    // Of what was stopped or took too long, the detail says whether a signal ended it.
+    const bool by_signal =
+        how == "signaled" || (how != "exited" && detail.find("ended by signal ") != std::string::npos);
+    finish.exit_code = std::clamp(by_signal ? 128 + code : code, 0, 255);
+    if (how == "stopped" || (how == "not_started" && !stop.empty())) {
+        core::CancelRun cancel{run, fence, stop.empty() ? "stopped" : stop, {}};
+        cancel.exit_code = finish.exit_code;
+        return cancel;
+    }
+    const bool interrupted = code == SIGINT || code == SIGTERM || code == SIGHUP || code == SIGQUIT;
+    if (foreground && how == "signaled" && interrupted) {
+        core::CancelRun cancel{run, fence, "interrupted by " + signal_name(code), {}};
+        cancel.exit_code = finish.exit_code;
+        return cancel;
+    }
+    if (how == "exited" && code == 0) {
+        finish.outcome = core::RunState::succeeded;
+    } else if (how == "exited") {
+        finish.reason = fmt::format("exit code {}", code);
+    } else if (how == "signaled") {
+        finish.reason = "killed by " + signal_name(code);
+    } else if (how == "timed_out") {
+        finish.outcome = core::RunState::timed_out;
+        finish.reason = "it ran for longer than it may";
+    } else {
+        finish.reason = detail.empty() ? "it could not be started" : detail;
+    }
+    return finish;
+}
+
+std::string bounded(const std::string& reason) {
+    std::string line = as_line(reason);
+    if (line.size() <= core::limits::text_bytes_max) return line;
+    std::size_t end = core::limits::text_bytes_max - std::strlen("…");
+    while (end > 0 && (line[end] & 0xc0) == 0x80) --end;  // No character is cut in two.
+    line.resize(end);
+    return line + "…";
+}
+
+}  // namespace interlock::supervisor
