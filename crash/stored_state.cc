@@ -136,7 +136,7 @@ std::string verify_text(store::Store& store) {
 }
 
 std::string verify_text(store::Snapshot& snapshot) {
-    const auto report = verify::verify(snapshot, {});
+    const auto report = verify::verify(snapshot, {.progress = {}, .seal_keys = {store::SealKey::from_text({})}});
     if (!report) return report.error().detail;
     for (const verify::PromiseReport& promise : report->promises) {
         if (promise.violations == 0) continue;

@@ -21,10 +21,6 @@ std::string type_name() {
 
 }  // namespace
 
-bool needs_key(const core::CommandBody& body) {
-    return std::holds_alternative<core::Charge>(body) || std::holds_alternative<core::SettleHold>(body);
-}
-
 bool says_done(const core::Reply& reply) {
     return std::visit(
         []<class T>(const T& value) {

@@ -58,9 +58,6 @@ struct Call {
     bool open() const { return !gave_up && may_have_happened(); }
 };
 
-// Commands whose key is the key of the row they write.
-bool needs_key(const core::CommandBody& body);
-
 // Whether the reply says that the command was carried out. Every status enum puts the ways to succeed first.
 bool says_done(const core::Reply& reply);
 

@@ -18,6 +18,7 @@ class PaymentsChecker : public Checker {
 
  private:
     void check_event(World& world, const Rows& rows, OrgId org, const CostEvent& event);
+    void check_corrections(World& world, const Rows& rows);
     void check_call(World& world, const Rows& rows, const Call& call);
     void check_answers(World& world, const Rows& rows);
 
@@ -54,6 +55,7 @@ void PaymentsChecker::check(World& world, const Rows& rows) {
             world.violated(Promise::nothing_twice, name_of(event) + " settles a hold that was settled before");
         }
     }
+    check_corrections(world, rows);
     for (const Call& call : world.calls()) {
         if (call.done) check_call(world, rows, call);
     }
@@ -82,6 +84,9 @@ void PaymentsChecker::check_event(World& world, const Rows& rows, OrgId org, con
         } else if (const auto* settle = std::get_if<SettleHold>(&call->command.body)) {
             if (!same(settle->cost, settle->usage, settle->calls)) return wrong("is not what was asked for");
             if (settle->hold != event.hold) return wrong("settles another hold than was asked");
+        } else if (const auto* correct = std::get_if<CorrectCharge>(&call->command.body)) {
+            if (correct->event != event.corrects) return wrong("corrects another event than was asked");
+            if (event.cost >= 0) return wrong("is a correction, and lowers nothing");
         } else {
             wrong("has the key of a command that costs nothing");
         }
@@ -105,6 +110,26 @@ void PaymentsChecker::check_event(World& world, const Rows& rows, OrgId org, con
     }
 }
 
+// What an event comes to with its corrections is in its row, and is never below zero.
+void PaymentsChecker::check_corrections(World& world, const Rows& rows) {
+    std::map<std::pair<OrgId, CommandKey>, std::int64_t> lowered;
+    for (const auto& [key, event] : rows.rows<CostEvent>()) {
+        if (!event.corrects.value.empty()) lowered[{key.first, event.corrects}] += event.cost;
+    }
+    for (const auto& [key, by] : lowered) {
+        const auto first = rows.rows<CostEvent>().find(key);
+        const auto row = rows.rows<CorrectedCost>().find(key);
+        if (first == rows.rows<CostEvent>().end() || row == rows.rows<CorrectedCost>().end()) {
+            world.violated(Promise::exact_ledger, fmt::format("a correction refers to key {:x}, which is not there",
+                                                              key.second.value.low));
+        } else if (row->second.cost != first->second.cost + by || row->second.cost < 0) {
+            world.violated(Promise::exact_ledger,
+                           fmt::format("{} and its corrections come to {}, and its row says {}", name_of(first->second),
+                                       first->second.cost + by, row->second.cost));
+        }
+    }
+}
+
 // Is there what its client was told?
 void PaymentsChecker::check_call(World& world, const Rows& rows, const Call& call) {
     const auto missing = [&](const std::string& what) {
@@ -124,6 +149,11 @@ void PaymentsChecker::check_call(World& world, const Rows& rows, const Call& cal
         const auto reply = decode<Reply>(call.first_answer);
         const auto& told = std::get<ChargeReply>(*reply);
         check_paid(told.seq, told.cost);
+    } else if (const auto* correct = std::get_if<CorrectCharge>(&call.command.body)) {
+        const auto reply = decode<Reply>(call.first_answer);
+        const auto& told = std::get<CorrectReply>(*reply);
+        check_paid(told.seq, told.cost);
+        if (!rows.rows<CorrectedCost>().contains({org, correct->event})) missing("the event has no corrected cost");
     } else if (const auto* settle = std::get_if<SettleHold>(&call.command.body)) {
         const auto reply = decode<Reply>(call.first_answer);
         const auto& told = std::get<SettleReply>(*reply);
@@ -160,7 +190,7 @@ void PaymentsChecker::check_answers(World& world, const Rows& rows) {
         }
     }
     for (const Call& call : world.calls()) {
-        if (!call.done || !call.has_key() || needs_key(call.command.body)) continue;
+        if (!call.done || !call.has_key() || core::makes_cost_event(call.command.body)) continue;
         if (!rows.rows<Answer>().contains({call.command.org, call.command.key})) {
             world.violated(Promise::nothing_twice, fmt::format("call {} {} was done, but its answer is not kept",
                                                                call.id, kind_of(call.command)));

@@ -15,6 +15,12 @@ KnownRun& KnownOrg::add_run(core::RunId run) {
     return runs[found->second];
 }
 
+void KnownOrg::add_charge(KnownCharge charge) {
+    constexpr std::size_t remembered_max = 64;
+    if (charges.size() == remembered_max) charges.erase(charges.begin());
+    charges.push_back(charge);
+}
+
 KnownHold* KnownOrg::find_hold(core::HoldId hold) {
     const auto found =
         std::find_if(holds.rbegin(), holds.rend(), [&](const KnownHold& known) { return known.id == hold; });

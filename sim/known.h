@@ -23,6 +23,12 @@ struct KnownHold {
     bool over = false;       // Likewise.
 };
 
+// A cost event that a client was told of.
+struct KnownCharge {
+    core::CommandKey key;
+    std::int64_t cost = 0;  // Nano-dollars, as the client stated them.
+};
+
 struct KnownBudget {
     core::PutBudget put;  // As last asked for.
     // Made before anything was spent, and nobody ever changes or deletes it: what was asked for is what holds.
@@ -37,12 +43,14 @@ struct KnownOrg {
     std::vector<KnownRun> runs;
     std::vector<KnownHold> holds;
     std::vector<KnownBudget> budgets;
+    std::vector<KnownCharge> charges;
 
     std::vector<core::RunId> fired;  // By schedules: live, and nobody has taken care of them yet.
 
     KnownRun* find_run(core::RunId run);
     KnownRun& add_run(core::RunId run);  // Or the one that is there.
     KnownHold* find_hold(core::HoldId hold);
+    void add_charge(KnownCharge charge);
 
  private:
     std::unordered_map<core::RunId, std::size_t> run_index_;

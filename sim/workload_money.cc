@@ -1,5 +1,5 @@
 // Those who spend: charges at once, and holds that are extended, settled below and above their bound, released or left
-// behind.
+// behind. Operators correct some of the charges.
 #include "sim/workload.h"
 
 namespace interlock::sim {
@@ -14,6 +14,7 @@ class Spenders : public Workload {
 
  private:
     void charge(World& world, KnownOrg& org);
+    void correct(World& world, KnownOrg& org);
     void reserve(World& world, KnownOrg& org);
     void go_on_with(World& world, KnownOrg& org, const KnownHold& hold);
 
@@ -29,6 +30,7 @@ class Spenders : public Workload {
 void Spenders::start(World& world) {
     Random& random = world.random;
     KnownOrg& org = random.pick(world.known.orgs);
+    if (!org.charges.empty() && random.percent(4)) return correct(world, org);
     if (random.percent(45)) return charge(world, org);
     if (org.holds.empty() || random.percent(40)) return reserve(world, org);
     // Mostly the young ones; the old ones have expired.
@@ -68,6 +70,16 @@ void Spenders::charge(World& world, KnownOrg& org) {
                   .unpriced = random.percent(2)};
     if (world.profile.huge_amounts && random.percent(2)) charge.cost = Money::nanos(INT64_MAX - random.spread(1'000));
     world.call(*this, org.id, std::move(charge), account.options);
+}
+
+void Spenders::correct(World& world, KnownOrg& org) {
+    Random& random = world.random;
+    const KnownCharge charge = random.pick(org.charges);
+    // Several corrections of one charge, some of them to more than it comes to.
+    CorrectCharge correct{.event = charge.key, .to = Money::nanos(random.between(0, charge.cost)), .why = "a mistake"};
+    if (random.percent(5)) correct.why.clear();
+    if (random.percent(5)) correct.event = CommandKey(world.new_id());
+    world.call(*this, org.id, std::move(correct), {});
 }
 
 void Spenders::reserve(World& world, KnownOrg& org) {
@@ -128,13 +140,20 @@ void Spenders::heard(World& world, const Call& call, const engine::Answer& answe
         }
         return;
     }
+    if (const auto* charge = std::get_if<Charge>(&call.command.body)) {
+        const bool charged = std::get<ChargeReply>(answer->reply).status == ChargeStatus::charged;
+        if (charged) org.add_charge({call.command.key, charge->cost.nanos()});
+        return;
+    }
     const auto over = [&](HoldId id, HoldStatus status, bool ends) {
         KnownHold* hold = org.find_hold(id);
         if (hold != nullptr && ((status == HoldStatus::done && ends) || status == HoldStatus::hold_closed))
             hold->over = true;
     };
     if (const auto* settle = std::get_if<SettleHold>(&call.command.body)) {
-        over(settle->hold, std::get<SettleReply>(answer->reply).status, true);
+        const HoldStatus status = std::get<SettleReply>(answer->reply).status;
+        over(settle->hold, status, true);
+        if (status == HoldStatus::done) org.add_charge({call.command.key, settle->cost.nanos()});
     } else if (const auto* release = std::get_if<ReleaseHold>(&call.command.body)) {
         over(release->hold, std::get<HoldReply>(answer->reply).status, true);
     } else if (const auto* extend = std::get_if<ExtendHold>(&call.command.body)) {

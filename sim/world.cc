@@ -135,7 +135,7 @@ Call& World::call(Workload& from, core::OrgId org, core::CommandBody body, CallO
     call.command.fingerprint = core::fingerprint_of(call.command.body);
     if (options.key) {
         call.command.key = *options.key;
-    } else if (needs_key(call.command.body) || !random.chance(profile.calls_without_key)) {
+    } else if (core::makes_cost_event(call.command.body) || !random.chance(profile.calls_without_key)) {
         call.command.key = core::CommandKey(new_id());
     }
     if (call.has_key() && call.expect != Expect::key_reused) {

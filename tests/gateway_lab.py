@@ -208,7 +208,6 @@ class Lab:
             self.provider = stack.enter_context(Provider(self.binary, self.directory))
             self.server = stack.enter_context(Server(self.binary, self.directory))
             self.stack = stack.pop_all()
-        self.admin.put("/v1/secrets/lab", {"value": UPSTREAM_KEY}).ok()
         for dialect in ("openai", "anthropic", "gemini"):
             self.upstream(self.provider, dialect, models=["lab/*"])
         self.price("lab/*")
@@ -244,8 +243,10 @@ class Lab:
         name = fresh("upstream")
         url = place if isinstance(place, str) else place.url
         limit = {"limit_name": CHAT.output_max} if dialect == "openai" else {}
+        secret = fresh("secret")  # A secret goes to the host of its first upstream only.
+        self.admin.put(f"/v1/secrets/{secret}", {"value": UPSTREAM_KEY}).ok()
         self.admin.put(f"/v1/upstreams/{name}", {"dialect": dialect, "url": url, "provider": PROVIDER, **limit,
-                                                 "key": {"secret": "lab"}, "pass_headers": ["x-sim"],
+                                                 "key": {"secret": secret}, "pass_headers": ["x-sim"],
                                                  **more}).ok()
         return name
 

@@ -16,8 +16,8 @@ SCOPES = {
               "POST /v1/runs/{id}/start", "POST /v1/runs/{id}/heartbeat", "POST /v1/runs/{id}/pause",
               "POST /v1/runs/{id}/resume", "POST /v1/runs/{id}/finish", "POST /v1/runs/{id}/cancel",
               "POST /v1/schedules/{name}/wake"},
-    "operator": {"PUT /v1/agents/{name}", "DELETE /v1/agents/{name}", "POST /v1/agents/{name}/pause",
-                 "POST /v1/agents/{name}/resume", "PUT /v1/budgets/{name}", "DELETE /v1/budgets/{name}",
+    "operator": {"POST /v1/charges/{id}/correct", "PUT /v1/agents/{name}", "DELETE /v1/agents/{name}",
+                 "POST /v1/agents/{name}/pause", "POST /v1/agents/{name}/resume", "PUT /v1/budgets/{name}", "DELETE /v1/budgets/{name}",
                  "POST /v1/budgets/{name}/unfreeze", "PUT /v1/budgets/{name}/limit", "PUT /v1/schedules/{name}",
                  "DELETE /v1/schedules/{name}",
                  "POST /v1/schedules/{name}/pause", "POST /v1/schedules/{name}/resume",
@@ -198,7 +198,8 @@ class Two:
         for agent in (self.mine, self.other):
             self.session[agent] = session = admin.session(agent=agent)
             self.run[agent] = admin.run(agent, resources=[fresh("resource")])
-            self.hold[agent] = admin.post("/v1/holds", {"agent": agent, "amount": "0.10", "ttl_s": 3600}).ok(201)["id"]
+            opener = self.key if agent == self.mine else admin  # Whoever opens a hold ends it.
+            self.hold[agent] = opener.post("/v1/holds", {"agent": agent, "amount": "0.10", "ttl_s": 3600}).ok(201)["id"]
             self.budget[agent] = admin.budget("100.00", scope={"agent": agent})
             self.schedule[agent] = fresh("schedule")
             admin.put(f"/v1/schedules/{self.schedule[agent]}", {"agent": agent, "every": "1d"}).ok()

@@ -72,7 +72,8 @@ def test_a_filtered_feed_has_only_what_was_asked_for_and_still_moves_on(admin):
     assert page["next"] == page["head"] > head
     admin.get("/v1/events", type="nonsense").refused(400, "invalid_request")
     admin.get("/v1/events", after="x").refused(400, "invalid_request")
-    assert admin.get("/v1/events", after=10**9).ok(200)["items"] == []
+    assert admin.get("/v1/events", after=page["head"]).ok(200)["items"] == []
+    admin.get("/v1/events", after=10**9).refused(409, "past_the_head")
 
 
 def test_a_follower_that_is_cut_goes_on_without_gap_or_duplicate(admin):
@@ -249,6 +250,9 @@ def test_every_documented_example_is_accepted(binary, tmp_path):
             elif path.startswith("/v1/holds/{id}/"):
                 hold = admin.post("/v1/holds", {"agent": "writer", "amount": "0.25"}).ok(201)["id"]
                 path = path.replace("{id}", hold)
+            elif path.startswith("/v1/charges/{id}/"):
+                event = admin.post("/v1/charges", {"agent": "writer", "cost": "5.00"}).ok(201)["seq"]
+                path = path.replace("{id}", str(event))
             elif path.startswith("/v1/agents/"):
                 path = path.replace("{name}", admin.agent())
             elif path.startswith("/v1/budgets/{name}/"):

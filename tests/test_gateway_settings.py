@@ -313,6 +313,7 @@ def called(binary, tmp_path_factory):
             (settled,) = database.execute("select key from ledger where hold = ?", [id_bytes(hold)]).fetchone()
             for table in ("ledger_details", "ledger"):
                 database.execute(f"update {table} set key = ? where key = ?", [id_bytes(hold), settled])
+            database.execute("update holds set event = id where id = ?", [id_bytes(hold)])
             for number, row in enumerate(rows):
                 insert_call(database, number, row)
         database.close()

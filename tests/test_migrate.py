@@ -20,6 +20,7 @@ from with_postgres import Postgres  # noqa: E402
 
 CHARGES = 6000  # More than a chunk has.
 WILD = "zero \0, delete \x7f, €, 😀"
+TITLE = "quote ', €, 😀"  # One line, without control characters.
 
 
 def copy_of(data, path):
@@ -73,7 +74,7 @@ def tell_a_story(admin, directory):
     budget = admin.budget("100.00", scope={"agent": writer})
     admin.put("/v1/caps/org", {"max_live": 10}).ok()
     admin.make_key("read", note="a key")
-    session = admin.session(agent=writer, title=WILD, metadata={"wild": WILD})
+    session = admin.session(agent=writer, title=TITLE, metadata={"wild": WILD})
     for role in ("user", "assistant", "user"):
         admin.post(f"/v1/sessions/{session}/messages", {"role": role, "content": WILD * 10}).ok(201)
     fork = admin.post(f"/v1/sessions/{session}/fork", {"at_seq": 1}).ok(201)["id"]

@@ -89,11 +89,12 @@ class Org:
         run = admin.run("writer", name=self.mark, resources=["printer"], tags=tags, session=session, lease_s=600)
         hold = admin.post("/v1/holds", {"agent": "writer", "amount": "0.25", "ttl_s": 600, "tags": tags}).ok(201)["id"]
         admin.post("/v1/charges", {"agent": "writer", "cost": "0.01", "tags": tags, "workflow": self.mark}).ok(201)
+        charge = admin.items("/v1/charges", agent="writer")[-1]["id"]
         key = admin.make_key("agent", agent="writer", note=self.mark)
         call = ask_model(admin, agent="writer", tags=f"mark={self.mark}")
         assert call.status == 200, call
         self.ids = {"agents": [own], "budgets": [own], "upstreams": [own], "rate-limits": [own], "secrets": [own],
-                    "sessions": [session], "runs": [run["id"]], "holds": [hold], "keys": [key.key_id, admin.key_id],
+                    "sessions": [session], "runs": [run["id"]], "holds": [hold], "charges": [charge], "keys": [key.key_id, admin.key_id],
                     "calls": [call.headers["x-interlock-call"]]}
         eventually(lambda: call.headers["x-interlock-call"] in {call["id"] for call in calls(admin)})
         return self

@@ -44,3 +44,17 @@ create table corrected_costs (
 -- the key. For 30 days a retry is looked up there too. An org that is made later has no such rows.
 alter table orgs add column former_keys_until bigint not null default 0;
 update orgs set former_keys_until = (extract(epoch from now())::bigint + 30 * 86400) * 1000000;
+
+-- What each commit wrote, as keyed digests of its rows in a chain.
+create table seals (
+    org bigint not null,
+    number bigint not null check (number > 0),
+    at bigint not null,
+    key_id bytea not null check (length(key_id) = 8),
+    digests bytea not null,
+    hash bytea not null check (length(hash) = 32),
+    primary key (org, number),
+    foreign key (org) references orgs deferrable initially deferred
+);
+
+alter table seals alter digests set storage external;

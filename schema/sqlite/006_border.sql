@@ -47,3 +47,15 @@ create table corrected_costs (
 -- the key. For 30 days a retry is looked up there too. An org that is made later has no such rows.
 alter table orgs add column former_keys_until integer not null default 0;
 update orgs set former_keys_until = (cast(strftime('%s', 'now') as integer) + 30 * 86400) * 1000000;
+
+-- What each commit wrote, as keyed digests of its rows in a chain.
+create table seals (
+    org integer not null,
+    number integer not null check (number > 0),
+    at integer not null,
+    key_id blob not null check (length(key_id) = 8),
+    digests blob not null,
+    hash blob not null check (length(hash) = 32),
+    primary key (org, number),
+    foreign key (org) references orgs deferrable initially deferred
+) strict;

@@ -36,6 +36,8 @@ std::optional<core::Metric> metric_of(const Event& event, std::string_view membe
         if (member == "settled" || member == "limit_units") return event.metric;
     } else if constexpr (std::is_same_v<Event, core::Charged>) {
         if (member == "cost" || member == "overage") return core::Metric::usd;
+    } else if constexpr (std::is_same_v<Event, core::ChargeCorrected>) {
+        if (member == "cost") return core::Metric::usd;
     } else if constexpr (std::is_same_v<Event, core::RunEnded>) {
         if (member == "settled" || member == "unknown") return core::Metric::usd;
     }

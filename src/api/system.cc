@@ -36,7 +36,7 @@ struct StatusView {
     Instant started_at;
     std::string org;
     core::Seq head_seq;
-    std::string head;  // The same with the hash of the feed up to there: 12:9af3…
+    std::string head;  // The number and the hash of the last commit: 12:9af3…
     std::int64_t agents = 0;
     std::int64_t budgets = 0;
     std::int64_t live_runs = 0;
@@ -87,10 +87,10 @@ Result<StatusView, store::ReadError> read_status(store::Snapshot& snapshot, core
     const auto page =
         store::first_of(store::read_rows<core::FeedPage>(snapshot, org, "order by last_seq desc limit 1"));
     if (!page) return fail(page.error());
-    if (*page) {
-        view.head_seq = (*page)->last_seq;
-        view.head = fmt::format("{}:{}", view.head_seq.value, to_hex((*page)->hash));
-    }
+    if (*page) view.head_seq = (*page)->last_seq;
+    const auto seal = store::first_of(store::read_rows<core::Seal>(snapshot, org, "order by number desc limit 1"));
+    if (!seal) return fail(seal.error());
+    if (*seal) view.head = fmt::format("{}:{}", (*seal)->number, to_hex((*seal)->hash));
     const auto row = store::first_of(store::read_rows<core::Org>(snapshot, org));
     if (!row) return fail(row.error());
     if (*row) view.org = (*row)->name;

@@ -416,6 +416,12 @@ struct Command {
 // both contents owns both.
 std::uint64_t fingerprint_of(const CommandBody& body);
 
+// Whether the command makes a cost event. The event is stored under the command's key, so the command needs one.
+inline bool makes_cost_event(const CommandBody& body) {
+    return std::holds_alternative<Charge>(body) || std::holds_alternative<SettleHold>(body) ||
+           std::holds_alternative<CorrectCharge>(body);
+}
+
 // Whether the command sums the committed ledger, and so must be the first of its batch.
 inline bool reads_ledger(const CommandBody& body) { return std::holds_alternative<PutBudget>(body); }
 

@@ -92,6 +92,7 @@ class OrgState {
     Journal<RunStep> run_steps;
     Journal<ScheduleTick> ticks;
     Feed feed;
+    Seal last_seal;  // Of the last commit. The engine makes the next one (store/seals.h). Its digests are not kept.
 
     // Rows with an index.
     const Agent* agent(const std::string& name) { return agents_.find(name); }
@@ -196,6 +197,10 @@ class OrgState {
     void adopt(Worktree row);
     void adopt(Setting row) { settings.adopt(std::move(row)); }
     void adopt(const FeedPage& row) { feed.adopt(row); }
+    void adopt(Seal row) {
+        last_seal = std::move(row);
+        last_seal.digests.clear();
+    }
 
  private:
     template <class Map>

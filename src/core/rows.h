@@ -4,6 +4,9 @@
 // its key; member names are column names, in every store. A row says nothing about rules: those are in the nouns' files
 // beside this one. What is stored where, and for how long, is said by `Life`.
 //
+// `counters` names the members that interlock verify recomputes from other rows. A row of which nothing else is left is
+// marked `derived`. A seal (store/seals.h) covers everything but counters and derived rows.
+//
 // A member of a struct type marked `flat` is stored as that struct's own columns. Of one marked `sparse`, only what is
 // not at its default is written.
 #pragma once
@@ -155,6 +158,7 @@ struct Org {
     static constexpr std::string_view table = "orgs";
     static constexpr std::size_t key_columns = 0;  // One row per org: the org itself is the key.
     static constexpr Life life = Life::resident;
+    static constexpr std::array<std::string_view, 1> counters{"marked_at"};
     std::string name;
     Instant created_at;
     Fence last_fence;                // Of the latest admission.
@@ -200,6 +204,7 @@ struct AgentTotals {
     static constexpr std::string_view table = "agent_totals";
     static constexpr std::size_t key_columns = 1;
     static constexpr Life life = Life::resident;
+    using derived = void;
     std::string agent;
     std::int64_t settled = 0;  // Nano-dollars.
     std::int64_t tokens = 0;
@@ -285,6 +290,7 @@ struct Window {
     static constexpr std::string_view table = "budget_windows";
     static constexpr std::size_t key_columns = 2;
     static constexpr Life life = Life::cached;
+    static constexpr std::array<std::string_view, 4> counters{"end_at", "settled", "held", "marked_at"};
     std::string budget;
     Instant start_at;
     Instant end_at;
@@ -306,6 +312,7 @@ struct SpendMark {
     static constexpr std::string_view table = "spend_marks";
     static constexpr std::size_t key_columns = 3;
     static constexpr Life life = Life::appended;
+    using derived = void;
     std::string budget;        // Empty: the org as a whole, by the UTC minute.
     Instant start_at = {};     // Of the budget's window; far_past for the org.
     Instant at = {};           // The bucket's first moment, counted from the window's start.
@@ -386,6 +393,7 @@ struct CorrectedCost {
     static constexpr std::string_view table = "corrected_costs";
     static constexpr std::size_t key_columns = 1;
     static constexpr Life life = Life::cached;
+    using derived = void;
     CommandKey event;
     std::int64_t cost = 0;
 };
@@ -396,6 +404,7 @@ struct Rollup {
     static constexpr std::string_view table = "rollups";
     static constexpr std::size_t key_columns = 4;
     static constexpr Life life = Life::cached;
+    using derived = void;
     std::int32_t day = 0;  // Days since 1970-01-01.
     std::string agent;
     std::string provider;
@@ -413,6 +422,7 @@ struct Session {
     static constexpr std::string_view table = "sessions";
     static constexpr std::size_t key_columns = 1;
     static constexpr Life life = Life::cached;
+    static constexpr std::array<std::string_view, 4> counters{"input_tokens", "output_tokens", "settled", "events"};
     SessionId id;
     std::string agent;
     std::string title;
@@ -490,6 +500,7 @@ struct Run {
     static constexpr std::string_view table = "runs";
     static constexpr std::size_t key_columns = 1;
     static constexpr Life life = Life::cached;  // Queued and live ones are resident.
+    static constexpr std::array<std::string_view, 5> counters{"settled", "tokens", "events", "unknown", "steps"};
     RunId id;
     Attribution who;  // `who.run` is the run itself.
     std::string node;
@@ -714,9 +725,23 @@ struct FeedPage {
 };
 BOOST_DESCRIBE_STRUCT(FeedPage, (), (last_seq, first_seq, at, body, hash))
 
-// Every kind of row, in the order they are written: what others refer to comes first.
+// What one commit wrote in an org: a keyed digest of each row, chained; see store/seals.h.
+struct Seal {
+    static constexpr std::string_view table = "seals";
+    static constexpr std::size_t key_columns = 1;
+    static constexpr Life life = Life::appended;
+    std::int64_t number = 0;  // 1, 2, 3, … per org, without gap.
+    Instant at;
+    std::string key_id;  // 8 bytes that name the key.
+    std::string digests;
+    std::string hash;  // 32 bytes.
+};
+BOOST_DESCRIBE_STRUCT(Seal, (), (number, at, key_id, digests, hash))
+
+// Every kind of row, in the order they are written: what others refer to comes first. Seals name a kind by its position
+// in this list, so new kinds go last.
 using AllRows = std::tuple<Org, Agent, AgentTotals, ApiKey, Cap, Budget, Window, Session, Message, Run, Claim, Hold,
                            CostEvent, Rollup, Schedule, Answer, FeedPage, Launch, Worktree, Setting, ModelCall,
-                           SpendMark, RunStep, ScheduleTick, CorrectedCost>;
+                           SpendMark, RunStep, ScheduleTick, CorrectedCost, Seal>;
 
 }  // namespace interlock::core

@@ -149,11 +149,6 @@ struct Succeeded {
     bool operator()(const CorrectReply& reply) { return reply.status == CorrectStatus::corrected; }
 };
 
-bool makes_cost_event(const CommandBody& body) {
-    return std::holds_alternative<Charge>(body) || std::holds_alternative<SettleHold>(body) ||
-           std::holds_alternative<CorrectCharge>(body);
-}
-
 // What was answered when this event was made.
 Reply reply_from(const CostEvent& event) {
     if (!event.corrects.value.empty() && event.hold.value.empty()) {

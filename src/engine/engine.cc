@@ -17,19 +17,16 @@ std::size_t bytes_of(const core::CommandBody& body) {
     return bytes;
 }
 
-// A cost event is stored under its command's key, so these cannot do without one.
-bool needs_key(const core::CommandBody& body) {
-    return std::holds_alternative<core::Charge>(body) || std::holds_alternative<core::SettleHold>(body);
-}
-
 // How long a store that could not be opened is left alone when nobody asks for it.
 constexpr std::chrono::seconds retry_interval{1};
 
-store::OrgWrites writes_of(core::OrgState& state, Instant now) {
+store::OrgWrites writes_of(core::OrgState& state, const store::SealKey& key, Instant now) {
     store::OrgWrites writes{.org = state.id, .rows = {}};
     state.collect([&]<class Row>(const Row& row) { writes.of<Row>().put.push_back(&row); },
                   [&]<class Row>(const core::KeyOf<Row>& key) { writes.of<Row>().erased.push_back(key); });
     if (state.feed.has_page()) writes.of<core::FeedPage>().put.push_back(&state.feed.seal(now));
+    state.last_seal = store::seal_of(writes, state.last_seal, key, now);
+    writes.of<core::Seal>().put.push_back(&state.last_seal);
     return writes;
 }
 
@@ -54,12 +51,33 @@ Result<void, store::OpenError> Engine::open(Instant now) try {
     });
     if (!loaded) return unreadable();
     last_now_ = std::max(last_now_, now);
+    for (auto& [org, state] : machine_.orgs()) {
+        if (auto sealed = seal_older_rows(*state, last_now_); !sealed) return sealed;
+    }
     for (auto& [org, state] : machine_.orgs())
         machine_.apply({last_now_}, {.org = org, .key = {}, .body = core::Reopened{}});
     ready_ = true;
     return {};
 } catch (const core::SourceFailed&) {
     return fail(store::OpenError{store::OpenError::Kind::unavailable, "the store opened, but a row cannot be read"});
+}
+
+// An org that a version without seals wrote: what it has now is what later checks compare with.
+Result<void, store::OpenError> Engine::seal_older_rows(core::OrgState& state, Instant now) {
+    if (state.last_seal.number > 0 || state.feed.last_seq().value == 0) return {};
+    const auto unavailable = [](std::string why) {
+        return fail(store::OpenError{store::OpenError::Kind::unavailable, "cannot seal the stored rows: " + why});
+    };
+    auto snapshot = store_.snapshot();
+    if (!snapshot) return unavailable(snapshot.error().detail);
+    const auto seals = store::seals_of_stored_rows(**snapshot, state.id, options_.seal_key, now);
+    if (!seals) return unavailable(seals.error().detail);
+    store::WriteSet writes;
+    store::OrgWrites& of_org = writes.orgs.emplace_back(store::OrgWrites{.org = state.id, .rows = {}});
+    for (const core::Seal& seal : *seals) of_org.of<core::Seal>().put.push_back(&seal);
+    if (auto committed = store_.commit(writes); !committed) return unavailable(committed.error().detail);
+    state.adopt(seals->back());
+    return {};
 }
 
 void Engine::submit(Submission submission) {
@@ -71,7 +89,7 @@ void Engine::submit(Submission submission) {
 void Engine::submit(std::vector<Submission> submissions) {
     // Work that needs no order is done here, by the caller's own thread.
     for (Submission& submission : submissions) {
-        ensure(!submission.command.key.value.empty() || !needs_key(submission.command.body),
+        ensure(!submission.command.key.value.empty() || !core::makes_cost_event(submission.command.body),
                "a command that makes a cost event has a key");
         submission.command.fingerprint = core::fingerprint_of(submission.command.body);
     }
@@ -230,7 +248,7 @@ Answer Engine::apply(const Submission& submission, Instant now) {
 Result<void, store::CommitError> Engine::commit(Instant now) {
     store::WriteSet writes;
     for (auto& [org, state] : machine_.orgs()) {
-        if (state->has_changes()) writes.orgs.push_back(writes_of(*state, now));
+        if (state->has_changes()) writes.orgs.push_back(writes_of(*state, options_.seal_key, now));
     }
     // A refusal writes nothing and is a decision all the same. Where others may write, they must be known not to have.
     if (writes.orgs.empty() && !store_.far()) return {};

@@ -30,6 +30,7 @@
 #include "core/command.h"
 #include "core/reply.h"
 #include "core/state_machine.h"
+#include "store/seals.h"
 #include "store/store.h"
 
 namespace interlock::engine {
@@ -77,6 +78,8 @@ class Engine {
         std::size_t batch_bytes_max = 64u << 20;  // Of message contents: a batch is held in memory and in the log.
         // From step(), for what is left of a batch when the engine has moved. Empty: answered as unavailable.
         std::function<void(std::vector<Submission>)> on_moved = {};
+        // Commits are sealed with it (store/seals.h).
+        store::SealKey seal_key = store::SealKey::from_text({});
     };
 
     Engine(store::Store& store, Options options);
@@ -113,6 +116,7 @@ class Engine {
     void apply_ticks(Instant now);
     Answer apply(const Submission& submission, Instant now);
     Result<void, store::CommitError> commit(Instant now);
+    Result<void, store::OpenError> seal_older_rows(core::OrgState& state, Instant now);
     bool recover(Instant now);
     std::size_t turn_away(std::vector<Submission>& batch);
     Answer answer_by_key(const Submission& submission, bool known, bool recovered);

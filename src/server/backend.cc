@@ -114,6 +114,7 @@ Result<std::unique_ptr<Backend>, std::string> open_embedded(BackendOptions optio
     engine::Embedded::Options how;
     how.directory = options.data_dir;
     how.newest_stored = *newest;
+    how.engine.seal_key = options.seal_key;
     how.on_step = [on_step = std::move(options.on_step), on_news = std::move(options.on_news),
                    run_commits = std::uint64_t{0}](const engine::Step& step) mutable {
         on_step(step);

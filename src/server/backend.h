@@ -23,10 +23,11 @@ enum class News { about_no_run, about_anything };
 
 struct BackendOptions {
     std::string data_dir;
-    std::string store;          // "postgres://…"; empty: the embedded one, in the data directory.
-    std::string node_name;      // How people call this node.
-    std::string peer_ca;        // Believed for the certificates of other nodes.
-    Duration lease{};           // Of a node.
+    std::string store;      // "postgres://…"; empty: the embedded one, in the data directory.
+    std::string node_name;  // How people call this node.
+    std::string peer_ca;    // Believed for the certificates of other nodes.
+    Duration lease{};       // Of a node.
+    store::SealKey seal_key = store::SealKey::from_text({});  // Of commits.
     bool accept_clock = false;  // Serve an embedded store whose newest time is ahead of the machine's clock.
     std::function<void(const engine::Step&)> on_step;  // On a lane's thread.
     // The org's feed may have grown; of none in particular: any org's.

@@ -86,7 +86,7 @@ Result<void, std::string> check_file(const std::string& path, bool secret) {
 }
 
 Result<void, std::string> check_files(const std::string& data_dir) {
-    for (const char* name : {"admin.key", "secrets.key", "run.secret"}) {
+    for (const char* name : {"admin.key", "secrets.key", "run.secret", "seal.key"}) {
         if (auto good = check_file(data_dir + "/" + name, true); !good) return good;
     }
     for (const char* name : {"interlock.db", "interlock.db-wal", "interlock.db-shm", "interlock.lock", "node.id",
@@ -98,7 +98,17 @@ Result<void, std::string> check_files(const std::string& data_dir) {
 
 std::string key_path(const std::string& data_dir) { return data_dir + "/admin.key"; }
 std::string note_path(const std::string& data_dir) { return data_dir + "/server.json"; }
+std::string seal_key_path(const std::string& data_dir) { return data_dir + "/seal.key"; }
 std::string catalog_path(const std::string& data_dir) { return data_dir + "/prices.txt"; }
+
+std::vector<store::SealKey> seal_keys_in(const std::string& text) {
+    std::vector<store::SealKey> keys;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.empty()) keys.push_back(store::SealKey::from_text(line));
+    }
+    return keys;
+}
 
 }  // namespace
 
@@ -149,6 +159,19 @@ Result<std::string, std::string> secrets_key(const std::string& data_dir, const 
 }
 
 std::string secrets_key_path(const std::string& data_dir) { return data_dir + "/secrets.key"; }
+
+Result<std::vector<store::SealKey>, std::string> seal_keys(const std::string& data_dir, const std::string& fresh) {
+    const auto text = kept_secret(seal_key_path(data_dir), fresh);
+    if (!text) return fail(text.error());
+    auto keys = seal_keys_in(*text);
+    if (keys.empty()) return fail(fmt::format("{} has no key; move it away to have one made", seal_key_path(data_dir)));
+    return keys;
+}
+
+std::vector<store::SealKey> read_seal_keys(const std::string& data_dir) {
+    const auto text = read_file(seal_key_path(data_dir));
+    return text ? seal_keys_in(*text) : std::vector<store::SealKey>();
+}
 
 std::optional<std::string> read_catalog(const std::string& data_dir) { return read_file(catalog_path(data_dir)); }
 

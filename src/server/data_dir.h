@@ -10,9 +10,11 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/id.h"
 #include "base/result.h"
+#include "store/seals.h"
 
 namespace interlock::server {
 
@@ -31,6 +33,11 @@ Result<std::string, std::string> run_secret(const std::string& data_dir, const s
 // What secrets are encrypted with, in the same way.
 Result<std::string, std::string> secrets_key(const std::string& data_dir, const std::string& fresh);
 std::string secrets_key_path(const std::string& data_dir);
+
+// What commits are sealed with, in the same way. A line each: the first is used, all are believed.
+Result<std::vector<store::SealKey>, std::string> seal_keys(const std::string& data_dir, const std::string& fresh);
+// The same for whoever only reads: none where there is no file.
+std::vector<store::SealKey> read_seal_keys(const std::string& data_dir);
 
 // The price list that stands in for the one the binary carries; nothing when there is none.
 std::optional<std::string> read_catalog(const std::string& data_dir);

@@ -107,7 +107,7 @@ DemoExit report(const Played& played, const std::string& directory, const Termin
 std::string violations_in(const std::string& directory) {
     const auto snapshot = store::open_snapshot(directory);
     if (!snapshot) return "the store cannot be read: " + snapshot.error().detail;
-    const auto report = verify::verify(**snapshot, {});
+    const auto report = verify::verify(**snapshot, {.progress = {}, .seal_keys = {store::SealKey::from_text({})}});
     if (!report) return "the store cannot be read: " + report.error().detail;
     for (const verify::PromiseReport& promise : report->promises) {
         if (promise.violations == 0) continue;
@@ -367,7 +367,7 @@ DemoExit report(const Played& played, const std::string& directory, const Termin
     const auto start = Steady::now();
     const auto snapshot = store::open_snapshot(directory);
     if (!snapshot) return give_up(terminal, "the store cannot be read: " + snapshot.error().detail);
-    const auto verified = verify::verify(**snapshot, {});
+    const auto verified = verify::verify(**snapshot, {.progress = {}, .seal_keys = {store::SealKey::from_text({})}});
     if (!verified) return give_up(terminal, "the store cannot be read: " + verified.error().detail);
     const Seconds took = Steady::now() - start;
     const auto checks = outside_checks(**snapshot, played.books, played.kill);

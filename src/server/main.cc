@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "cli/command_line.h"
+#include "server/data_dir.h"
 #include "server/demo.h"
 #include "server/demo_worker.h"
 #include "server/history_command.h"
@@ -323,6 +324,7 @@ int main(int argc, char** argv) {
     if (verify_command->parsed() && !asks_server && of_store) {
         if (verify.store.text.empty()) verify.store.text = interlock::cli::find_data_dir(settings, around);
         verify.json = settings.json;
+        verify.seal_keys = interlock::server::read_seal_keys(interlock::cli::find_data_dir(settings, around));
         return static_cast<int>(interlock::server::verify_command(verify, terminal));
     }
     interlock::cli::World world = interlock::cli::real_world();

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "server/data_dir.h"
 #include "server/verify_command.h"
 #include "store/transfer.h"
 
@@ -91,6 +92,9 @@ class Migration {
  public:
     Migration(const MigrateOptions& options, const Terminal& terminal) : options_(options), terminal_(terminal) {
         if (options.json) terminal_.progress = false;
+        for (const StoreAddress& address : {options.from, options.to}) {
+            if (!address.is_database()) std::ranges::move(read_seal_keys(address.text), std::back_inserter(seal_keys_));
+        }
     }
 
     Result<void, Failure> run();
@@ -108,6 +112,7 @@ class Migration {
     const MigrateOptions& options_;
     Terminal terminal_;
     Census census_;
+    std::vector<store::SealKey> seal_keys_;
 };
 
 Failure failure_of(const StoreAddress& address, const store::OpenError& error) {
@@ -185,7 +190,7 @@ Result<void, Failure> Migration::check_addresses() const {
 
 Result<Census, Failure> Migration::take_census(store::Snapshot& source) {
     say(fmt::format("verifying {}", options_.from.shown()));
-    const auto verified = check_promises(source, {}, terminal_);
+    const auto verified = check_promises(source, {.progress = {}, .seal_keys = seal_keys_}, terminal_);
     if (!verified) return fail(refused(options_.from, verified.error().detail));
     if (verified->violations() > 0) {
         return fail(refused(options_.from, fmt::format("{} violations; a store that does not keep its promises is not "
@@ -259,7 +264,7 @@ Result<void, Failure> Migration::compare(store::Snapshot& source, OfflineStore& 
     say(fmt::format("verifying {}", options_.to.shown()));
     const auto snapshot = target.store().snapshot();
     if (!snapshot) return fail(refused(options_.to, snapshot.error().detail));
-    const auto verified = check_promises(**snapshot, {}, terminal_);
+    const auto verified = check_promises(**snapshot, {.progress = {}, .seal_keys = seal_keys_}, terminal_);
     if (!verified) return fail(refused(options_.to, verified.error().detail));
     if (verified->violations() > 0) {
         return fail(refused(

@@ -180,6 +180,7 @@ nodes::Switchboard::Options Node::switchboard_options() {
     how.me = {.id = id_, .boot = unique_id(), .name = options_.node_name, .url = {}, .version = version};
     if (options_.lease > Duration(0)) how.lease = options_.lease;
     how.ca_file = options_.peer_ca;
+    how.engine.seal_key = options_.seal_key;
     how.connect = [this] { return std::make_unique<store::PostgresCluster>(server_); };
     how.open_store = [this, node = how.me.id, boot = how.me.boot](core::OrgId org, std::int64_t from_epoch) {
         store::PostgresStore::Options lane;

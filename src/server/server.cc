@@ -242,6 +242,9 @@ Result<void, std::string> Server::Parts::open_engine() {
     how.store = options.store;
     how.node_name = options.node_name;
     how.accept_clock = options.accept_clock;
+    const auto sealing = seal_keys(options.data_dir, api::make_secret());
+    if (!sealing) return fail(sealing.error());
+    how.seal_key = sealing->front();
     how.peer_ca = options.peer_ca;
     how.lease = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.node_lease_s));
     how.on_step = [this](const engine::Step& step) {
@@ -479,7 +482,7 @@ Result<std::vector<api::OrgFacts>, std::string> Server::Parts::orgs() {
 Result<std::string, std::string> Server::Parts::verify() {
     auto snapshot = engine->store().snapshot();
     if (!snapshot) return fail(snapshot.error().detail);
-    auto report = verify_as_json(**snapshot);
+    auto report = verify_as_json(**snapshot, read_seal_keys(options.data_dir));
     if (report) verified.keep(engine->now(), *report);
     return report;
 }

@@ -10,8 +10,7 @@
 
 #include "base/shell.h"
 #include "engine/embedded.h"
-#include "nodes/guarded_store.h"
-#include "store/transfer.h"
+#include "store/seals.h"
 
 namespace interlock::server {
 namespace {
@@ -22,7 +21,7 @@ using Seconds = std::chrono::duration<double>;
 struct Checked {
     verify::Report report;
     Seconds took;
-    std::vector<store::FeedHead> heads;
+    std::vector<store::SealHead> heads;
     std::vector<std::string> missing;  // Of the heads that the store was to have: what it has instead.
 
     bool good() const { return report.violations() == 0 && missing.empty(); }
@@ -31,7 +30,7 @@ struct Checked {
 VerifyExit verify_only(const VerifyOptions& options, const Terminal& terminal);
 VerifyExit verify_and_repair(const VerifyOptions& options, const Terminal& terminal);
 VerifyExit give_up(const VerifyOptions& options, const Terminal& terminal, const std::string& why);
-std::optional<store::FeedHead> head_from_text(std::string_view text);
+std::optional<store::SealHead> head_from_text(std::string_view text);
 
 }  // namespace
 
@@ -47,13 +46,13 @@ VerifyExit verify_command(const VerifyOptions& options, const Terminal& terminal
 namespace {
 
 // "12:9af3…", or "2/12:9af3…" of another org than the first.
-std::string to_text(const store::FeedHead& head) {
-    const std::string text = fmt::format("{}:{}", head.last_seq.value, head.hash);
+std::string to_text(const store::SealHead& head) {
+    const std::string text = fmt::format("{}:{}", head.number, head.hash);
     return head.org == engine::Embedded::default_org ? text : fmt::format("{}/{}", head.org.value, text);
 }
 
-std::optional<store::FeedHead> head_from_text(std::string_view text) {
-    store::FeedHead head{engine::Embedded::default_org, {}, {}};
+std::optional<store::SealHead> head_from_text(std::string_view text) {
+    store::SealHead head{engine::Embedded::default_org, {}, {}};
     const auto take_number = [&](auto& number, char until) {
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
         const bool good = error == std::errc() && end != text.data() + text.size() && *end == until;
@@ -61,27 +60,27 @@ std::optional<store::FeedHead> head_from_text(std::string_view text) {
         return good;
     };
     if (text.find('/') != std::string_view::npos && !take_number(head.org.value, '/')) return std::nullopt;
-    if (!take_number(head.last_seq.value, ':') || head.last_seq.value < 1 || text.size() != 64) return std::nullopt;
+    if (!take_number(head.number, ':') || head.number < 1 || text.size() != 64) return std::nullopt;
     if (text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
     head.hash = text;
     return head;
 }
 
 // Empty, or what the store has in the place of a head.
-Result<std::string, store::ReadError> find_missing(store::Snapshot& snapshot, const store::FeedHead& head,
-                                                   const std::vector<store::FeedHead>& now) {
-    const auto found = nodes::hash_of_page(snapshot, head.org, head.last_seq);
+Result<std::string, store::ReadError> find_missing(store::Snapshot& snapshot, const store::SealHead& head,
+                                                   const std::vector<store::SealHead>& now) {
+    const auto found = store::hash_of_seal(snapshot, head.org, head.number);
     if (!found) return fail(found.error());
     if (*found == head.hash) return std::string();
-    const auto last = std::ranges::find(now, head.org, &store::FeedHead::org);
+    const auto last = std::ranges::find(now, head.org, &store::SealHead::org);
     return fmt::format("the store does not have the head {}: {}; {}", to_text(head),
-                       *found ? fmt::format("event {} has the hash {}", head.last_seq.value, **found)
-                              : fmt::format("no page of the feed ends at event {}", head.last_seq.value),
+                       *found ? fmt::format("commit {} has the hash {}", head.number, **found)
+                              : fmt::format("there is no commit {}", head.number),
                        last == now.end() ? std::string("there is no such org") : "its head is " + to_text(*last));
 }
 
 Result<void, store::ReadError> check_heads(store::Snapshot& snapshot, const VerifyOptions& options, Checked& checked) {
-    auto heads = store::read_heads(snapshot);
+    auto heads = store::read_seal_heads(snapshot);
     if (!heads) return fail(heads.error());
     checked.heads = std::move(*heads);
     for (const std::string& text : options.heads) {
@@ -95,7 +94,8 @@ Result<void, store::ReadError> check_heads(store::Snapshot& snapshot, const Veri
 Result<Checked, store::ReadError> check(store::Snapshot& snapshot, const VerifyOptions& options, Terminal terminal) {
     const auto start = std::chrono::steady_clock::now();
     terminal.progress = terminal.progress && !options.json;
-    auto report = check_promises(snapshot, {.examples_max = options.examples_max, .progress = {}}, terminal);
+    auto report = check_promises(
+        snapshot, {.examples_max = options.examples_max, .progress = {}, .seal_keys = options.seal_keys}, terminal);
     if (!report) return fail(report.error());
     Checked checked{.report = std::move(*report), .took = {}, .heads = {}, .missing = {}};
     if (auto compared = check_heads(snapshot, options, checked); !compared) return fail(compared.error());
@@ -154,7 +154,7 @@ std::string to_json(const Checked& checked, const std::vector<store::Repair>& re
                                         {"notes", json::value_from(promise.notes)}});
     }
     json::array heads;
-    for (const store::FeedHead& head : checked.heads) heads.push_back(json::value(to_text(head)));
+    for (const store::SealHead& head : checked.heads) heads.push_back(json::value(to_text(head)));
     return json::serialize(json::object{{"ok", checked.good()},
                                         {"violations", checked.report.violations()},
                                         {"orgs", checked.report.orgs},
@@ -199,8 +199,8 @@ void print_repairs(const std::vector<store::Repair>& repairs, const Terminal& te
 }
 
 void print(const Checked& checked, const VerifyOptions& options, const Terminal& terminal) {
-    for (const store::FeedHead& head : checked.heads) {
-        if (head.last_seq.value > 0) fmt::print(terminal.out, "head  {}\n", to_text(head));
+    for (const store::SealHead& head : checked.heads) {
+        if (head.number > 0) fmt::print(terminal.out, "head  {}\n", to_text(head));
     }
     for (const std::string& missing : checked.missing) {
         fmt::print(terminal.out, "{} {}\n", terminal.red("FAILED"), missing);
@@ -282,8 +282,9 @@ Result<verify::Report, store::ReadError> check_promises(store::Snapshot& snapsho
     return report;
 }
 
-Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot) {
-    const auto checked = check(snapshot, VerifyOptions{.store = {}, .json = true}, Terminal{});
+Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot, std::vector<store::SealKey> seal_keys) {
+    const auto checked =
+        check(snapshot, VerifyOptions{.store = {}, .json = true, .seal_keys = std::move(seal_keys)}, Terminal{});
     if (!checked) return fail(checked.error().detail);
     return to_json(*checked, {});
 }

@@ -18,6 +18,7 @@ struct VerifyOptions {
     std::size_t examples_max = 5;
     // Heads that were written down before: what the store must still have. "N:HASH", or "ORG/N:HASH".
     std::vector<std::string> heads = {};
+    std::vector<store::SealKey> seal_keys = {};
 };
 
 // How the process ends.
@@ -34,7 +35,7 @@ Result<verify::Report, store::ReadError> check_promises(store::Snapshot& snapsho
                                                         const Terminal& terminal);
 
 // What the command prints with --json, of a snapshot that is at hand. The error is a sentence.
-Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot);
+Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot, std::vector<store::SealKey> seal_keys);
 
 // The table of promises, as the command prints it.
 std::string promise_table(const verify::Report& report, std::chrono::duration<double> took, const Terminal& terminal);

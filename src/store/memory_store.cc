@@ -171,7 +171,7 @@ Result<void, ReadError> MemoryStore::load_live(const OnLiveRow& on_row) {
                 if (core::has_ended(row.state)) continue;
             } else if constexpr (std::is_same_v<Row, core::Hold>) {
                 if (row.state != core::HoldState::open) continue;
-            } else if constexpr (std::is_same_v<Row, core::FeedPage>) {
+            } else if constexpr (std::is_same_v<Row, core::FeedPage> || std::is_same_v<Row, core::Seal>) {
                 const auto next = std::next(at);
                 if (next != last && next->first.first == key.first) continue;  // Not the last of its org.
             }

@@ -72,11 +72,11 @@ std::string find_rows_sql(const TableShape& shape) {
 }
 
 std::string live_rows_sql(const TableShape& shape, OfOrgs which) {
-    if (shape.table == core::FeedPage::table) {
+    if (is_chain(shape)) {
         return fmt::format(
-            "select page.* from orgs cross join lateral (select {} from feed_pages where feed_pages.org = orgs.org "
-            "order by last_seq desc limit 1) as page where orgs.{}",
-            column_list(shape), which == OfOrgs::one ? "org = $1" : "org >= 0");
+            "select link.* from orgs cross join lateral (select {} from {} as this where this.org = orgs.org "
+            "order by {} desc limit 1) as link where orgs.{}",
+            column_list(shape), shape.table, shape.columns.front(), which == OfOrgs::one ? "org = $1" : "org >= 0");
     }
     std::string where = which == OfOrgs::one ? "org = $1" : "true";
     if (shape.table == core::Run::table) where += " and state in ('queued', 'starting', 'running', 'paused')";

@@ -15,9 +15,10 @@
 namespace interlock::store {
 namespace {
 
+constexpr std::string_view division_by_zero = "22012";
+
 // A lane that is not ours divides by zero.
 std::string without_lane(const PostgresError& error) {
-    constexpr std::string_view division_by_zero = "22012";
     return error.state == division_by_zero ? "another node writes this org now" : error.detail;
 }
 
@@ -83,7 +84,9 @@ Result<void, CommitError> PostgresStore::commit(const WriteSet& writes) {
         }
         add_proof(of_org.org, requests);
     }
-    const std::size_t proofs = requests.size();
+    const std::size_t lanes_end = requests.size();
+    for (const OrgWrites& of_org : writes.orgs) add_proof_of_chain(of_org, requests);
+    const std::size_t chains_end = requests.size();
     for (const OrgWrites& of_org : writes.orgs) {
         boost::mp11::mp_for_each<boost::mp11::mp_transform<boost::mp11::mp_identity, core::AllRows>>([&](auto kind) {
             using Row = typename decltype(kind)::type;
@@ -102,7 +105,11 @@ Result<void, CommitError> PostgresStore::commit(const WriteSet& writes) {
     if (!answers) {
         const PostgresError& error = answers.error();
         if (!error.refused) return fail(fail_commit(unknown, error.detail));
-        return fail(fail_commit(rolled_back, error.at < proofs ? without_lane(error) : error.detail));
+        if (error.at < lanes_end) return fail(fail_commit(rolled_back, without_lane(error)));
+        const bool forgot = error.at < chains_end && error.state == division_by_zero;
+        return fail(fail_commit(rolled_back, forgot ? "the database does not have the commit before this one, or has a "
+                                                      "later one; what it has is read again"
+                                                    : error.detail));
     }
     if (std::strcmp(PQcmdStatus(answers->back().get()), "COMMIT") != 0) {
         return fail(fail_commit(rolled_back, "the server rolled the transaction back"));
@@ -146,6 +153,18 @@ void PostgresStore::add_proof(core::OrgId org, std::vector<PostgresRequest>& req
     } else {
         requests.emplace_back(&found).parameters.integer(org.value).id(options_.node).id(options_.boot);
     }
+}
+
+// Fails unless the org's last seal is the one before the seal that is written. A database that lost commits in a
+// failover still has the lane: the state in memory, which has these commits, must not be written on top of it.
+void PostgresStore::add_proof_of_chain(const OrgWrites& writes, std::vector<PostgresRequest>& requests) const {
+    static const PostgresStatement prove{
+        "select 1 / count(*) from (select coalesce(max(number), 0) as number from seals where org = $1::bigint) as "
+        "last "
+        "where last.number = $2::bigint"};
+    const auto& seals = writes.of<core::Seal>().put;
+    if (seals.empty()) return;
+    requests.emplace_back(&prove).parameters.integer(writes.org.value).integer(seals.front()->number - 1);
 }
 
 Result<void, CommitError> PostgresStore::repair(const std::vector<Repair>& repairs) {

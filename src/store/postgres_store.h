@@ -83,6 +83,7 @@ class PostgresStore final : public Store {
     Result<void, CommitError> prove_lane();
     void add_look_at_lane(std::vector<PostgresRequest>& requests) const;
     void add_proof(core::OrgId org, std::vector<PostgresRequest>& requests) const;
+    void add_proof_of_chain(const OrgWrites& writes, std::vector<PostgresRequest>& requests) const;
     bool fetch(core::OrgId org, const std::vector<core::ColdRow>& rows);
     CommitError fail_commit(CommitError::Kind kind, std::string detail);
     void fail_read(std::string detail);

@@ -118,6 +118,14 @@ inline core::FeedPage feed_page(std::int64_t first_seq, std::int64_t last_seq) {
     row.hash = std::string(32, '\0');
     return row;
 }
+inline core::Seal seal(std::int64_t number) {
+    core::Seal row;
+    row.number = number;
+    row.key_id = std::string("\0key id\xFF", 8);
+    row.digests = std::string("\0digests\xFF", 9);
+    row.hash = std::string(32, '\0');
+    return row;
+}
 inline core::Attribution attribution() {
     core::Attribution who;
     who.agent = "agent";
@@ -272,6 +280,11 @@ inline void make_valid(core::ScheduleTick& row, std::uint64_t) {
 }
 
 inline void make_valid(core::CorrectedCost&, std::uint64_t) {}
+inline void make_valid(core::Seal& row, std::uint64_t) {
+    row.number = std::max<std::int64_t>(1, row.number);
+    row.key_id.resize(8, '\xAB');
+    row.hash.resize(32, '\xAB');
+}
 
 // The rows of one variant refer to each other as the tables demand: all ids are the same, and so are all names.
 template <class Row>

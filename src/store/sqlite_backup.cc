@@ -56,8 +56,8 @@ Result<BackupFacts, ReadError> back_up(const std::string& directory, const std::
     // Read before the copy, so that the copy has it.
     std::string head;
     constexpr const char* head_sql =
-        "select coalesce((select last_seq || ':' || lower(hex(hash)) from feed_pages where org = 1 "
-        "order by last_seq desc limit 1), '')";
+        "select coalesce((select number || ':' || lower(hex(hash)) from seals where org = 1 "
+        "order by number desc limit 1), '')";
     if (why.empty() && !read_text(from->get(), head_sql, head)) why = error_text(from->get());
     if (why.empty()) why = copy(from->get(), file);
     if (why.empty() && ::fsync(taken) != 0) why = std::strerror(errno);

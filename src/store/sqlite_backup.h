@@ -12,7 +12,7 @@ namespace interlock::store {
 struct BackupFacts {
     std::int64_t bytes = 0;
     std::string sha256;  // Of the file, hex.
-    std::string head;    // Of the default org's feed: the number of the last event and the feed's hash up to there.
+    std::string head;    // The number and the hash of the default org's last commit.
 };
 
 // The file must not be there yet. It is complete and synced when this returns; after an error there is none.

@@ -434,10 +434,12 @@ std::string live_rows_sql(const TableShape& shape) {
     std::string_view where;
     if (shape.table == core::Run::table) where = "where state in ('queued', 'starting', 'running', 'paused')";
     if (shape.table == core::Hold::table) where = "where state = 'open'";
-    if (shape.table == core::FeedPage::table) {
-        where =
-            "where rowid in (select (select rowid from feed_pages as page where page.org = orgs.org "
-            "order by last_seq desc limit 1) from orgs)";
+    if (is_chain(shape)) {
+        return select_rows(shape) + fmt::format(
+                                        "where rowid in (select (select rowid from {0} as link where link.org = "
+                                        "orgs.org order by {1} desc limit 1) "
+                                        "from orgs)",
+                                        shape.table, shape.columns.front());
     }
     return select_rows(shape).append(where);
 }

@@ -80,10 +80,10 @@ struct ReadError {
 };
 
 // Rows that live in memory from open to close: every row of a resident kind, every unfinished run, every open hold and
-// the last feed page of each org.
+// the last feed page and the last seal of each org.
 using LiveRow =
     std::variant<core::Org, core::Agent, core::AgentTotals, core::ApiKey, core::Cap, core::Budget, core::Run,
-                 core::Claim, core::Hold, core::Schedule, core::FeedPage, core::Worktree, core::Setting>;
+                 core::Claim, core::Hold, core::Schedule, core::FeedPage, core::Worktree, core::Setting, core::Seal>;
 using OnLiveRow = std::function<void(core::OrgId, LiveRow&&)>;
 
 using Value = std::variant<std::monostate, std::int64_t, std::string>;  // Blobs are strings too.

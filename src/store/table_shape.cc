@@ -32,6 +32,10 @@ struct Shapes<std::tuple<Row...>> {
 };
 template struct Shapes<core::AllRows>;
 
+bool is_chain(const TableShape& shape) {
+    return shape.table == core::FeedPage::table || shape.table == core::Seal::table;
+}
+
 std::string quoted(const std::string& name) { return name == "window" ? "\"window\"" : name; }
 
 std::string joined(const std::vector<std::string>& words, std::string_view between) {

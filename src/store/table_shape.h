@@ -28,6 +28,9 @@ struct TableShape {
 template <class Row>
 const TableShape& shape_of();
 
+// Whether each row of the kind is chained to the one before it, by its key. Of those only the last is live.
+bool is_chain(const TableShape& shape);
+
 // The name as SQL takes it: "window" is a reserved word.
 std::string quoted(const std::string& name);
 // "a, b, c"

@@ -82,7 +82,8 @@ class TransferTest : public testing::Test {
             for (std::uint64_t i = 1; i <= 20; ++i) {
                 const auto seq = static_cast<std::int64_t>(i);
                 commit(org, sample::session(i), sample::message(i, 0), sample::message(i, 1),
-                       sample::cost_event(100 + i), sample::answer(100 + i), sample::feed_page(seq * 3 - 2, seq * 3));
+                       sample::cost_event(100 + i), sample::answer(100 + i), sample::feed_page(seq * 3 - 2, seq * 3),
+                       sample::seal(seq));
             }
         }
     }

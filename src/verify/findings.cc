@@ -24,6 +24,7 @@ constexpr std::array titles{
     Title{"P8", "exactly one tick", "ticks"},
     Title{"P9", "nobody is forgotten", "runs and holds"},
     Title{"feed", "unbroken feed", "pages"},
+    Title{"rows", "rows as committed", "rows and seals"},
 };
 
 std::string hex_of(std::string_view bytes) {

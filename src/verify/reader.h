@@ -44,6 +44,10 @@ class Reader {
     void each(std::string_view what, std::string_view sql, OnRow on_row) {
         read(what, sql, [&](const std::vector<store::Value>& values) { on_row(Columns(values)); });
     }
+    // The same with the values as they are.
+    void each_values(std::string_view what, std::string_view sql, const store::OnValues& on_row) {
+        read(what, sql, on_row);
+    }
     const std::optional<store::ReadError>& error() const { return error_; }
 
  private:

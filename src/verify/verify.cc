@@ -11,16 +11,17 @@
 #include "verify/ledger.h"
 #include "verify/reader.h"
 #include "verify/runs.h"
+#include "verify/seals.h"
 #include "verify/sessions.h"
 #include "verify/text.h"
 
 namespace interlock::verify {
 namespace {
 
-constexpr std::array<std::string_view, 20> tables{"orgs",    "agents",         "agent_totals", "api_keys",  "caps",
-                                                  "budgets", "budget_windows", "sessions",     "messages",  "runs",
-                                                  "claims",  "holds",          "cost_events",  "rollups",   "schedules",
-                                                  "answers", "feed_pages",     "spend_marks",  "run_steps", "ticks"};
+constexpr std::array<std::string_view, 21> tables{
+    "orgs",      "agents",   "agent_totals", "api_keys",    "caps",      "budgets",     "budget_windows",
+    "sessions",  "messages", "runs",         "claims",      "holds",     "cost_events", "rollups",
+    "schedules", "answers",  "feed_pages",   "spend_marks", "run_steps", "ticks",       "seals"};
 
 // Every org that has a row anywhere, found by stepping from one to the next: no table is read through for it.
 std::set<std::int64_t> find_orgs(Reader& reader, Findings& findings) {
@@ -53,7 +54,7 @@ void check_keys(std::int64_t org, Reader& reader, Findings& findings) {
     });
 }
 
-void check_org(std::int64_t org, Reader& reader, Findings& findings) {
+void check_org(std::int64_t org, const Options& options, Reader& reader, Findings& findings) {
     // 1. The feed, because it says how the rest came to be.
     FeedWalk feed(org, reader, findings);
     feed.walk();
@@ -89,6 +90,7 @@ void check_org(std::int64_t org, Reader& reader, Findings& findings) {
     runs.check_ticks();
     feed.finish_ticks();
     check_text(org, reader, findings);
+    check_seals(org, options.seal_keys, reader, findings);
 
     findings.report().cost_events += ledger.event_count();
     ++findings.report().orgs;
@@ -99,7 +101,7 @@ void check_org(std::int64_t org, Reader& reader, Findings& findings) {
 Result<Report, store::ReadError> verify(store::Snapshot& snapshot, const Options& options) {
     Reader reader(snapshot, options.progress);
     Findings findings(options.examples_max);
-    for (const std::int64_t org : find_orgs(reader, findings)) check_org(org, reader, findings);
+    for (const std::int64_t org : find_orgs(reader, findings)) check_org(org, options, reader, findings);
     if (reader.error()) return fail(*reader.error());
     return findings.take();
 }

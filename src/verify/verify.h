@@ -5,8 +5,8 @@
 //   (2) It only reads. What could be put right without guessing is handed back as repairs: the counters, which are sums
 //       over the ledger. The ledger, messages, claims, holds and the feed are ground: nothing here can rebuild them.
 //   (3) One pass over the cost events and one over each other table, org by org. In memory at once, for one org: its
-//       budgets and windows, what has not ended, one sum per agent, run, session, roll-up and minute, and eight bytes
-//       for each event of the feed.
+//       budgets and windows, what has not ended, one sum per agent, run, session, roll-up and minute, eight bytes
+//       for each event of the feed, and 32 bytes for each row.
 //
 // P10, honest answers, is about what was said to clients. Nothing that is stored can show it, so it is not here.
 #pragma once
@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "store/repair.h"
+#include "store/seals.h"
 #include "store/store.h"
 
 namespace interlock::verify {
@@ -35,6 +36,7 @@ enum class Promise {
     one_tick,
     nobody_forgotten,
     unbroken_feed,
+    sealed_rows,
 };
 
 struct Finding {
@@ -45,7 +47,7 @@ struct Finding {
 
 struct PromiseReport {
     Promise promise;
-    std::string id;            // "P1" … "P9", "feed".
+    std::string id;            // "P1" … "P9", "feed", "rows".
     std::string title;         // "exact ledger"
     std::string checked_what;  // Of what `checked` is the number: "counters".
     std::int64_t checked = 0;
@@ -68,6 +70,8 @@ using Progress = std::function<void(std::string_view what, std::int64_t rows)>;
 struct Options {
     std::size_t examples_max = 5;  // For each promise.
     Progress progress;
+    // Keys that seals may have been made with. Rows of other keys are not compared.
+    std::vector<store::SealKey> seal_keys = {};
 };
 
 // An error says that the rows could not be read, which is neither a yes nor a no.

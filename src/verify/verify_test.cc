@@ -33,7 +33,10 @@ TEST(Verify, a_store_in_which_every_number_is_right_has_no_findings) {
     EXPECT_TRUE(report.repairs.empty());
     EXPECT_EQ(report.orgs, 1);
     EXPECT_EQ(report.cost_events, 3);
-    for (const PromiseReport& promise : report.promises) EXPECT_GT(promise.checked, 0) << promise.id;
+    for (const PromiseReport& promise : report.promises) {
+        if (promise.promise == Promise::sealed_rows) continue;  // Nobody has sealed this org.
+        EXPECT_GT(promise.checked, 0) << promise.id;
+    }
 }
 
 TEST(Verify, an_empty_store_has_no_findings) {

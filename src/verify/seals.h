@@ -1,0 +1,17 @@
+// Compares the stored rows with their seals (store/seals.h): names rows that were changed, removed or added by
+// something other than a command.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "store/seals.h"
+#include "verify/findings.h"
+#include "verify/reader.h"
+
+namespace interlock::verify {
+
+// With `keys` that do not have the key of a seal, the rows of that seal are not compared, and a note says so.
+void check_seals(std::int64_t org, const std::vector<store::SealKey>& keys, Reader& reader, Findings& findings);
+
+}  // namespace interlock::verify
