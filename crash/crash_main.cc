@@ -83,6 +83,7 @@ class Report {
     void note(std::string_view what, std::string_view how_much) { row("", what, how_much); }
     void examples(const std::vector<std::string>& texts) {
         for (const std::string& text : texts) fmt::print("    {}\n", text);
+        std::fflush(stdout);
     }
     int exit_code() const {
         fmt::print("{}\n", violations_ == 0 ? "No violations." : fmt::format("{} violations.", violations_));

@@ -139,7 +139,10 @@ int tell_many(const Options& options) {
             lock.lock();
             add(totals, result);
             totals.cpu_seconds += cpu;
-            if (result.violation_count > 0) fmt::print("{}{}", terminal ? "\r\033[K" : "", describe_violations(result));
+            if (result.violation_count > 0) {
+                fmt::print("{}{}", terminal ? "\r\033[K" : "", describe_violations(result));
+                std::fflush(stdout);  // A later story may end the process.
+            }
             if (terminal && totals.stories % 16 == 0) {
                 fmt::print("\r\033[K{} stories, {} commands, {:.0f} s, {} violations", totals.stories, totals.commands,
                            seconds(), totals.violations);

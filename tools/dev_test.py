@@ -233,6 +233,18 @@ def test_unknown_names_are_refused_before_anything_is_installed(lab):
     assert code == 1 and said == "dev: unknown preset\n" and not lab.log("apt.log")
 
 
+def test_a_campaign_has_its_arguments_checked_before_anything_is_installed(lab):
+    lab.write("tools/campaign.py", "import sys\nprint(*sys.argv[1:])\nsys.exit(2 if 'soon' in sys.argv else 0)\n")
+
+    assert lab.run("campaign", "soon") == (2, "--check soon\n") and not lab.log("apt.log")
+    assert lab.run("campaign", "--help") == (0, "--help\n") and not lab.log("apt.log")
+
+    with_tools(lab)
+    code, said = lab.run("campaign", "5", "--only", "sim")
+    assert code == 0
+    assert said.splitlines()[-1] == "--build-label [2/3] build --label [3/3] campaign 5 --only sim"
+
+
 def test_help_lists_every_command(lab):
     code, said = lab.run("help")
     assert code == 0 and "clean" in said

@@ -36,6 +36,7 @@ UNKNOWN = (10, 1.0)
 COSTS = {
     "tidy": (1, 1.0),
     "format": (4, 1.0),
+    "tools/campaign_test": (16, 0.3),
     "tools/page_test": (5, 0.3),
     "tools/run_tests_test": (6, 0.8),
     "tools/tidy_test": (4, 0.8),
