@@ -120,8 +120,8 @@ void PaymentsChecker::check_corrections(World& world, const Rows& rows) {
         const auto first = rows.rows<CostEvent>().find(key);
         const auto row = rows.rows<CorrectedCost>().find(key);
         if (first == rows.rows<CostEvent>().end() || row == rows.rows<CorrectedCost>().end()) {
-            world.violated(Promise::exact_ledger, fmt::format("a correction refers to key {:x}, which is not there",
-                                                              key.second.value.low));
+            world.violated(Promise::exact_ledger,
+                           fmt::format("a correction refers to key {:x}, which is not there", key.second.value.low));
         } else if (row->second.cost != first->second.cost + by || row->second.cost < 0) {
             world.violated(Promise::exact_ledger,
                            fmt::format("{} and its corrections come to {}, and its row says {}", name_of(first->second),

@@ -247,7 +247,7 @@ void PlacesChecker::check_fences(World& world, const Rows& rows) {
                 last_fence = changed->fence.value;
                 admitted[changed->run] = changed->fence;
             } else if (const auto* charged = std::get_if<Charged>(&event)) {
-                check_live(charged->run, "been charged");
+                if (charged->cost >= 0) check_live(charged->run, "been charged");  // An operator corrects later.
             } else if (const auto* appended = std::get_if<Appended>(&event)) {
                 check_live(appended->run, "appended");
             } else if (const auto* held = std::get_if<Held>(&event)) {

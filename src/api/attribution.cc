@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "api/sessions.h"
+#include "core/check.h"
 #include "core/org_state.h"
 #include "store/read_rows.h"
 
@@ -48,6 +49,10 @@ std::optional<Problem> check(const Caller& caller, const core::Attribution& who,
 }  // namespace
 
 net::Task<std::optional<Problem>> check_account(Call& call, core::Attribution who) {
+    // The rules check it too, but a long text would be copied for the workers and hashed for the engine first.
+    if (auto complaint = core::check_attribution(who)) {
+        co_return pointed(invalid(std::move(*complaint)), call.request.body);
+    }
     if (call.caller.bound() == Bound::nothing) co_return std::nullopt;
     const Caller caller = call.caller;
     const auto named =

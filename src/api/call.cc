@@ -29,8 +29,8 @@ namespace {
 
 constexpr std::size_t parsed_here_bytes_max = 256u << 10;
 
-Result<json::value, Problem> parse_text(std::string_view text) {
-    auto parsed = parse_strict_json(text);
+Result<json::value, Problem> parse_text(std::string_view text, json::storage_ptr storage = {}) {
+    auto parsed = parse_strict_json(text, std::move(storage));
     if (!parsed) return fail(invalid(BadMember{parsed.error().pointer, parsed.error().detail}));
     return std::move(*parsed);
 }
@@ -41,8 +41,11 @@ net::Task<void> parse_ahead(Call& call) {
     if (call.request.body.size() <= parsed_here_bytes_max || !has_media_type(call, "application/json")) co_return;
     // Not in this frame: whoever waits may be gone before the work.
     const auto text = std::make_shared<std::string>(std::move(call.request.body));
-    const auto parsed = co_await net::run_on(
-        call.parts.workers, [text] { return std::make_shared<Result<json::value, Problem>>(parse_text(*text)); });
+    // The connection's thread destroys the value: a value of its millions of parts, one by one, would take a second.
+    const auto parsed = co_await net::run_on(call.parts.workers, [text] {
+        return std::make_shared<Result<json::value, Problem>>(
+            parse_text(*text, json::make_shared_resource<json::monotonic_resource>()));
+    });
     call.request.body = std::move(*text);
     call.parsed = std::move(*parsed);
 }

@@ -7,6 +7,7 @@
 
 #include "base/strict_json.h"
 #include "base/text.h"
+#include "core/limits.h"
 
 namespace interlock::api {
 
@@ -24,8 +25,14 @@ bool WireReader::refused_in(std::string_view step) {
 
 namespace {
 
-bool get_text(WireReader& reader, const json::value& from, std::string& into) {
+// No member is longer than the content of a message. Refused before it is copied, hashed and sent to the engine.
+bool get_text(WireReader& reader, const json::value& from, std::string& into,
+              std::size_t bytes_max = core::limits::message_bytes_max) {
     if (!from.is_string()) return reader.refuse("must be a string");
+    if (from.get_string().size() > bytes_max) {
+        return reader.refuse(
+            fmt::format("is {} bytes long; at most {} are allowed", from.get_string().size(), bytes_max));
+    }
     into.assign(from.get_string().data(), from.get_string().size());
     return true;
 }
@@ -65,7 +72,7 @@ bool read_text(const WireType&, WireReader& reader, const json::value& from, voi
 bool read_money(const WireType&, WireReader& reader, const json::value& from, void* into) {
     if (from.is_number()) return reader.refuse("must be a string, so that no digit is lost: \"0.25\"");
     std::string text;
-    if (!get_text(reader, from, text)) return false;
+    if (!get_text(reader, from, text, core::limits::name_bytes_max)) return false;  // The refusal repeats it.
     const auto money = money_from_text(text);
     if (!money) {
         return reader.refuse("'" + text +
@@ -105,7 +112,7 @@ bool read_number(const WireType& type, WireReader& reader, const json::value& fr
 
 bool read_enumerator(const WireType& type, WireReader& reader, const json::value& from, std::int64_t& into) {
     std::string name;
-    if (!get_text(reader, from, name)) return false;
+    if (!get_text(reader, from, name, core::limits::name_bytes_max)) return false;  // The refusal repeats it.
     const auto found = std::ranges::find(type.enumerators, name, &WireEnumerator::name);
     if (found == type.enumerators.end()) {
         return reader.refuse("'" + name + "' is not one of: " + enumerator_list(type));

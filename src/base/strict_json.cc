@@ -177,13 +177,13 @@ std::optional<JsonFlaw> flaw_of_json_object(std::string_view text) {
     return find_flaw(text, true);
 }
 
-Result<json::value, JsonFlaw> parse_strict_json(std::string_view text) {
+Result<json::value, JsonFlaw> parse_strict_json(std::string_view text, json::storage_ptr storage) {
     const std::size_t colons = colons_in(text);
     if (colons > members_few) {
         if (auto flaw = find_flaw(text, false)) return fail(std::move(*flaw));
     }
     json::error_code error;
-    json::value parsed = json::parse(json::string_view(text.data(), text.size()), error, {}, options());
+    json::value parsed = json::parse(json::string_view(text.data(), text.size()), error, std::move(storage), options());
     if (error) return fail(JsonFlaw{"", "is not JSON: " + error.message()});
     // An object keeps the last of two members with one name, so that one is missing in the count.
     if (members_of(parsed) == colons) return parsed;

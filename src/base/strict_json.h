@@ -29,6 +29,7 @@ std::optional<JsonFlaw> flaw_of_json(std::string_view text);
 // The same, for text that must be an object.
 std::optional<JsonFlaw> flaw_of_json_object(std::string_view text);
 
-Result<boost::json::value, JsonFlaw> parse_strict_json(std::string_view text);
+// The value is kept in `storage`. With one that frees all at once, a large value costs nothing to destroy.
+Result<boost::json::value, JsonFlaw> parse_strict_json(std::string_view text, boost::json::storage_ptr storage = {});
 
 }  // namespace interlock

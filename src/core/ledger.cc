@@ -279,6 +279,7 @@ void close_hold(OrgState& state, Stamp stamp, HoldId id, HoldState how, const Am
         Window& window = state.windows.edit({part.budget, part.window});
         window.held -= part.amount;
         ensure(window.held >= 0, "a window's held is the sum of its parts");
+        if (state.line_waits_for.budgets.contains(part.budget)) state.line_may_move = true;
         if (!own) continue;
         const std::int64_t back = std::max<std::int64_t>(0, part.drawn - used.of(budget->row.metric));
         const auto own_part = std::ranges::find_if(own->parts, [&](const HoldPart& candidate) {
@@ -294,7 +295,7 @@ void close_hold(OrgState& state, Stamp stamp, HoldId id, HoldState how, const Am
         add(own->bound, back);
         state.put_hold(std::move(*own));
     }
-    if (state.line_waits_for_budget) state.line_may_move = true;
+    if (state.line_waits_for.any_hold) state.line_may_move = true;
     hold.parts.clear();
     hold.state = how;
     hold.closed_at = stamp.at;
@@ -399,11 +400,7 @@ void release(OrgState& state, Stamp stamp, HoldId id, bool expired) {
 // costs nothing is never refused, as with budgets, also when money that was gone already has passed the ceiling.
 std::optional<BudgetRefusal> past_ceiling(OrgState& state, const Run* run, std::int64_t more) {
     if (run == nullptr || run->ceiling == 0 || more == 0) return std::nullopt;
-    std::int64_t held = 0;
-    for (const HoldId id : state.open_holds_of(run->id)) {
-        const Hold& hold = *state.hold(id);
-        if (!hold.for_run()) held += hold.bound.usd;
-    }
+    const auto held = static_cast<std::int64_t>(state.held_in_run(run->id).usd);  // At most held_per_agent_max.
     if (run->settled + held + more <= run->ceiling) return std::nullopt;
     return BudgetRefusal{.budget = to_text("run", run->id.value),
                          .metric = Metric::usd,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/codec.h"
 #include "base/ensure.h"
 #include "core/limits.h"
 
@@ -12,6 +13,19 @@ namespace {
 constexpr std::size_t cached_rows_max = 20'000;
 
 std::string tag_key(const std::string& name, const std::string& value) { return name + '=' + value; }
+
+// All that decides whether a queued run may start, but for its own id and the time of its retry.
+std::string line_group(const Run& run) {
+    std::string bytes;
+    Encoder encoder(bytes);
+    Attribution who = run.who;
+    who.run = {};
+    encoder.put(who);
+    encoder.put(run.hold_bound);
+    encoder.put(run.node);
+    encoder.put(run.wanted);
+    return bytes;
+}
 
 }  // namespace
 
@@ -239,13 +253,14 @@ void OrgState::count_held(const Hold& hold, bool add) {
         ensure(held.usd >= 0 && held.tokens >= 0, "what is taken out of a sum was put in");
         return held.holds == 0;
     };
-    const auto change_in = [&](HeldBy& map, const std::string& key) {
+    const auto change_in = [&](auto& map, const auto& key) {
         const auto found = map.try_emplace(key).first;
         if (change(found->second)) map.erase(found);
     };
     change(held_);
     change_in(held_by_agent_, hold.who.agent);
     change_in(held_by_key_, hold.who.api_key);
+    if (!hold.who.run.value.empty() && !hold.for_run()) change_in(held_in_run_, hold.who.run);
 }
 
 std::vector<HoldId> OrgState::open_holds() const {
@@ -277,13 +292,10 @@ void OrgState::index(const Run& run, bool add) {
     count_one(unfinished_by_key_, run.who.api_key, add);
     if (run.state == RunState::queued) {
         set_in(line_, line_key(run));
-        if (run.wanted.empty()) {
-            std::set<LineKey>& of_agent = lines_of_agents_[run.who.agent];
-            set_in(of_agent, line_key(run));
-            if (of_agent.empty()) lines_of_agents_.erase(run.who.agent);
-        } else {
-            set_in(line_for_places_, line_key(run));
-        }
+        const auto group =
+            line_groups_.try_emplace(line_group(run), LineGroup{run.who.agent, !run.wanted.empty(), {}}).first;
+        set_in(group->second.keys, line_key(run));
+        if (group->second.keys.empty()) line_groups_.erase(group);
         count_one(queued_by_agent_, run.who.agent, add);
         for (const Place& place : run.wanted) add ? wanted_.add(run.id, place) : wanted_.remove(run.id, place);
         if (run.not_before > run.created_at) {

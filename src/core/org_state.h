@@ -128,6 +128,7 @@ class OrgState {
     const Held& held_in_org() const { return held_; }
     const Held& held_by_agent(const std::string& agent) const { return held_of(held_by_agent_, agent); }
     const Held& held_by_key(const std::string& key) const { return held_of(held_by_key_, key); }
+    const Held& held_in_run(RunId run) const { return held_of(held_in_run_, run); }  // Without the run's own hold.
     std::size_t calls_under_way(const std::string& provider) const { return count(calls_by_provider_, provider); }
     std::size_t open_holds_on(const std::string& budget) const { return count(parts_by_budget_, budget); }
 
@@ -147,9 +148,14 @@ class OrgState {
     // For what no index looks at: settled, tokens, events, unknown.
     Run& edit_run_totals(RunId run_id) { return runs_.edit(run_id); }
     const std::set<LineKey>& line() const { return line_; }  // Queued runs, the next one first.
-    // The same runs apart: those that want a place, and by agent those that want none.
-    const std::set<LineKey>& line_for_places() const { return line_for_places_; }
-    const std::map<std::string, std::set<LineKey>>& lines_of_agents() const { return lines_of_agents_; }
+    // The same runs by what they ask for. Runs of one group have the same account, hold, node and places, so what keeps
+    // one of them from starting keeps all of them; only a budget of a run's own and the time of a retry differ.
+    struct LineGroup {
+        std::string agent;
+        bool wants_places = false;
+        std::set<LineKey> keys;
+    };
+    const std::map<std::string, LineGroup>& line_groups() const { return line_groups_; }
     const std::set<RunId>& live_runs() const { return live_runs_; }
     std::size_t live_of_agent(const std::string& agent) const { return count(live_by_agent_, agent); }
     std::size_t live_of_provider(const std::string& provider) const { return count(live_by_provider_, provider); }
@@ -174,8 +180,13 @@ class OrgState {
 
     // Set when something was given back that a queued run may be waiting for; runs.h looks through the line then.
     bool line_may_move = false;
-    // Whether a queued run was last seen waiting for money.
-    bool line_waits_for_budget = true;
+    // What queued runs were last seen waiting for: these budgets, or the end of any hold. Until the line was looked
+    // through, anything.
+    struct LineWaits {
+        std::set<std::string> budgets;
+        bool any_hold = false;
+    };
+    LineWaits line_waits_for{.budgets = {}, .any_hold = true};
 
     // Everything that has changed since the last commit, for one transaction.
     template <class OnPut, class OnErased>
@@ -209,7 +220,8 @@ class OrgState {
         return found == map.end() ? 0 : found->second;
     }
     using HeldBy = std::unordered_map<std::string, Held>;
-    static const Held& held_of(const HeldBy& map, const std::string& key) {
+    template <class Map, class Key>
+    static const Held& held_of(const Map& map, const Key& key) {
         static const Held nothing;
         const auto found = map.find(key);
         return found == map.end() ? nothing : found->second;
@@ -242,11 +254,12 @@ class OrgState {
     Wide settled_usd_ = 0;
     Held held_;
     HeldBy held_by_agent_, held_by_key_;
+    std::map<RunId, Held> held_in_run_;
     std::set<std::pair<RunId, HoldId>> open_holds_;
     std::unordered_map<std::string, std::size_t> parts_by_budget_;
     std::unordered_map<std::string, std::size_t> calls_by_provider_;  // Holds that were sent on.
-    std::set<LineKey> line_, line_for_places_;
-    std::map<std::string, std::set<LineKey>> lines_of_agents_;
+    std::set<LineKey> line_;
+    std::map<std::string, LineGroup> line_groups_;
     std::set<RunId> live_runs_;
     std::set<std::pair<std::string, RunId>> unfinished_by_schedule_;
     std::unordered_map<std::string, std::size_t> live_by_agent_, live_by_provider_, live_by_node_, queued_by_agent_,

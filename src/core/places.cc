@@ -82,20 +82,36 @@ void PlaceIndex::remove(RunId run, const Place& place) {
     for (const std::string& key : keys.chain) remove_from(by_chain_, key);
 }
 
-std::vector<RunId> PlaceIndex::colliding(const Place& place, RunId except) const {
-    std::set<RunId> found;
-    const auto add_from = [&](const ByKey& map, const std::string& key) {
+template <class Found>
+void PlaceIndex::visit_colliding(const Place& place, RunId except, Found found) const {
+    const auto visit = [&](const ByKey& map, const std::string& key) {
         const auto stays = map.find(key);
-        if (stays == map.end()) return;
+        if (stays == map.end()) return true;
         for (const auto& [stay, _] : stays->second) {
             const bool both_read = stay.mode == ClaimMode::read && place.mode == ClaimMode::read;
-            if (stay.run != except && !both_read) found.insert(stay.run);
+            if (stay.run != except && !both_read && !found(stay.run)) return false;
         }
+        return true;
     };
     const PlaceKeys keys = keys_of(place);
-    for (const std::string& key : keys.chain) add_from(by_self_, key);  // It is a taken place, or lies inside one.
-    for (const std::string& key : keys.self) add_from(by_chain_, key);  // A taken place lies inside it.
+    for (const std::string& key : keys.chain) {  // It is a taken place, or lies inside one.
+        if (!visit(by_self_, key)) return;
+    }
+    for (const std::string& key : keys.self) {  // A taken place lies inside it.
+        if (!visit(by_chain_, key)) return;
+    }
+}
+
+std::vector<RunId> PlaceIndex::colliding(const Place& place, RunId except) const {
+    std::set<RunId> found;
+    visit_colliding(place, except, [&](RunId run) { return found.insert(run), true; });
     return {found.begin(), found.end()};
+}
+
+bool PlaceIndex::collides(const Place& place, RunId except) const {
+    bool found = false;
+    visit_colliding(place, except, [&](RunId) { return found = true, false; });
+    return found;
 }
 
 bool collide(const Place& a, const Place& b) {

@@ -27,7 +27,8 @@ class PlaceIndex {
 
     // Every run but this one that the place would collide with, each once, by id.
     std::vector<RunId> colliding(const Place& place, RunId except) const;
-    bool collides(const Place& place, RunId except) const { return !colliding(place, except).empty(); }
+    // Whether there is one. Costs no more for a place that many runs want.
+    bool collides(const Place& place, RunId except) const;
 
  private:
     struct Stay {
@@ -38,6 +39,10 @@ class PlaceIndex {
     };
     using Stays = std::map<Stay, int>;  // A run may claim a place twice, once within the other.
     using ByKey = std::unordered_map<std::string, Stays>;
+    // Calls `found` with each run that collides, some twice, until it returns false.
+    template <class Found>
+    void visit_colliding(const Place& place, RunId except, Found found) const;
+
     ByKey by_self_;   // Under what the place is.
     ByKey by_chain_;  // Under what it is and everything that contains it.
 };

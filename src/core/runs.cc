@@ -56,30 +56,104 @@ Amounts needed_amounts(const Run& run) {
 
 // Invariant (6): a run in line that waits for a place keeps its turn at all of its places. So does one that waits
 // behind it. One that waits for anything else holds nothing, and keeps nobody.
-void keep_turn(OrgState& state, Stamp stamp, const Run& run, PlaceIndex& kept) {
-    if (run.not_before > stamp.at) return;
-    const bool waits = std::ranges::any_of(run.wanted, [&](const Place& place) {
+bool waits_for_place(OrgState& state, const Run& run, const PlaceIndex& kept) {
+    return std::ranges::any_of(run.wanted, [&](const Place& place) {
         return state.claimed().collides(place, run.id) || kept.collides(place, run.id);
     });
-    if (!waits) return;
-    for (const Place& place : run.wanted) kept.add(run.id, place);
 }
+
+bool is_at_cap(OrgState& state, const std::string& agent_name) {
+    const Agent* agent = state.agent(agent_name);
+    return agent == nullptr || static_cast<std::int64_t>(state.live_of_agent(agent_name)) >= agent->max_concurrent_runs;
+}
+
+bool collides_any(const PlaceIndex& places, const Run& run) {
+    return std::ranges::any_of(run.wanted, [&](const Place& place) { return places.collides(place, run.id); });
+}
+
+// Walks the line in its order, and past the rest of a group when one run of it cannot start. So a long line of runs
+// that ask for the same costs as much as one of them. Knows the places that are kept for the runs it has come past.
+class LineWalk {
+ public:
+    enum class Of { all, those_that_want_places };
+    LineWalk(OrgState& state, Stamp stamp, Of which) : state_(state), stamp_(stamp) {
+        for (const auto& [name, group] : state.line_groups()) {
+            const bool may_start = which == Of::all && !is_at_cap(state, group.agent);
+            if (group.wants_places || may_start) heads_.emplace(*group.keys.begin(), &group);
+        }
+    }
+
+    std::optional<LineKey> next() {
+        if (behind_) heads_.insert(*std::exchange(behind_, std::nullopt));
+        if (heads_.empty()) return std::nullopt;
+        std::tie(key_, group_) = *heads_.begin();
+        heads_.erase(heads_.begin());
+        if (const auto after = group_->keys.upper_bound(key_); after != group_->keys.end()) behind_ = {*after, group_};
+        return key_;
+    }
+
+    // The run that next() came to stays in line. `same_for_group`: so do the others of its group that are behind it.
+    void stays(const Run& run, bool same_for_group) {
+        const bool keeps = run.not_before <= stamp_.at && waits_for_place(state_, run, kept_);
+        if (keeps) {
+            for (const Place& place : run.wanted) kept_.add(run.id, place);
+        }
+        if (same_for_group && behind_) {
+            // The next ones would keep the same places. Where this one keeps none, they may later.
+            if (!keeps && group_->wants_places) left_.emplace_back(group_, run.id);
+            behind_.reset();
+        }
+        if (keeps && collides_any(state_.wanted(), run)) come_back();
+    }
+
+    // The run that next() came to has started. Others ahead of it may wait for its places from now on.
+    void started(const Run& run, PlaceIndex kept_ahead) {
+        kept_ = std::move(kept_ahead);
+        if (!run.wanted.empty()) come_back();
+    }
+
+    const PlaceIndex& kept() const { return kept_; }
+
+ private:
+    // To groups that were left and whose next run waits for a place by now.
+    void come_back() {
+        std::erase_if(left_, [&](const auto& left) {
+            const auto& [group, asked] = left;
+            if (!waits_for_place(state_, *state_.run(asked), kept_)) return false;
+            if (const auto behind = group->keys.upper_bound(key_); behind != group->keys.end()) {
+                heads_.emplace(*behind, group);
+            }
+            return true;
+        });
+    }
+
+    OrgState& state_;
+    const Stamp stamp_;
+    using Group = OrgState::LineGroup;
+    std::map<LineKey, const Group*> heads_;  // The next of each group.
+    LineKey key_{};
+    const Group* group_ = nullptr;                            // Of the run that next() came to.
+    std::optional<std::pair<LineKey, const Group*>> behind_;  // The next of that group.
+    std::vector<std::pair<const Group*, RunId>> left_;        // With a run of each.
+    PlaceIndex kept_;
+};
 
 // The places that are kept for the runs ahead of this place in line.
 PlaceIndex kept_ahead_of(OrgState& state, Stamp stamp, const LineKey& mine) {
-    PlaceIndex kept;
-    for (const LineKey& key : state.line()) {
-        if (key >= mine) break;
-        keep_turn(state, stamp, *state.run(key.run), kept);
+    LineWalk line(state, stamp, LineWalk::Of::those_that_want_places);
+    for (auto key = line.next(); key && *key < mine; key = line.next()) {
+        const Run& run = *state.run(key->run);
+        line.stays(run, run.not_before <= stamp.at);
     }
-    return kept;
+    return line.kept();
 }
 
 std::vector<RunId> colliding(const PlaceIndex& places, const Run& run) {
     std::vector<RunId> found;
+    std::set<RunId> seen;
     for (const Place& place : run.wanted) {
         for (const RunId other : places.colliding(place, run.id)) {
-            if (std::ranges::find(found, other) == found.end()) found.push_back(other);
+            if (seen.insert(other).second) found.push_back(other);
         }
     }
     return found;
@@ -91,7 +165,7 @@ std::optional<Obstacle> place_obstacle(OrgState& state, Stamp stamp, const Run& 
         return Obstacle{WaitsFor::workspace, {}, std::move(holders), {}};
     }
     // Walking the line is slow, and seldom needed: somebody there must want the same place, although it is free.
-    if (colliding(state.wanted(), run).empty()) return std::nullopt;
+    if (!collides_any(state.wanted(), run)) return std::nullopt;
     auto ahead = colliding(kept != nullptr ? *kept : kept_ahead_of(state, stamp, line_key(run)), run);
     if (ahead.empty()) return std::nullopt;
     return Obstacle{WaitsFor::workspace, {}, std::move(ahead), {}};
@@ -440,6 +514,17 @@ AdmitReply refused_by(OrgState& state, Stamp stamp, const Run& run, Obstacle obs
     return reply;
 }
 
+// Counted from the nearer end: most runs are put last, and a line may be long.
+std::int64_t place_in_line(const std::set<LineKey>& line, const LineKey& key) {
+    auto ahead = line.find(key);
+    auto behind = ahead;
+    const auto size = static_cast<std::int64_t>(line.size());
+    for (std::int64_t steps = 0;; ++steps, --ahead) {
+        if (ahead == line.begin()) return steps + 1;
+        if (++behind == line.end()) return size - steps;
+    }
+}
+
 AdmitReply put_in_line(OrgState& state, Stamp stamp, Run run, const Obstacle& obstacle) {
     AdmitReply reply;
     reply.status = AdmitStatus::queued;
@@ -453,7 +538,7 @@ AdmitReply put_in_line(OrgState& state, Stamp stamp, Run run, const Obstacle& ob
     move_to(state, stamp, run, RunState::queued, obstacle.detail, obstacle.what);
     state.feed.add(RunChanged{run.id, run.who.agent, run.state, {}});
     state.put_run(std::move(run));
-    reply.place_in_line = 1 + std::distance(state.line().begin(), state.line().find(key));
+    reply.place_in_line = place_in_line(state.line(), key);
     return reply;
 }
 
@@ -649,71 +734,27 @@ RunReply lose_run(OrgState& state, Stamp stamp, const LoseRun& command) {
     return reply;
 }
 
-namespace {
-
-bool is_at_cap(OrgState& state, const std::string& agent_name) {
-    const Agent* agent = state.agent(agent_name);
-    return agent == nullptr || static_cast<std::int64_t>(state.live_of_agent(agent_name)) >= agent->max_concurrent_runs;
-}
-
-// Walks the line in its order, past the runs that cannot start and that nobody behind them waits for: those that want
-// no place, of agents that have as many live runs as they may. So an agent's long line costs the others nothing.
-class LineWalk {
- public:
-    explicit LineWalk(OrgState& state) : state_(state) {
-        if (!state.line_for_places().empty()) heads_.emplace(*state.line_for_places().begin(), "");
-        for (const auto& [agent, line] : state.lines_of_agents()) {
-            if (!is_at_cap(state, agent)) heads_.emplace(*line.begin(), agent);
-        }
-    }
-    std::optional<LineKey> next() {
-        if (last_) add_behind(*last_);
-        if (heads_.empty()) return std::nullopt;
-        last_ = *heads_.begin();
-        heads_.erase(heads_.begin());
-        return last_->first;
-    }
-    // Nobody else of its agent can start.
-    void pass_agent() { last_.reset(); }
-
- private:
-    using Head =
-        std::pair<LineKey, std::string>;  // The next of one line, and whose; empty: of those that want a place.
-
-    void add_behind(const Head& head) {
-        const auto& [key, agent] = head;
-        if (!agent.empty() && is_at_cap(state_, agent)) return;
-        const auto line = state_.lines_of_agents().find(agent);
-        if (!agent.empty() && line == state_.lines_of_agents().end()) return;
-        const std::set<LineKey>& keys = agent.empty() ? state_.line_for_places() : line->second;
-        if (const auto behind = keys.upper_bound(key); behind != keys.end()) heads_.emplace(*behind, agent);
-    }
-
-    OrgState& state_;
-    std::set<Head> heads_;
-    std::optional<Head> last_;
-};
-
-}  // namespace
-
 void promote(OrgState& state, Stamp stamp) {
-    state.line_waits_for_budget = false;
-    PlaceIndex kept;
-    LineWalk line(state);
+    state.line_waits_for = {};
+    LineWalk line(state, stamp, LineWalk::Of::all);
     while (const auto key = line.next()) {
         Run run = *state.run(key->run);
-        const auto obstacle = find_obstacle(state, stamp, run, &kept);
+        const auto obstacle = find_obstacle(state, stamp, run, &line.kept());
         if (!obstacle) {
             grant(state, stamp, run);
             // Whoever was passed, waiting for something else, may wait for this place from now on.
-            if (!colliding(state.wanted(), run).empty()) kept = kept_ahead_of(state, stamp, *key);
+            if (collides_any(state.wanted(), run)) line.started(run, kept_ahead_of(state, stamp, *key));
             continue;
         }
-        keep_turn(state, stamp, run, kept);
-        if (obstacle->what == WaitsFor::agent && run.wanted.empty()) line.pass_agent();
+        const bool own_budget = obstacle->denial && !obstacle->denial->touch.budget->row.scope.run.value.empty();
+        line.stays(run, obstacle->what != WaitsFor::its_time && !own_budget);
         if (obstacle->what == WaitsFor::budget) {
-            state.line_waits_for_budget = true;
-            if (obstacle->denial) state.watch_line(obstacle->denial->refusal.window_end);
+            if (obstacle->denial) {
+                state.line_waits_for.budgets.insert(obstacle->denial->refusal.budget);
+                state.watch_line(obstacle->denial->refusal.window_end);
+            } else {
+                state.line_waits_for.any_hold = true;
+            }
         }
         if (obstacle->what == WaitsFor::org_cap) return;  // Nor can anybody behind.
     }

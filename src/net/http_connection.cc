@@ -95,6 +95,7 @@ class Connection final : public HttpConnection,
     }
     void arm_body();
     Task<void> find_body_owner();
+    void reserve_body();
     std::optional<Refusal> why_no_more_body();
     void hold_body_bytes(std::size_t bytes);
     void release_body_bytes();
@@ -247,6 +248,7 @@ Task<bool> Connection<Stream>::read_request() {
                         co_return co_await refuse(problem(why->status, why->code, why->detail));
                     }
                     co_await find_body_owner();
+                    if (body_has_owner_) reserve_body();
                 }
                 hold_body_bytes(parser_.request().body.size());
                 if (const auto why = why_no_more_body()) {
@@ -534,6 +536,16 @@ Task<void> Connection<Stream>::find_body_owner() {
     body_has_owner_ = owner.has_value();
     body_share_ = server_.body_shares.of(owner ? owner->name : std::string());
     body_share_max_ = owner ? owner->bytes_max : options.body_bytes_all_unowned_max;
+}
+
+// A body that grows is copied each time, which keeps the other connections of the thread waiting. Pages that the client
+// has not sent yet cost nothing.
+template <class Stream>
+void Connection<Stream>::reserve_body() {
+    const std::string_view stated = parser_.request().header("content-length");
+    std::size_t bytes = 0;
+    std::from_chars(stated.data(), stated.data() + stated.size(), bytes);
+    parser_.request().body.reserve(bytes);  // The parser has refused what is above body_bytes_max.
 }
 
 // By what has come, and by what the head says will come.
