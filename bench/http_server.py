@@ -220,8 +220,8 @@ def start(server):
 # ---- the peers ----------------------------------------------------------------------------------------------------
 
 class Interlock:
-    def __init__(self, binary, data):
-        self.binary, self.data, self.process = binary, data, None
+    def __init__(self, binary, data, *arguments):
+        self.binary, self.data, self.arguments, self.process = binary, data, arguments, None
         self.address, self.port = "127.0.0.1", free_port()
         self.host = f"{self.address}:{self.port}"
         self.url = f"http://{self.host}"
@@ -237,7 +237,7 @@ class Interlock:
     def start(self):
         begun = time.monotonic()
         self.process = subprocess.Popen([self.binary, "up", "--data-dir", self.data, "--listen", self.host,
-                                         "--log-level", "warn"], stdout=subprocess.DEVNULL)
+                                         "--log-level", "warn", *self.arguments], stdout=subprocess.DEVNULL)
         while True:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 connection = http.client.HTTPConnection(self.address, self.port, timeout=5)
@@ -260,7 +260,7 @@ class Interlock:
         text = answer.read()
         if answer.status >= 300:
             sys.exit(f"bench: {method} {path}: {text.decode()}")
-        return json.loads(text)
+        return json.loads(text or "null")
 
     def get(self, path):
         return self.request("GET", path)
