@@ -9,6 +9,7 @@
 #include "base/calendar.h"
 #include "sim/checker.h"
 #include "sim/history.h"
+#include "sim/scopes.h"
 
 namespace interlock::sim {
 namespace {
@@ -67,9 +68,13 @@ void HistoryChecker::check_org_marks(World& world, const Rows& rows, OrgId org) 
 }
 
 void HistoryChecker::check_window_marks(World& world, const Rows& rows) {
-    std::map<OrgId, std::int64_t> corrected;  // Below 0.
+    // What corrections have taken back, in dollars, tokens and calls together: a bound for every metric.
+    std::map<OrgId, std::int64_t> corrected;
     for (const auto& [key, event] : rows.rows<CostEvent>()) {
-        if (!event.corrects.value.empty()) corrected[key.first] += event.cost;
+        if (event.corrects.value.empty()) continue;
+        for (const std::int64_t amount : {event.cost, tokens_in(event.usage), event.calls}) {
+            corrected[key.first] += std::min<std::int64_t>(amount, 0);
+        }
     }
     const SpendMark* before = nullptr;
     OrgId before_org;
@@ -91,7 +96,7 @@ void HistoryChecker::check_window_marks(World& world, const Rows& rows) {
             wrong("is not where a bucket begins");
         }
         if (mark.at < mark.start_at || mark.at >= window->second.end_at) wrong("is outside of its window");
-        // Something was spent after each mark. Corrections of this org can have taken it back.
+        // Something was spent after each mark. Corrections can have taken it back.
         const auto lowered = corrected.find(key.first);
         const std::int64_t least = lowered == corrected.end() ? 1 : lowered->second;
         if (window->second.settled - mark.settled < least) wrong("says more than was settled");

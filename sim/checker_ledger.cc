@@ -1,6 +1,7 @@
 // P1, exact ledger: every counter in the rows is added up again from the cost events, the runs and the open holds.
 #include <map>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -21,7 +22,8 @@ struct UsageSum {
     Sum input = 0, output = 0, cache_read = 0, cache_5m = 0, cache_1h = 0, reasoning = 0;
     Instant last_at = far_past;
 
-    void add(const CostEvent& event) {
+    // `known_by_now`: the gateway has said later what an estimate was.
+    void add(const CostEvent& event, bool known_by_now) {
         const Usage& usage = event.usage;
         cost += event.cost;
         events += 1;
@@ -33,7 +35,7 @@ struct UsageSum {
         cache_1h += usage.cache_write_1h_tokens;
         reasoning += usage.reasoning_tokens;
         tokens += tokens_in(usage);
-        if (event.estimated) unknown += event.cost;
+        if (event.estimated && !known_by_now) unknown += event.cost;
         last_at = std::max(last_at, event.at);
     }
 };
@@ -105,13 +107,19 @@ void LedgerChecker::check_totals(World& world, const Rows& rows) {
     std::map<std::pair<OrgId, std::string>, UsageSum> agents;
     std::map<std::pair<OrgId, Id>, UsageSum> runs, sessions;
     std::map<std::tuple<OrgId, std::int64_t, std::string, std::string, std::string>, UsageSum> days;
+    std::set<std::pair<OrgId, CommandKey>> known;
+    for (const auto& [key, event] : rows.rows<CostEvent>()) {
+        const bool late = !event.corrects.value.empty() && !event.hold.value.empty();
+        if (late && !event.estimated) known.insert({key.first, event.corrects});
+    }
     for (const auto& [key, event] : rows.rows<CostEvent>()) {
         const OrgId org = key.first;
-        agents[{org, event.who.agent}].add(event);
-        if (!event.who.run.value.empty()) runs[{org, event.who.run.value}].add(event);
-        if (!event.who.session.value.empty()) sessions[{org, event.who.session.value}].add(event);
+        const bool known_by_now = known.contains({org, event.corrects.value.empty() ? event.key : event.corrects});
+        agents[{org, event.who.agent}].add(event, known_by_now);
+        if (!event.who.run.value.empty()) runs[{org, event.who.run.value}].add(event, known_by_now);
+        if (!event.who.session.value.empty()) sessions[{org, event.who.session.value}].add(event, known_by_now);
         const std::int64_t day = std::chrono::floor<std::chrono::days>(event.counted_at).time_since_epoch().count();
-        days[{org, day, event.who.agent, event.who.provider, event.who.model}].add(event);
+        days[{org, day, event.who.agent, event.who.provider, event.who.model}].add(event, known_by_now);
     }
 
     const auto differ = [&](const std::string& what, const std::string& column, std::int64_t row, Sum sum) {

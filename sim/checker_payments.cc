@@ -51,7 +51,9 @@ void PaymentsChecker::check(World& world, const Rows& rows) {
     std::map<std::pair<OrgId, HoldId>, int> settled;
     for (const auto& [key, event] : rows.rows<CostEvent>()) {
         check_event(world, rows, key.first, event);
-        if (!event.hold.value.empty() && ++settled[{key.first, event.hold}] == 2) {
+        // A late settlement of the gateway refers to the first one.
+        const bool late = !event.corrects.value.empty();
+        if (!event.hold.value.empty() && !late && ++settled[{key.first, event.hold}] == 2) {
             world.violated(Promise::nothing_twice, name_of(event) + " settles a hold that was settled before");
         }
     }
@@ -82,8 +84,14 @@ void PaymentsChecker::check_event(World& world, const Rows& rows, OrgId org, con
                                name_of(event) + " went past a limit, though it could have been refused");
             }
         } else if (const auto* settle = std::get_if<SettleHold>(&call->command.body)) {
-            if (!same(settle->cost, settle->usage, settle->calls)) return wrong("is not what was asked for");
             if (settle->hold != event.hold) return wrong("settles another hold than was asked");
+            const bool by_gateway = settle->by.kind == ActorKind::gateway;
+            if (by_gateway && !event.corrects.value.empty()) return;  // The difference: check_corrections.
+            const auto hold = rows.rows<Hold>().find({org, event.hold});
+            const bool at_bound =
+                event.estimated && hold != rows.rows<Hold>().end() && event.cost == hold->second.bound.usd;
+            if (same(settle->cost, settle->usage, settle->calls) || (by_gateway && at_bound)) return;
+            return wrong("is not what was asked for");
         } else if (const auto* correct = std::get_if<CorrectCharge>(&call->command.body)) {
             if (correct->event != event.corrects) return wrong("corrects another event than was asked");
             if (event.cost >= 0) return wrong("is a correction, and lowers nothing");
@@ -163,7 +171,9 @@ void PaymentsChecker::check_call(World& world, const Rows& rows, const Call& cal
             missing("its hold is not settled");
     } else if (const auto* release = std::get_if<ReleaseHold>(&call.command.body)) {
         const auto hold = rows.rows<Hold>().find({org, release->hold});
-        if (hold == rows.rows<Hold>().end() || hold->second.state != HoldState::released)
+        const bool settled_late = hold != rows.rows<Hold>().end() && hold->second.opened_by == HoldOpener::gateway &&
+                                  hold->second.state == HoldState::settled;
+        if (hold == rows.rows<Hold>().end() || (hold->second.state != HoldState::released && !settled_late))
             missing("its hold is not released");
     } else if (const auto* reserve = std::get_if<Reserve>(&call.command.body)) {
         if (!rows.rows<Hold>().contains({org, reserve->hold})) missing("its hold is not there");

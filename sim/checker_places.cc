@@ -247,7 +247,11 @@ void PlacesChecker::check_fences(World& world, const Rows& rows) {
                 last_fence = changed->fence.value;
                 admitted[changed->run] = changed->fence;
             } else if (const auto* charged = std::get_if<Charged>(&event)) {
-                if (charged->cost >= 0) check_live(charged->run, "been charged");  // An operator corrects later.
+                // Operators correct later, and what the gateway knows is never too late.
+                const auto hold = rows.rows<Hold>().find({org_key.first, charged->hold});
+                const bool by_gateway =
+                    hold != rows.rows<Hold>().end() && hold->second.opened_by == HoldOpener::gateway;
+                if (charged->cost >= 0 && !by_gateway) check_live(charged->run, "been charged");
             } else if (const auto* appended = std::get_if<Appended>(&event)) {
                 check_live(appended->run, "appended");
             } else if (const auto* held = std::get_if<Held>(&event)) {

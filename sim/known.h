@@ -19,8 +19,10 @@ struct KnownRun {
 
 struct KnownHold {
     core::HoldId id;
-    std::int64_t bound = 0;  // Nano-dollars.
-    bool over = false;       // Likewise.
+    std::int64_t bound = 0;   // Nano-dollars.
+    bool over = false;        // Likewise.
+    bool by_gateway = false;  // Who opened it.
+    std::string api_key = {};
 };
 
 // A cost event that a client was told of.

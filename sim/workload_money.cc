@@ -90,7 +90,8 @@ void Spenders::reserve(World& world, KnownOrg& org) {
                     .fence = account.fence,
                     .bound = {.usd = random.spread(3'000), .tokens = random.spread(1'000), .calls = 1},
                     .ttl_s = std::min<std::int64_t>(24 * 3'600, random.spread(world.profile.pace_s * 20) + 1),
-                    .dispatched = random.percent(20)};
+                    .dispatched = random.percent(20),
+                    .by_gateway = random.percent(30)};
     if (random.percent(10)) reserve.bound = {.usd = random.spread(3'000)};
     if (random.percent(25)) {  // Less will do.
         reserve.floor = {.usd = reserve.bound.usd / 4, .tokens = reserve.bound.tokens / 4};
@@ -106,14 +107,20 @@ void Spenders::reserve(World& world, KnownOrg& org) {
 
 void Spenders::go_on_with(World& world, KnownOrg& org, const KnownHold& hold) {
     Random& random = world.random;
+    // Mostly whoever opened it, or an operator.
+    Actor by = random.percent(50) ? Actor{}
+               : hold.by_gateway  ? Actor{.kind = ActorKind::gateway}
+                                  : Actor{.kind = ActorKind::key, .key = hold.api_key};
+    const bool intrudes = random.percent(4);
+    if (intrudes) by = {.kind = ActorKind::key, .key = "intruder"};
     // Whatever was told to have ended stays ended, for every new command.
-    const CallOptions options{.expect = hold.over ? Expect::refusal : Expect::anything,
-                              .broken = Promise::nothing_twice};
+    CallOptions options{.expect = hold.over ? Expect::refusal : Expect::anything, .broken = Promise::nothing_twice};
+    if (intrudes) options = {.expect = Expect::refusal, .broken = Promise::exact_ledger};
     const std::int64_t ttl_s = std::min<std::int64_t>(24 * 3'600, random.spread(world.profile.pace_s * 20) + 1);
     if (random.percent(30)) {
-        world.call(*this, org.id, ExtendHold{hold.id, ttl_s, random.percent(60)}, options);
+        world.call(*this, org.id, ExtendHold{hold.id, ttl_s, random.percent(60), by}, options);
     } else if (random.percent(20)) {
-        world.call(*this, org.id, ReleaseHold{hold.id}, options);
+        world.call(*this, org.id, ReleaseHold{hold.id, by}, options);
     } else {
         SettleHold settle{.hold = hold.id,
                           .cost = Money::nanos(random.between(0, hold.bound)),
@@ -121,7 +128,10 @@ void Spenders::go_on_with(World& world, KnownOrg& org, const KnownHold& hold) {
                           .calls = 1,
                           .price = "list@3",
                           .estimated = random.percent(5),
-                          .unpriced = false};
+                          .unpriced = false,
+                          .by = by};
+        // What the gateway knows is never too late.
+        if (by.kind == ActorKind::gateway) options.expect = Expect::anything;
         if (random.percent(15))
             settle.cost = Money::nanos(hold.bound / 2 + random.spread(2'000));  // A price has changed.
         if (random.percent(60)) settle.usage = Usage{.input_tokens = random.between(0, 20)};
@@ -136,7 +146,10 @@ void Spenders::heard(World& world, const Call& call, const engine::Answer& answe
     if (const auto* reserve = std::get_if<Reserve>(&call.command.body)) {
         if (says_done(answer->reply) && org.find_hold(reserve->hold) == nullptr) {
             const std::int64_t held = std::get<ReserveReply>(answer->reply).bound.usd;
-            org.holds.push_back({reserve->hold, std::min<std::int64_t>(held, 1'000'000)});
+            org.holds.push_back({.id = reserve->hold,
+                                 .bound = std::min<std::int64_t>(held, 1'000'000),
+                                 .by_gateway = reserve->by_gateway,
+                                 .api_key = reserve->who.api_key});
         }
         return;
     }

@@ -218,7 +218,7 @@ void Owners::finish(World& world, const Owner& owner, const KnownRun& run) {
                                     .usage = some_usage(random),
                                     .calls = random.between(0, 3),
                                     .price = "list@3"};
-        if (world.profile.huge_amounts && random.percent(5)) finish.charge->cost = Money::max();
+        if (world.profile.huge_amounts && random.percent(20)) finish.charge->cost = Money::max();
     }
     const CallOptions options{.expect = run.over ? Expect::refusal : Expect::anything, .broken = Promise::fenced};
     world.call(*this, owner.org, std::move(finish), options);

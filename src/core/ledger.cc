@@ -354,7 +354,7 @@ Seq settle_late(OrgState& state, Stamp stamp, Spending spending, Hold hold, cons
         spending.amounts.tokens -= spending.booked.tokens;
         spending.amounts.calls -= spending.booked.calls;
         spending.usage = difference(spending.usage, first->usage);
-        if (first->estimated) spending.known = spending.booked.usd;
+        if (first->estimated && !spending.estimated) spending.known = spending.booked.usd;
     }
     hold.state = HoldState::settled;
     hold.event = key;

@@ -295,7 +295,7 @@ void LedgerCheck::read_cost_events() {
             correction.key = charge.key;
             correction.cost += event.cost;
             correction.account = account_of(event);
-            correction.known = correction.known || !charge.hold.empty();
+            correction.known = correction.known || (!charge.hold.empty() && !event.estimated);
         } else if (event.cost < 0) {
             findings_.violated(Promise::exact_ledger, row_of("cost_events", org_, {{"key", stored(charge.key)}}),
                                fmt::format("costs {} and corrects no other event", event.cost));
