@@ -181,10 +181,15 @@ def test_a_writer_that_loses_the_database_is_replaced_and_says_so(binary, tmp_pa
 
 # ---- failover -----------------------------------------------------------------------------------------------------
 
-def on_either(primary, standby):
-    """The address of a database that is on one of two servers, whichever can be written."""
-    return lambda name, _: (f"postgres://{primary.user}@127.0.0.1:{primary.port},127.0.0.1:{standby.port}/{name}"
-                            "?target_session_attrs=read-write")
+def on_either(first, second):
+    """The address of a database that is on two servers, of which one can be written. Waits until both have it."""
+    def address(name, _):
+        for server in (first, second):
+            eventually(lambda: server.sql(f"select 1 from pg_database where datname = '{name}'") == "1")
+        return (f"postgres://{first.user}@127.0.0.1:{first.port},127.0.0.1:{second.port}/{name}"
+                "?target_session_attrs=read-write")
+
+    return address
 
 
 def test_a_failover_to_a_synchronous_standby_loses_nothing_that_was_acknowledged(binary, tmp_path, postgres, servers):

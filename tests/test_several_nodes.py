@@ -242,7 +242,11 @@ def kill_the_writer_under(load, cluster):
 def test_nodes_killed_one_after_the_other_under_load_lose_and_double_nothing(cluster):
     load = Load(cluster, cluster.anywhere())
     with cluster.under_load(load):
-        for _ in range(12 if LONG else 3):
+        kills_min = 12 if LONG else 3
+        for kills in range(kills_min + 9):
+            # Whether a kill hits a commit that is not answered yet is a matter of chance.
+            if kills >= kills_min and load.repeated > 0:
+                break
             kill_the_writer_under(load, cluster)
 
     assert load.repeated > 0 and load.finished > 0

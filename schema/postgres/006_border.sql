@@ -45,7 +45,13 @@ create table corrected_costs (
 alter table orgs add column former_keys_until bigint not null default 0;
 update orgs set former_keys_until = (extract(epoch from now())::bigint + 30 * 86400) * 1000000;
 
--- What each commit wrote, as keyed digests of its rows in a chain.
+-- What each commit wrote, as keyed digests of its rows in a chain. A commit with events has its seal in its feed page.
+alter table feed_pages add column seal_number bigint not null default 0 check (seal_number >= 0);
+alter table feed_pages add column seal_key bytea not null default '';
+alter table feed_pages add column digests bytea not null default '';
+alter table feed_pages add column seal_hash bytea not null default '';
+alter table feed_pages alter digests set storage external;
+
 create table seals (
     org bigint not null,
     number bigint not null check (number > 0),

@@ -48,7 +48,12 @@ create table corrected_costs (
 alter table orgs add column former_keys_until integer not null default 0;
 update orgs set former_keys_until = (cast(strftime('%s', 'now') as integer) + 30 * 86400) * 1000000;
 
--- What each commit wrote, as keyed digests of its rows in a chain.
+-- What each commit wrote, as keyed digests of its rows in a chain. A commit with events has its seal in its feed page.
+alter table feed_pages add column seal_number integer not null default 0 check (seal_number >= 0);
+alter table feed_pages add column seal_key blob not null default x'';
+alter table feed_pages add column digests blob not null default x'';
+alter table feed_pages add column seal_hash blob not null default x'';
+
 create table seals (
     org integer not null,
     number integer not null check (number > 0),

@@ -41,10 +41,15 @@ net::Task<void> parse_ahead(Call& call) {
     if (call.request.body.size() <= parsed_here_bytes_max || !has_media_type(call, "application/json")) co_return;
     // Not in this frame: whoever waits may be gone before the work.
     const auto text = std::make_shared<std::string>(std::move(call.request.body));
-    // The connection's thread destroys the value: a value of its millions of parts, one by one, would take a second.
-    const auto parsed = co_await net::run_on(call.parts.workers, [text] {
-        return std::make_shared<Result<json::value, Problem>>(
-            parse_text(*text, json::make_shared_resource<json::monotonic_resource>()));
+    // A body can have millions of values. Destroyed one by one, on the connection's thread, they take half a second.
+    // Values in a monotonic resource are not destroyed at all, and a worker frees the resource.
+    call.parsed_memory = std::shared_ptr<json::monotonic_resource>(
+        new json::monotonic_resource, [&workers = call.parts.workers](json::monotonic_resource* memory) {
+            const auto free = [memory] { delete memory; };
+            if (!workers.submit(free)) free();
+        });
+    const auto parsed = co_await net::run_on(call.parts.workers, [text, memory = call.parsed_memory] {
+        return std::make_shared<Result<json::value, Problem>>(parse_text(*text, memory.get()));
     });
     call.request.body = std::move(*text);
     call.parsed = std::move(*parsed);

@@ -36,7 +36,8 @@ struct Call {
     Caller caller;
     std::vector<std::string> names;                          // What stands for {…} in the route's path.
     std::vector<std::pair<std::string, std::string>> query;  // Only names the route knows.
-    // The body, where a worker has parsed it. parse_body() takes it.
+    // The body, where a worker has parsed it. parse_body() takes it. Its parts are in `parsed_memory`.
+    std::shared_ptr<json::monotonic_resource> parsed_memory = {};
     mutable std::optional<Result<json::value, Problem>> parsed = {};
 
     std::string_view parameter(std::string_view name) const;  // Empty when it is not there.

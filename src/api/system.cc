@@ -7,6 +7,7 @@
 #include "base/prometheus.h"
 #include "base/sha256.h"
 #include "store/read_rows.h"
+#include "store/seals.h"
 
 namespace interlock::api {
 namespace {
@@ -88,9 +89,9 @@ Result<StatusView, store::ReadError> read_status(store::Snapshot& snapshot, core
         store::first_of(store::read_rows<core::FeedPage>(snapshot, org, "order by last_seq desc limit 1"));
     if (!page) return fail(page.error());
     if (*page) view.head_seq = (*page)->last_seq;
-    const auto seal = store::first_of(store::read_rows<core::Seal>(snapshot, org, "order by number desc limit 1"));
-    if (!seal) return fail(seal.error());
-    if (*seal) view.head = fmt::format("{}:{}", (*seal)->number, to_hex((*seal)->hash));
+    const auto head = store::read_seal_head(snapshot, org);
+    if (!head) return fail(head.error());
+    if (*head) view.head = fmt::format("{}:{}", (*head)->number, (*head)->hash);
     const auto row = store::first_of(store::read_rows<core::Org>(snapshot, org));
     if (!row) return fail(row.error());
     if (*row) view.org = (*row)->name;

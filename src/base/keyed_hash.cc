@@ -11,8 +11,7 @@
 namespace interlock {
 namespace {
 
-// The algorithm of https://www.aumasson.jp/siphash/siphash.pdf.
-template <int rounds_per_word, int rounds_at_end>
+// The algorithm of https://www.aumasson.jp/siphash/siphash.pdf, with one round per word and three at the end.
 class Sip {
  public:
     explicit Sip(const HashKey& key)
@@ -49,7 +48,7 @@ class Sip {
  private:
     void add_word(std::uint64_t word) {
         v3_ ^= word;
-        for (int i = 0; i < rounds_per_word; ++i) round();
+        round();
         v0_ ^= word;
     }
     void round() {
@@ -65,7 +64,7 @@ class Sip {
         v2_ = std::rotl(v2_, 32);
     }
     std::uint64_t finish_rounds() {
-        for (int i = 0; i < rounds_at_end; ++i) round();
+        for (int i = 0; i < 3; ++i) round();
         return v0_ ^ v1_ ^ v2_ ^ v3_;
     }
 
@@ -92,23 +91,17 @@ const HashKey& HashKey::of_process() {
 }
 
 std::uint64_t keyed_hash(std::string_view text, const HashKey& key) {
-    Sip<1, 3> sip(key);
+    Sip sip(key);
     sip.add(text);
     return sip.finish(0xff);
 }
 
 Hash128 keyed_hash_128(std::string_view text, const HashKey& key) {
-    Sip<1, 3> sip(key);
+    Sip sip(key);
     sip.make_wide();
     sip.add(text);
     const std::uint64_t low = sip.finish(0xee);
     return {.high = sip.finish_again(), .low = low};
-}
-
-std::uint64_t sip_hash_2_4(std::string_view text, const HashKey& key) {
-    Sip<2, 4> sip(key);
-    sip.add(text);
-    return sip.finish(0xff);
 }
 
 }  // namespace interlock

@@ -2,8 +2,8 @@
 //
 //   (1) The key is drawn once per process. Without it, no one can make texts that collide, so that a table of what
 //       clients sent cannot be slowed down, and a number that stands for a text cannot be made to stand for another.
-//   (2) The numbers mean nothing outside of this process: they are not stored and not sent. sip_hash_2_4 is for
-//       numbers that are stored, under a key that the caller keeps.
+//   (2) Under the key of the process the numbers mean nothing outside of it: they are not stored and not sent. Numbers
+//       that are stored have a key of their own (store/seals.h).
 #pragma once
 
 #include <compare>
@@ -30,7 +30,6 @@ struct Hash128 {
 
 std::uint64_t keyed_hash(std::string_view text, const HashKey& key = HashKey::of_process());
 Hash128 keyed_hash_128(std::string_view text, const HashKey& key = HashKey::of_process());
-std::uint64_t sip_hash_2_4(std::string_view text, const HashKey& key);
 
 // For containers of strings; what is looked up need not be a string.
 struct KeyedTextHash {

@@ -178,7 +178,7 @@ std::vector<Flag> upstream_flags() {
         {.name = "strip-prefix", .value = "TEXT", .help = "Taken off a model's name before it goes there"},
         {.name = "limit-name",
          .value = "NAME",
-         .help = "What it calls the limit of a chat's output (by the provider)",
+         .help = "Name of a chat's output limit (by the provider)",
          .choices = {"max_tokens", "max_completion_tokens"}},
         number("priority", "N", "The lowest is tried first (100)"),
         number("weight", "N", "Its share among those of its priority (1)"),

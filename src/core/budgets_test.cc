@@ -222,16 +222,15 @@ TEST_F(BudgetsTest, a_late_budget_that_is_passed_already_refuses_and_freezes_nob
 }
 
 TEST_F(BudgetsTest, a_new_budget_counts_holds_as_large_as_can_be) {
-    constexpr std::int64_t usd = limits::nanos_per_event_max;
-    constexpr std::int64_t tokens = limits::tokens_per_event_max;
-    const auto huge = [&](Reserve& body) { body.bound = {usd, tokens, limits::calls_per_event_max, 0}; };
+    constexpr Amounts most{limits::nanos_per_event_max, limits::tokens_per_event_max, limits::calls_per_event_max, 0};
+    const auto huge = [&](Reserve& body) { body.bound = most; };
     hold(Money(), huge);
     hold(Money(), huge);
 
-    EXPECT_EQ(put_budget("usd", cents(1)).held, 2 * usd);
-    EXPECT_EQ(window("usd").grace, 2 * usd - nanos(1));
+    EXPECT_EQ(put_budget("usd", cents(1)).held, 2 * most.usd);
+    EXPECT_EQ(window("usd").grace, 2 * most.usd - nanos(1));
     const auto of_tokens = [](PutBudget& body) { body.metric = Metric::tokens; };
-    EXPECT_EQ(put_budget("tokens", Money::nanos(1), of_tokens).held, 2 * tokens);
+    EXPECT_EQ(put_budget("tokens", Money::nanos(1), of_tokens).held, 2 * most.tokens);
 }
 
 // ---- metrics ------------------------------------------------------------------------------------------------------
@@ -546,10 +545,9 @@ TEST_F(BudgetsTest, a_late_settle_warns_for_its_own_window) {
 }
 
 TEST_F(BudgetsTest, thresholds_of_large_limits_do_not_overflow) {
-    constexpr std::int64_t most = limits::nanos_per_event_max;
-    make_budget("day", Money::nanos(2 * most), [](PutBudget& body) { body.warn = {50, 99}; });
+    make_budget("day", Money::nanos(2 * limits::nanos_per_event_max), [](PutBudget& body) { body.warn = {50, 99}; });
 
-    charge(Money::nanos(most - 1));
+    charge(Money::nanos(limits::nanos_per_event_max - 1));
     EXPECT_EQ(warned("day"), Percents{});
     charge(Money::nanos(1));
 

@@ -52,7 +52,7 @@ Seq Feed::add_charged(const CostEvent& event, std::int64_t tokens) {
     return last_seq();
 }
 
-const FeedPage& Feed::seal(Instant at) {
+FeedPage& Feed::seal(Instant at) {
     ensure(count_ > 0, "a page has events");
     page_.first_seq = Seq(head_.last_seq.value + 1);
     page_.last_seq = last_seq();
@@ -73,6 +73,7 @@ const FeedPage& Feed::seal(Instant at) {
 void Feed::adopt(const FeedPage& last) {
     head_ = last;
     head_.body.clear();
+    head_.digests.clear();
 }
 
 Sha256 hash_page(std::string_view hash_before, const FeedPage& page) {

@@ -27,7 +27,7 @@ class Feed {
 
     bool has_page() const { return count_ > 0; }
     // Ends the page of this batch. The page stays good until the next seal.
-    const FeedPage& seal(Instant at);
+    FeedPage& seal(Instant at);
 
     void adopt(const FeedPage& last);
     Seq last_seq() const { return Seq(head_.last_seq.value + count_); }

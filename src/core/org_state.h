@@ -207,8 +207,12 @@ class OrgState {
     void adopt(Schedule row);
     void adopt(Worktree row);
     void adopt(Setting row) { settings.adopt(std::move(row)); }
-    void adopt(const FeedPage& row) { feed.adopt(row); }
+    void adopt(const FeedPage& row) {
+        feed.adopt(row);
+        adopt(Seal{row.seal_number, row.at, row.seal_key, {}, row.seal_hash});
+    }
     void adopt(Seal row) {
+        if (row.number <= last_seal.number) return;
         last_seal = std::move(row);
         last_seal.digests.clear();
     }

@@ -722,10 +722,17 @@ struct FeedPage {
     Instant at;
     std::string body;
     std::string hash;  // 32 bytes.
+    // The seal of the commit, as in Seal. 0 and empty in pages of an older version.
+    std::int64_t seal_number = 0;
+    std::string seal_key = {};
+    std::string digests = {};
+    std::string seal_hash = {};
 };
-BOOST_DESCRIBE_STRUCT(FeedPage, (), (last_seq, first_seq, at, body, hash))
+BOOST_DESCRIBE_STRUCT(FeedPage, (), (last_seq, first_seq, at, body, hash, seal_number, seal_key, digests, seal_hash))
 
-// What one commit wrote in an org: a keyed digest of each row, chained; see store/seals.h.
+// What one commit wrote in an org: a keyed digest of each row, chained; see store/seals.h. A commit with events has its
+// seal in its feed page, because a row of its own would be two more pages of the database to write. All others have it
+// here.
 struct Seal {
     static constexpr std::string_view table = "seals";
     static constexpr std::size_t key_columns = 1;

@@ -24,9 +24,15 @@ store::OrgWrites writes_of(core::OrgState& state, const store::SealKey& key, Ins
     store::OrgWrites writes{.org = state.id, .rows = {}};
     state.collect([&]<class Row>(const Row& row) { writes.of<Row>().put.push_back(&row); },
                   [&]<class Row>(const core::KeyOf<Row>& key) { writes.of<Row>().erased.push_back(key); });
-    if (state.feed.has_page()) writes.of<core::FeedPage>().put.push_back(&state.feed.seal(now));
-    state.last_seal = store::seal_of(writes, state.last_seal, key, now);
-    writes.of<core::Seal>().put.push_back(&state.last_seal);
+    core::FeedPage* page = state.feed.has_page() ? &state.feed.seal(now) : nullptr;
+    if (page != nullptr) writes.of<core::FeedPage>().put.push_back(page);
+    writes.follows = state.last_seal.number;
+    state.last_seal = store::seal_of(writes, state.last_seal, key, page != nullptr ? page->at : now);
+    if (page != nullptr) {
+        store::put_seal(*page, state.last_seal);
+    } else {
+        writes.of<core::Seal>().put.push_back(&state.last_seal);
+    }
     return writes;
 }
 
@@ -74,6 +80,7 @@ Result<void, store::OpenError> Engine::seal_older_rows(core::OrgState& state, In
     if (!seals) return unavailable(seals.error().detail);
     store::WriteSet writes;
     store::OrgWrites& of_org = writes.orgs.emplace_back(store::OrgWrites{.org = state.id, .rows = {}});
+    of_org.follows = 0;
     for (const core::Seal& seal : *seals) of_org.of<core::Seal>().put.push_back(&seal);
     if (auto committed = store_.commit(writes); !committed) return unavailable(committed.error().detail);
     state.adopt(seals->back());

@@ -249,7 +249,7 @@ TEST_F(VerifyCommand, programs_get_one_json_object) {
     EXPECT_FALSE(found.at("ok").as_bool());
     EXPECT_EQ(found.at("violations").as_int64(), 1);
     EXPECT_EQ(found.at("cost_events").as_int64(), 22);
-    EXPECT_EQ(found.at("promises").as_array().size(), 10u);
+    EXPECT_EQ(found.at("promises").as_array().size(), 11u);
     const auto& ledger = found.at("promises").as_array().at(0).as_object();
     EXPECT_EQ(ledger.at("id").as_string(), "P1");
     EXPECT_EQ(ledger.at("examples").as_array().at(0).at("row").as_string(), "agent_totals: org=1 and agent='coder'");

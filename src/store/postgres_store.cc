@@ -155,16 +155,15 @@ void PostgresStore::add_proof(core::OrgId org, std::vector<PostgresRequest>& req
     }
 }
 
-// Fails unless the org's last seal is the one before the seal that is written. A database that lost commits in a
+// Fails unless the org's last seal is the one that the writes were decided on. A database that lost commits in a
 // failover still has the lane: the state in memory, which has these commits, must not be written on top of it.
 void PostgresStore::add_proof_of_chain(const OrgWrites& writes, std::vector<PostgresRequest>& requests) const {
     static const PostgresStatement prove{
-        "select 1 / count(*) from (select coalesce(max(number), 0) as number from seals where org = $1::bigint) as "
-        "last "
-        "where last.number = $2::bigint"};
-    const auto& seals = writes.of<core::Seal>().put;
-    if (seals.empty()) return;
-    requests.emplace_back(&prove).parameters.integer(writes.org.value).integer(seals.front()->number - 1);
+        "select 1 / count(*) from (select greatest((select seal_number from feed_pages where org = $1::bigint order by "
+        "last_seq desc limit 1), (select max(number) from seals where org = $1::bigint), 0) as number) as last where "
+        "last.number = $2::bigint"};
+    if (!writes.follows) return;
+    requests.emplace_back(&prove).parameters.integer(writes.org.value).integer(*writes.follows);
 }
 
 Result<void, CommitError> PostgresStore::repair(const std::vector<Repair>& repairs) {

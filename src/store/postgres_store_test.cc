@@ -245,6 +245,30 @@ TEST_F(PostgresStoreTest, timeouts_that_the_server_has_for_others_do_not_hit_us)
 
 // ---- lanes --------------------------------------------------------------------------------------------------------
 
+TEST_F(PostgresStoreTest, a_commit_that_does_not_follow_the_last_one_changes_nothing) {
+    const auto store = open_store(1);
+    const auto put_after = [&](std::int64_t follows, const auto& row) {
+        WriteSet writes;
+        OrgWrites& of_org = writes.orgs.emplace_back();
+        of_org.org = org_one;
+        of_org.follows = follows;
+        of_org.of<std::remove_cvref_t<decltype(row)>>().put.push_back(&row);
+        return store->commit(writes);
+    };
+    core::FeedPage page = sample::feed_page(1, 2);
+    page.seal_number = 2;
+    ASSERT_TRUE(put(*store, sample::org(), sample::seal(1)));
+    ASSERT_TRUE(put_after(1, page));
+
+    // As after a failover that lost a commit: what memory has is ahead of the database.
+    EXPECT_EQ(kind_of(put_after(3, sample::agent("lost"))), rolled_back);
+
+    ASSERT_TRUE(store->open());
+    EXPECT_EQ(kind_of(put_after(1, sample::agent("again"))), rolled_back);
+    ASSERT_TRUE(store->open());
+    EXPECT_FALSE(kind_of(put_after(2, sample::agent("next"))));
+}
+
 TEST_F(PostgresStoreTest, a_writer_that_was_replaced_changes_nothing_any_more) {
     auto first = open_store(1);
     ASSERT_TRUE(put(*first, sample::org(), sample::session(1)));

@@ -254,6 +254,7 @@ inline void make_valid(core::Answer&, std::uint64_t) {}
 inline void make_valid(core::FeedPage& row, std::uint64_t) {
     if (row.first_seq.value == 0) row.first_seq = row.last_seq = core::Seq(1);
     row.hash.resize(32, '\xAB');
+    row.seal_number = std::max<std::int64_t>(0, row.seal_number);
 }
 
 inline void make_valid(core::Launch&, std::uint64_t) {}

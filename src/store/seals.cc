@@ -50,32 +50,44 @@ constexpr bool is_struct =
     boost::describe::has_describe_members<T>::value && !std::is_same_v<T, Id> && !std::is_same_v<T, Money> &&
     !std::is_same_v<T, Instant> && !codec_detail::IsStrong<T>::value;
 
-// Writes members as their tag and their value, and leaves out those without a value.
+// Writes members as their tag and their value, and leaves out those without a value. Every number has a fixed size, and
+// the room is made for many of them at once: this runs for every row that is written.
 class Bytes {
  public:
-    explicit Bytes(std::string& out) : out_(out) {}
+    explicit Bytes(std::string& out) : out_(out) { out_.resize(out_.capacity()); }
+    ~Bytes() { out_.resize(size_); }
+    Bytes(const Bytes&) = delete;
+    Bytes& operator=(const Bytes&) = delete;
 
     template <class Struct>
     void put_members(const Struct& value) {
         boost::mp11::mp_for_each<codec_detail::MembersOf<Struct>>([&](auto member) {
             using Member = decltype(member);
-            if constexpr (!is_counter<Struct>(Member::name)) put_member<tag_of(Member::name)>(value.*Member::pointer);
+            if constexpr (!is_counter<Struct>(Member::name)) put_member(tag_of(Member::name), value.*Member::pointer);
         });
+    }
+    void put_text(std::string_view text) {
+        make_room(text.size());
+        std::memcpy(out_.data() + size_, text.data(), text.size());
+        size_ += text.size();
     }
 
  private:
-    template <std::uint32_t tag, class T>
-    void put_member(const T& value) {
+    template <class T>
+    void put_member(std::uint32_t tag, const T& value) {
         if constexpr (is_struct<T>) {
-            const std::size_t before = out_.size();
-            put_tag(tag);
-            const std::size_t start = out_.size();
+            const std::size_t before = size_;
+            put_number(tag);
+            const std::size_t start = size_;
             put_members(value);
-            if (out_.size() == start) return out_.resize(before);
-            put_tag(0);
+            if (size_ == start) {
+                size_ = before;
+            } else {
+                put_number(std::uint32_t{0});
+            }
         } else {
             if (is_empty(value)) return;
-            put_tag(tag);
+            put_number(tag);
             put(value);
         }
     }
@@ -91,27 +103,64 @@ class Bytes {
 
     template <class T>
     void put(const T& value) {
-        if constexpr (codec_detail::IsVector<T>::value) {
-            Encoder(out_).put(std::uint64_t{value.size()});
+        using namespace codec_detail;
+        if constexpr (std::is_same_v<T, bool> || std::is_enum_v<T>) {
+            put_number(static_cast<std::uint8_t>(value));
+        } else if constexpr (std::is_unsigned_v<T>) {
+            put_number(std::uint64_t{value});
+        } else if constexpr (std::is_integral_v<T>) {
+            put_number(std::int64_t{value});
+        } else if constexpr (std::is_same_v<T, std::string>) {
+            put_number(static_cast<std::uint32_t>(value.size()));
+            put_text(value);
+        } else if constexpr (std::is_same_v<T, Instant>) {
+            put_number(micros(value));
+        } else if constexpr (std::is_same_v<T, Money>) {
+            put_number(value.nanos());
+        } else if constexpr (std::is_same_v<T, Id>) {
+            put_number(value.high);
+            put_number(value.low);
+        } else if constexpr (IsStrong<T>::value) {
+            put(value.value);
+        } else if constexpr (IsVector<T>::value) {
+            put_number(static_cast<std::uint32_t>(value.size()));
             for (const auto& element : value) put(element);
-        } else if constexpr (is_struct<T>) {
-            put_members(value);
-            put_tag(0);
+        } else if constexpr (IsMap<T>::value) {
+            put_number(static_cast<std::uint32_t>(value.size()));
+            for (const auto& [key, mapped] : value) {
+                put(key);
+                put(mapped);
+            }
         } else {
-            Encoder(out_).put(value);
+            static_assert(is_struct<T>, "a row has no other members");
+            put_members(value);
+            put_number(std::uint32_t{0});
         }
     }
 
-    void put_tag(std::uint32_t tag) { out_.append(reinterpret_cast<const char*>(&tag), sizeof tag); }
+    template <class Number>
+    void put_number(Number number) {
+        make_room(sizeof number);
+        std::memcpy(out_.data() + size_, &number, sizeof number);
+        size_ += sizeof number;
+    }
+    void make_room(std::size_t bytes) {
+        if (out_.size() - size_ < bytes) out_.resize(2 * (size_ + bytes));
+    }
 
     std::string& out_;
+    std::size_t size_ = 0;
 };
 
 template <class Row>
 void put_bytes(std::string& out, const Row& row) {
-    Bytes(out).put_members(row);
+    Bytes bytes(out);
+    if constexpr (std::is_same_v<Row, core::FeedPage>) {
+        bytes.put_text(row.hash);
+    } else {
+        bytes.put_members(row);
+    }
 }
-void put_bytes(std::string& out, const core::FeedPage& page) { out += page.hash; }
 
 template <class Row>
 void put_key(std::string& out, const core::KeyOf<Row>& key) {
@@ -232,19 +281,27 @@ std::string chain_hash(const core::Seal& seal, std::string_view hash_before, con
 }
 
 core::Seal seal_of(std::string digests, const core::Seal& last, const SealKey& key, Instant at) {
-    core::Seal seal{.number = last.number + 1,
-                    .at = std::max(at, last.at),
-                    .key_id = key.id,
-                    .digests = std::move(digests),
-                    .hash = {}};
+    core::Seal seal{.number = last.number + 1, .at = at, .key_id = key.id, .digests = std::move(digests), .hash = {}};
     seal.hash = chain_hash(seal, last.hash, key);
     return seal;
+}
+
+void put_seal(core::FeedPage& page, core::Seal& seal) {
+    page.seal_number = seal.number;
+    page.seal_key = seal.key_id;
+    page.digests = std::move(seal.digests);
+    page.seal_hash = seal.hash;
+    seal.digests.clear();
 }
 
 core::Seal seal_of(const OrgWrites& writes, const core::Seal& last, const SealKey& key, Instant at) {
     std::string digests;
     std::string bytes;
     std::string row_key;
+    std::size_t rows = 0;
+    for_each_kind<core::AllRows>([&](auto tag) { rows += writes.of<typename decltype(tag)::type>().put.size(); });
+    digests.reserve(32 * rows);
+    bytes.reserve(512);
     for_each_kind<core::AllRows>([&](auto tag) {
         using Row = typename decltype(tag)::type;
         if constexpr (is_sealed<Row>) {
@@ -254,7 +311,7 @@ core::Seal seal_of(const OrgWrites& writes, const core::Seal& last, const SealKe
                 row_key.clear();
                 put_bytes(bytes, *row);
                 put_key<Row>(row_key, core::key_of(*row));
-                add_digest(digests, {kind_of<Row>, row_key, false, sip_hash_2_4(bytes, key.rows)});
+                add_digest(digests, {kind_of<Row>, row_key, false, keyed_hash(bytes, key.rows)});
             }
             for (const core::KeyOf<Row>& erased : of_kind.erased) {
                 row_key.clear();
@@ -292,24 +349,44 @@ Result<std::vector<core::Seal>, ReadError> seals_of_stored_rows(Snapshot& snapsh
     return seals;
 }
 
-Result<std::vector<SealHead>, ReadError> read_seal_heads(Snapshot& snapshot) {
-    std::vector<SealHead> heads;
+Result<std::optional<SealHead>, ReadError> read_seal_head(Snapshot& snapshot, core::OrgId org) {
+    std::optional<SealHead> head;
     auto read = snapshot.query(
-        "select orgs.org, seals.number, seals.hash from orgs join seals on seals.org = orgs.org and seals.number = "
-        "(select max(number) from seals where org = orgs.org) order by orgs.org",
-        [&](const std::vector<Value>& row) {
-            heads.push_back({core::OrgId(static_cast<std::uint32_t>(std::get<std::int64_t>(row[0]))),
-                             std::get<std::int64_t>(row[1]), to_hex(std::get<std::string>(row[2]))});
+        "select number, hash from (select seal_number as number, seal_hash as hash from feed_pages where org = $1 and "
+        "last_seq = (select max(last_seq) from feed_pages where org = $1) union all select number, hash from seals "
+        "where "
+        "org = $1 and number = (select max(number) from seals where org = $1)) as heads where number > 0",
+        {std::int64_t{org.value}}, [&](const std::vector<Value>& row) {
+            const std::int64_t number = std::get<std::int64_t>(row[0]);
+            if (head && head->number > number) return;
+            head = SealHead{org, number, to_hex(std::get<std::string>(row[1]))};
         });
     if (!read) return fail(read.error());
+    return head;
+}
+
+Result<std::vector<SealHead>, ReadError> read_seal_heads(Snapshot& snapshot) {
+    std::vector<core::OrgId> orgs;
+    auto read = snapshot.query("select org from orgs order by org", [&](const std::vector<Value>& row) {
+        orgs.emplace_back(static_cast<std::uint32_t>(std::get<std::int64_t>(row.front())));
+    });
+    if (!read) return fail(read.error());
+    std::vector<SealHead> heads;
+    for (const core::OrgId org : orgs) {
+        auto head = read_seal_head(snapshot, org);
+        if (!head) return fail(head.error());
+        if (*head) heads.push_back(std::move(**head));
+    }
     return heads;
 }
 
 Result<std::optional<std::string>, ReadError> hash_of_seal(Snapshot& snapshot, core::OrgId org, std::int64_t number) {
     std::optional<std::string> hash;
-    auto read =
-        snapshot.query("select hash from seals where org = $1 and number = $2", {std::int64_t{org.value}, number},
-                       [&](const std::vector<Value>& row) { hash = to_hex(std::get<std::string>(row[0])); });
+    auto read = snapshot.query(
+        "select seal_hash from feed_pages where org = $1 and seal_number = $2 union all "
+        "select hash from seals where org = $1 and number = $2",
+        {std::int64_t{org.value}, number},
+        [&](const std::vector<Value>& row) { hash = to_hex(std::get<std::string>(row[0])); });
     if (!read) return fail(read.error());
     return hash;
 }

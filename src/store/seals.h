@@ -1,15 +1,18 @@
 // Seals: what interlock verify compares the stored rows with, to find those that no command wrote as they are.
 //
-//   1. Every commit of an org adds one seal, numbered 1, 2, 3, … It has a digest of each row that the commit wrote, and
+//   1. Every commit of an org adds one seal, numbered 1, 2, 3, …, in its feed page or, without one, in a row of
+//   `seals`.
+//      It has a digest of each row that the commit wrote, and
 //      names each row that the commit erased. The last digest of a row is the one that holds.
 //   2. A digest covers the members of a row that have a value, by name: a member that is added later and is empty in an
 //      old row changes no digest. It does not cover counters and derived rows (core/rows.h), which verify recomputes.
 //      Of a feed page it covers the hash, which covers the rest.
 //   3. hash = HMAC-SHA-256(key, hash of the seal before, or 32 zero bytes · number · at · digests), the numbers as 8
-//      bytes, little end first. Digests are SipHash-2-4 under a key that is made from the same one. The key is not in
+//      bytes, little end first. Digests are SipHash-1-3 under a key that is made from the same one. The key is not in
 //      the store, so a program that can write the store cannot make a seal.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,6 +41,9 @@ core::Seal seal_of(const OrgWrites& writes, const core::Seal& last, const SealKe
 // The same for digests that were put together by add_digest().
 core::Seal seal_of(std::string digests, const core::Seal& last, const SealKey& key, Instant at);
 
+// Moves the digests into the page. The rest stays in the seal.
+void put_seal(core::FeedPage& page, core::Seal& seal);
+
 // For an org without seals: the seals of all that is stored. There is at least one.
 Result<std::vector<core::Seal>, ReadError> seals_of_stored_rows(Snapshot& snapshot, core::OrgId org, const SealKey& key,
                                                                 Instant at);
@@ -50,8 +56,14 @@ struct SealHead {
     std::int64_t number = 0;
     std::string hash;  // Hex.
 };
+// Of an org; nothing where it has none.
+Result<std::optional<SealHead>, ReadError> read_seal_head(Snapshot& snapshot, core::OrgId org);
 // Of every org that has one.
 Result<std::vector<SealHead>, ReadError> read_seal_heads(Snapshot& snapshot);
+// Both places of seals, as queries of: number, at, key_id, digests, hash. The org is at the end.
+constexpr std::array<std::string_view, 2> seals_sql{
+    "select seal_number, at, seal_key, digests, seal_hash from feed_pages where seal_number > 0 and org = ",
+    "select number, at, key_id, digests, hash from seals where org = "};
 // The hash of a seal, in hex; nothing where there is no such seal.
 Result<std::optional<std::string>, ReadError> hash_of_seal(Snapshot& snapshot, core::OrgId org, std::int64_t number);
 
@@ -76,7 +88,7 @@ void add_digest(std::string& digests, const SealedRow& row);
 struct SealableRow {
     std::string key;
     std::string bytes;
-    std::uint64_t digest(const SealKey& with) const { return sip_hash_2_4(bytes, with.rows); }
+    std::uint64_t digest(const SealKey& with) const { return keyed_hash(bytes, with.rows); }
 };
 // From the values of its columns, the org first. Empty when a value does not fit its column.
 std::optional<SealableRow> sealable_row(RowKind kind, const std::vector<Value>& values);

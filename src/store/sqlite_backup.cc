@@ -56,8 +56,11 @@ Result<BackupFacts, ReadError> back_up(const std::string& directory, const std::
     // Read before the copy, so that the copy has it.
     std::string head;
     constexpr const char* head_sql =
-        "select coalesce((select number || ':' || lower(hex(hash)) from seals where org = 1 "
-        "order by number desc limit 1), '')";
+        "select coalesce((select number || ':' || lower(hex(hash)) from (select seal_number as number, seal_hash as "
+        "hash "
+        "from feed_pages where org = 1 and last_seq = (select max(last_seq) from feed_pages where org = 1) union all "
+        "select number, hash from seals where org = 1 and number = (select max(number) from seals where org = 1)) "
+        "where number > 0 order by number desc limit 1), '')";
     if (why.empty() && !read_text(from->get(), head_sql, head)) why = error_text(from->get());
     if (why.empty()) why = copy(from->get(), file);
     if (why.empty() && ::fsync(taken) != 0) why = std::strerror(errno);

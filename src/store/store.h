@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -38,6 +39,8 @@ struct RowWrites {
 struct OrgWrites {
     core::OrgId org;
     boost::mp11::mp_transform<RowWrites, core::AllRows> rows;
+    // The number of the org's last seal, on which these writes were decided. Stores that others can write check it.
+    std::optional<std::int64_t> follows = {};
 
     template <class Row>
     RowWrites<Row>& of() {

@@ -26,10 +26,15 @@ class StoreFiles {
 
     const File& database() const { return files_.front(); }
     // The first one whose path names no file or another one; null: all are in place.
-    const File* find_gone() const;
+    const File* find_gone();
 
  private:
+    bool directory_is_as_before() const;
+
     std::array<File, 3> files_;
+    std::string directory_;
+    struct stat seen_{};      // The directory, before the files were last looked at. Its time changes with its entries.
+    bool has_links_ = false;  // Their targets may be in another directory.
 };
 
 }  // namespace interlock::store

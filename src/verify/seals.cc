@@ -39,40 +39,63 @@ class SealCheck {
 
     void run() {
         read_seals();
-        if (reader_.error() || last_.number == 0) return;
+        if (reader_.error() || hashes_.empty()) return;
         keep_last_of_each_row();
         for (const RowKind kind : store::sealed_kinds()) compare_rows(kind);
         if (!reader_.error()) name_missing_rows();
         say_what_was_not_compared();
     }
+    bool found_seals() const { return !hashes_.empty(); }
 
  private:
     // ---- the chain ----
+    // Seals are in two tables. First their hashes, by number, then what each of them says.
     void read_seals() {
-        const std::string sql =
-            fmt::format("select number, at, key_id, digests, hash from seals where org = {} order by number", org_);
-        reader_.each("seals", sql, [&](Columns row) {
-            core::Seal seal;
-            seal.number = row.integer();
-            seal.at = from_micros(row.integer());
-            seal.key_id = row.text();
-            seal.digests = row.text();
-            seal.hash = row.text();
-            read_seal(std::move(seal));
-        });
+        for (const std::string_view sql : store::seals_sql) {
+            reader_.each("seals", sql_for(sql), [&](Columns row) {
+                const core::Seal seal = seal_from(row);
+                hashes_.emplace_back(seal.number, seal.hash);
+            });
+        }
+        std::ranges::sort(hashes_);
+        std::int64_t before = 0;
+        for (const auto& [number, hash] : hashes_) {
+            if (number != before + 1) {
+                violated(seal_name(number), fmt::format("the seal before it has number {}: {}", before,
+                                                        number > before ? "some are missing" : "one is there twice"));
+            }
+            before = number;
+        }
+        for (const std::string_view sql : store::seals_sql) {
+            reader_.each("seals", sql_for(sql), [&](Columns row) { read_seal(seal_from(row)); });
+        }
     }
 
-    void read_seal(core::Seal seal) {
+    std::string sql_for(std::string_view seals_of) const { return fmt::format("{}{}", seals_of, org_); }
+
+    static core::Seal seal_from(Columns& row) {
+        core::Seal seal;
+        seal.number = row.integer();
+        seal.at = from_micros(row.integer());
+        seal.key_id = row.text();
+        seal.digests = row.text();
+        seal.hash = row.text();
+        return seal;
+    }
+
+    // Of the seal before this one; empty where there is none.
+    std::string_view hash_before(std::int64_t number) const {
+        const auto found = std::ranges::lower_bound(hashes_, number - 1, {}, &Hash::first);
+        return found != hashes_.end() && found->first == number - 1 ? std::string_view(found->second) : "";
+    }
+
+    void read_seal(const core::Seal& seal) {
         findings_.checked(Promise::sealed_rows);
-        if (seal.number != last_.number + 1) {
-            violated(seal_name(seal.number), fmt::format("the seal before it has number {}: {} missing", last_.number,
-                                                         seal.number == last_.number + 2 ? "one is" : "some are"));
-        }
         const auto known = std::ranges::find(keys_, seal.key_id, &SealKey::id);
         const auto key = known == keys_.end() ? keys_max : static_cast<std::uint8_t>(known - keys_.begin());
         if (known == keys_.end()) {
             ++unknown_keys_[to_hex(seal.key_id)];
-        } else if (store::chain_hash(seal, last_.hash, *known) != seal.hash) {
+        } else if (store::chain_hash(seal, hash_before(seal.number), *known) != seal.hash) {
             violated(seal_name(seal.number), "its hash does not agree with what it says and the seal before it");
         }
         const auto rows = store::sealed_rows(seal.digests);
@@ -84,7 +107,6 @@ class SealCheck {
             keep_last_of_each_row();
             room_ = std::max(room_, 2 * sealed_.size());
         }
-        last_ = std::move(seal);
     }
 
     void keep_last_of_each_row() {
@@ -128,17 +150,19 @@ class SealCheck {
             if (!row.found && !row.erased && row.key != keys_max) missing[row.seal].insert(row.row);
         }
         if (missing.empty()) return;
-        const std::string sql = fmt::format("select number, digests from seals where org = {} order by number", org_);
-        reader_.each("seals", sql, [&](Columns row) {
-            const std::int64_t number = row.integer();
-            const auto found = missing.find(number);
-            if (found == missing.end()) return;
-            const auto rows = store::sealed_rows(row.text());
-            for (const SealedRow& sealed : rows ? *rows : std::vector<SealedRow>()) {
-                if (found->second.erase(hash_of(sealed.kind, sealed.key)) == 0) continue;
-                violated(name_of(sealed.kind, sealed.key), fmt::format("is missing; commit {} wrote it", number));
-            }
-        });
+        for (const std::string_view sql : store::seals_sql) {
+            reader_.each("seals", sql_for(sql), [&](Columns row) {
+                const core::Seal seal = seal_from(row);
+                const auto found = missing.find(seal.number);
+                if (found == missing.end()) return;
+                const auto rows = store::sealed_rows(seal.digests);
+                for (const SealedRow& sealed : rows ? *rows : std::vector<SealedRow>()) {
+                    if (found->second.erase(hash_of(sealed.kind, sealed.key)) == 0) continue;
+                    violated(name_of(sealed.kind, sealed.key),
+                             fmt::format("is missing; commit {} wrote it", seal.number));
+                }
+            });
+        }
     }
 
     void say_what_was_not_compared() {
@@ -164,15 +188,16 @@ class SealCheck {
     const std::vector<SealKey>& keys_;
     Reader& reader_;
     Findings& findings_;
-    core::Seal last_;
+    using Hash = std::pair<std::int64_t, std::string>;
+    std::vector<Hash> hashes_;  // Of each seal, by number.
     std::vector<Sealed> sealed_;
     std::size_t room_ = 1'000'000;
     std::map<std::string, std::int64_t> unknown_keys_;
 };
 
-bool has_rows(std::int64_t org, std::string_view table, Reader& reader) {
+bool has_feed(std::int64_t org, Reader& reader) {
     bool found = false;
-    reader.each(table, fmt::format("select 1 from {} where org = {} limit 1", table, org),
+    reader.each("feed", fmt::format("select 1 from feed_pages where org = {} limit 1", org),
                 [&](Columns) { found = true; });
     return found;
 }
@@ -180,11 +205,12 @@ bool has_rows(std::int64_t org, std::string_view table, Reader& reader) {
 }  // namespace
 
 void check_seals(std::int64_t org, const std::vector<SealKey>& keys, Reader& reader, Findings& findings) {
-    if (!keys.empty() && has_rows(org, "feed_pages", reader) && !has_rows(org, "seals", reader)) {
+    SealCheck check(org, keys, reader, findings);
+    check.run();
+    if (!keys.empty() && !check.found_seals() && has_feed(org, reader)) {
         findings.violated(Promise::sealed_rows, row_of("seals", org, {}),
                           "there are none; a server that starts on a store of an older version makes them");
     }
-    SealCheck(org, keys, reader, findings).run();
 }
 
 }  // namespace interlock::verify
