@@ -406,7 +406,7 @@ class Campaign:
             if part.goal and not part.goal_reached():
                 if not part.done:
                     return "time left not known yet"
-                rounds.append((part.goal - part.done) / (part.done / part.turns))
+                rounds.append((part.goal - part.done) / (part.done / max(part.turns, 1)))  # Also within the first turn.
         return f"{about(max(rounds, default=0) * (time.monotonic() - self.begun) / self.round)} left"
 
     def on_signal(self, number, _frame):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+import types
 
 import pytest
 
@@ -134,6 +135,13 @@ def test_totals_end_the_campaign_and_minutes_do_not(lab):
     assert int(images.replace(",", "")) >= 3000 and int(kills.replace(",", "")) >= 50
     assert lab.log("built.log") == ["release sim_main crash_main"]
     assert "--commands-total 2500" in lab.log("sim.log")[0] and "--commands-total 500" in lab.log("sim.log")[2]
+
+
+def test_the_time_left_is_known_within_the_first_turn():
+    part = types.SimpleNamespace(goal=100, done=10, turns=0, goal_reached=lambda: False)
+    state = types.SimpleNamespace(goals=True, parts=[part], round=1, begun=time.monotonic() - 10)
+
+    assert campaign_module.Campaign.time_left(state).endswith(" left")
 
 
 def test_each_campaign_and_each_turn_has_new_seeds(lab):
