@@ -362,6 +362,14 @@ def test_what_fails_on_a_full_disk_is_no_violation_but_can_be_replayed(lab):
     assert lab.rows()[0][-1].endswith("free at least 1 GiB and replay: ./dev sim --seed 41")
 
 
+def has_ended(pid):
+    """Gone, or waiting for the init process to reap it. A process that was killed may still be on its way."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_campaign_with_its_programs_and_a_line(lab, number):
     lab.program("release/crash_main", "sleep 59 & echo $! > child.pid; wait")
@@ -376,9 +384,10 @@ def test_a_signal_ends_the_campaign_with_its_programs_and_a_line(lab, number):
 
     assert process.returncode == 130 and f"the campaign was interrupted by {number.name}" in said
     assert lab.rows()[0][3:] == ["1,000", "0", "0", "0", "0", f"0; interrupted by {number.name}"]
-    # Gone, or waiting for the init process to reap it.
-    state = pathlib.Path(f"/proc/{lab.log('child.pid')[0]}/stat")
-    assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    deadline = time.monotonic() + 30
+    while not has_ended(lab.log("child.pid")[0]):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_uncommitted_changes_are_marked(lab):
