@@ -158,9 +158,11 @@ void CeilingChecker::check_strict(World& world, const Rows& rows, OrgId org, con
     std::map<Instant, __int128> spent;
     const auto first = rows.rows<CostEvent>().lower_bound({org, CommandKey()});
     for (auto event = first; event != rows.rows<CostEvent>().end() && event->first.first == org; ++event) {
-        if (event->second.over_limit || !is_covered(event->second.who, budget.scope)) continue;
-        spent[window_at(budget.window, zone, event->second.counted_at).start] +=
-            amount_of(event->second, budget.metric);
+        if (!is_covered(event->second.who, budget.scope)) continue;
+        const std::int64_t amount = amount_of(event->second, budget.metric);
+        // A late settlement can be over the limit in one metric and give back in another.
+        if (event->second.over_limit && amount > 0) continue;
+        spent[window_at(budget.window, zone, event->second.counted_at).start] += amount;
     }
     for (const auto& [start, sum] : spent) {
         if (sum > budget.limit_units) {

@@ -327,7 +327,7 @@ void LedgerCheck::add(const Event& event) {
         if (amount < 0) window.corrected_sum -= amount;
         if (amount != 0 && event.counted_at >= budget.created_at) window.needed = true;
         if (budget.metric == Metric::usd) window.overage_sum += event.overage;
-        if (event.over_limit) window.over_limit_sum += amount;
+        if (event.over_limit && amount > 0) window.over_limit_sum += amount;
     });
 
     auto found = agents_.find(event.who.agent);
