@@ -169,7 +169,10 @@ void Admin::make_budget(World& world, KnownOrg& org, bool strict) {
     PutBudget put = some_budget(world.random, org);
     if (strict) put.hard = true;
     org.budgets.push_back({put, strict});
-    world.call(*this, org.id, std::move(put));
+    // Without a key a request that meets a full queue is not repeated, and the budget would not be there.
+    CallOptions options;
+    if (strict) options.key = CommandKey(world.new_id());
+    world.call(*this, org.id, std::move(put), options);
 }
 
 void Admin::change_budget(World& world, KnownOrg& org) {
