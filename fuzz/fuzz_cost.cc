@@ -91,7 +91,7 @@ std::string_view messages_name(Operation operation) {
     return operation == Operation::responses ? "input" : operation == Operation::generate ? "contents" : "messages";
 }
 
-// Clears all but the last message where it is asked to, by whatever name.
+// Clears all but the last message where the request asks for it, under any name.
 std::int64_t prompt_tokens(Operation operation, const json::object& body) {
     const bool clears =
         body.contains("context_management") || text_or(body, "truncation", "") == "auto" || body.contains("transforms");

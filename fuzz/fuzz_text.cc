@@ -1,4 +1,4 @@
-// Text from outside, whatever it is: what the gate for text lets through is UTF-8, one line or JSON with one meaning,
+// Any text from outside: what the gate for text lets through is UTF-8, one line or JSON with one meaning,
 // and what it mends is good afterwards.
 //
 // Everything is said twice: the decoder and the duplicate search below are naive and share nothing with src/base.

@@ -107,7 +107,7 @@ void Spenders::reserve(World& world, KnownOrg& org) {
 
 void Spenders::go_on_with(World& world, KnownOrg& org, const KnownHold& hold) {
     Random& random = world.random;
-    // Mostly whoever opened it, or an operator.
+    // Mostly the opener, or an operator.
     Actor by = random.percent(50) ? Actor{}
                : hold.by_gateway  ? Actor{.kind = ActorKind::gateway}
                                   : Actor{.kind = ActorKind::key, .key = hold.api_key};

@@ -198,7 +198,7 @@ class Two:
         for agent in (self.mine, self.other):
             self.session[agent] = session = admin.session(agent=agent)
             self.run[agent] = admin.run(agent, resources=[fresh("resource")])
-            opener = self.key if agent == self.mine else admin  # Whoever opens a hold ends it.
+            opener = self.key if agent == self.mine else admin  # The opener of a hold ends it.
             self.hold[agent] = opener.post("/v1/holds", {"agent": agent, "amount": "0.10", "ttl_s": 3600}).ok(201)["id"]
             self.budget[agent] = admin.budget("100.00", scope={"agent": agent})
             self.schedule[agent] = fresh("schedule")

@@ -1,4 +1,4 @@
-"""A hold is at least what its call costs, whatever a client sends and whatever a provider reports; and no body of one
+"""A hold is at least what its call costs, for every request and every report of a provider; and no body of one
 client keeps the others waiting.
 
 The provider is one of the test's own: it keeps what it was sent, byte for byte, and reports what it is told to.
@@ -330,7 +330,7 @@ def test_a_count_with_images_by_address_is_not_used(border, image):
     {"prompt_tokens": 10 ** 18, "completion_tokens": 10 ** 18}, {"prompt_tokens": 10, "completion_tokens": 10 ** 9},
     {"prompt_tokens": 50_000_000, "completion_tokens": 1}, {"prompt_tokens": 10, "completion_tokens": 5, "cost": 10 ** 7},
     {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": -3}}])
-def test_usage_that_cannot_be_is_charged_at_the_bound_and_somebody_is_told(border, usage):
+def test_usage_that_cannot_be_is_charged_at_the_bound_and_raises_an_incident(border, usage):
     name = fresh("m")
     border.lab.price(name, PRICE, provider="fake")
     upstream = border.upstream("openai", [name])
@@ -450,7 +450,7 @@ def test_an_image_is_held_at_what_the_model_can_make_of_it(border):
     assert {price["model"]: price["image_max"] for price in shown}["gpt-4o-mini"] == 48_169
 
 
-# ---- whatever two requests are, the second is held at what it costs ---------------------------------------------------
+# ---- of any two requests, the second is held at what it costs ---------------------------------------------------
 
 
 class Counting:

@@ -163,7 +163,7 @@ def test_a_hold_that_cannot_be_is_refused_for_its_sender_alone(lab, body):
     other.post(f"/v1/holds/{hold}/release", {}).ok(200)
 
 
-def test_many_of_the_largest_charges_refuse_nobody_else(server):
+def test_many_of_the_largest_charges_lead_to_no_refusal_of_others(server):
     """The sum of what one key charges passes what a counter can say."""
     agent, other = server.admin.agent(), server.admin.agent()
     key = server.admin.make_key("agent", agent=agent)

@@ -1,4 +1,4 @@
-"""What may not happen to a store, a data directory and the keys in it, whatever other programs and people do."""
+"""What may not happen to a store, a data directory and the keys in it, by other programs and people."""
 
 import contextlib
 import json
@@ -214,7 +214,7 @@ def test_an_older_or_other_store_is_refused_until_a_person_accepts_it(binary, tm
 
 @embedded_only
 @pytest.mark.parametrize("left", ["whole", "none", "empty", "zeros", "older", "torn"])
-def test_what_is_remembered_may_lag_behind_the_store_and_accuses_nobody(binary, tmp_path, left):
+def test_what_is_remembered_may_lag_behind_the_store_and_raises_no_alarm(binary, tmp_path, left):
     with Server(binary, tmp_path) as server:
         agent = server.admin.agent()
         memory = server.data / "store.head"
@@ -436,10 +436,10 @@ def test_the_socket_works_below_a_long_path_and_is_replaced_by_a_restart(binary,
         assert run(binary, "status", data=server.data).returncode == 0
         server.terminate()
         assert not path.exists()
-        path.write_text("a file of somebody's")
+        path.write_text("a file of another program")
         refused = second_server(binary, server.data)
         assert refused.returncode == 1 and "is not a socket" in refused.stderr, refused
-        assert path.read_text() == "a file of somebody's"
+        assert path.read_text() == "a file of another program"
 
 
 def test_a_socket_that_another_server_listens_on_is_left_to_it(binary, tmp_path):

@@ -92,7 +92,7 @@ def test_a_member_that_is_there_twice_is_refused_with_its_place(admin, path, bod
     assert key.items("/v1/charges") == []
 
 
-def test_an_object_with_more_members_than_anybody_needs_is_refused(admin):
+def test_an_object_with_more_members_than_a_request_needs_is_refused(admin):
     key = agent_key(admin)
     many = {f"m{number}": 1 for number in range(1001)}
     refused = key.post("/v1/sessions", {"agent": key.agent_name, "metadata": many}).refused(400, "invalid_request")

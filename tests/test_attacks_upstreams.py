@@ -218,7 +218,7 @@ def test_a_status_that_is_none_is_a_bad_answer_of_the_upstream(admin, writer, st
 
 @contextlib.contextmanager
 def answering(line):
-    """A server that says the same bytes to everybody."""
+    """A server that sends the same bytes to every client."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def serve():
             with contextlib.suppress(OSError):
@@ -233,10 +233,10 @@ def answering(line):
 
 
 def test_a_key_in_a_link_opens_nothing_but_geminis_paths(writer, provider, model):
-    nobody = writer.with_key(None)
-    assert nobody.get(f"/v1/models/{model}%2Fx?key={writer.key}").status == 401
+    keyless = writer.with_key(None)
+    assert keyless.get(f"/v1/models/{model}%2Fx?key={writer.key}").status == 401
     assert not provider.seen
-    assert nobody.get(f"/v1beta/models?key={writer.key}").status == 404, "there is no upstream of that dialect"
+    assert keyless.get(f"/v1beta/models?key={writer.key}").status == 404, "there is no upstream of that dialect"
 
 
 def test_what_stands_for_a_header_in_a_query_ends_here(writer, admin, provider):
@@ -379,7 +379,7 @@ def test_another_org_reaches_public_addresses_over_tls_only(admin):
 
 
 def test_a_name_that_leads_to_a_private_address_is_no_way_in(admin, provider):
-    """Checked when it is resolved. The system's resolver knows these without asking anybody."""
+    """Checked when it is resolved. The system's resolver knows these without a query."""
     provider.reset()
     _, tenant = a_tenant(admin)
     tenant.put("/v1/agents/a", {}).ok()
@@ -442,7 +442,7 @@ def test_a_large_body_without_a_key_is_refused_before_it_is_read(server, path):
 
 @pytest.mark.parametrize("way", ["authorization", "x-api-key", "x-goog-api-key", "query"])
 def test_a_large_body_with_a_key_is_taken_wherever_the_key_stands(writer, provider, model, way):
-    nobody, body = writer.with_key(None), {"contents": [], "messages": [], "model": f"{model}/m", "max_tokens": 5, "x": "y" * 200_000}
+    keyless, body = writer.with_key(None), {"contents": [], "messages": [], "model": f"{model}/m", "max_tokens": 5, "x": "y" * 200_000}
     path = "/v1/chat/completions" + (f"?key={writer.key}" if way == "query" else "")
     headers = {} if way == "query" else {way: ("Bearer " if way == "authorization" else "") + writer.key}
-    assert nobody.post(path, body, headers=headers).status == 200
+    assert keyless.post(path, body, headers=headers).status == 200

@@ -1,4 +1,4 @@
-"""What somebody who can write the database file changes in it is found by `interlock verify`, which names the row."""
+"""`interlock verify` names the rows that a program which can write the database file has changed."""
 
 import contextlib
 import hashlib

@@ -213,8 +213,8 @@ def test_a_failover_to_a_synchronous_standby_loses_nothing_that_was_acknowledged
 
 
 @pytest.mark.seconds_max(150)
-def test_a_primary_that_was_frozen_and_replaced_stops_nobody_when_it_wakes_up(binary, tmp_path, postgres, servers):
-    """Nothing is lost, so nobody has to accept anything. Fresh connections lead to the new primary, kept ones may not."""
+def test_a_primary_that_was_frozen_and_replaced_stops_no_node_when_it_wakes_up(binary, tmp_path, postgres, servers):
+    """Nothing is lost, so no person has to accept anything. Fresh connections lead to the new primary, kept ones may not."""
     standby = postgres.standby()
     servers.callback(standby.remove)
     with Cluster(binary, tmp_path, count=2, postgres=postgres, uri=on_either(standby, postgres)) as cluster:

@@ -39,7 +39,7 @@ Result<json::value, Problem> parse_text(std::string_view text, json::storage_ptr
 
 net::Task<void> parse_ahead(Call& call) {
     if (call.request.body.size() <= parsed_here_bytes_max || !has_media_type(call, "application/json")) co_return;
-    // Not in this frame: whoever waits may be gone before the work.
+    // Not in this frame: the request may be gone before the work is done.
     const auto text = std::make_shared<std::string>(std::move(call.request.body));
     // A body can have millions of values. Destroyed one by one, on the connection's thread, they take half a second.
     // Values in a monotonic resource are not destroyed at all, and a worker frees the resource.
@@ -132,7 +132,7 @@ std::string key_space(const Caller& caller) {
     return caller.may(Access::operate) ? "keys of operators" : "keys of any agent";
 }
 
-// Before keys belonged to anybody.
+// Before keys belonged to an agent.
 core::CommandKey former_key(std::string_view text) {
     for (const auto& id : {id_from_text("key", text), id_from_uuid(text)}) {
         if (id && is_time_ordered(*id)) return core::CommandKey(*id);

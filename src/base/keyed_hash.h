@@ -1,4 +1,4 @@
-// A hash with a secret key, for whatever a client chooses: SipHash-1-3 of 64 or 128 bits.
+// A hash with a secret key, for all that a client chooses: SipHash-1-3 of 64 or 128 bits.
 //
 //   (1) The key is drawn once per process. Without it, no one can make texts that collide, so that a table of what
 //       clients sent cannot be slowed down, and a number that stands for a text cannot be made to stand for another.

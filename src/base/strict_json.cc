@@ -151,7 +151,7 @@ std::size_t members_of(const json::value& value) {
     return members;
 }
 
-// Up to so many members a text is parsed first, because building its objects is cheap whatever their names are.
+// Up to so many members a text is parsed first, because building its objects is cheap with any names.
 constexpr std::size_t members_few = 64;
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST(Text, a_line_has_nothing_that_a_terminal_acts_on) {
     EXPECT_EQ(as_line("one\ntwo\t\x1B[2J\xFF"), "one two \uFFFD[2J\uFFFD");
 }
 
-TEST(Text, what_is_mended_is_good_whatever_it_was) {
+TEST(Text, any_text_that_is_mended_is_good) {
     std::mt19937 random(1);
     for (int i = 0; i < 20'000; ++i) {
         std::string bytes(random() % 24, '\0');

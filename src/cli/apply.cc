@@ -193,7 +193,7 @@ ExitCode apply(Context& context, const Invocation& invocation) {
     // 3. Whether it shall be.
     if (!context.settings.json) show_plan(context, plan, false);
     const auto yes = agreed(context, invocation, summary(plan) + ". Apply it?",
-                            bad_usage("there is something to change, and nobody to ask whether it shall be",
+                            bad_usage("cannot ask for confirmation: no terminal, or --json is set",
                                       "--yes applies it, --dry-run only shows it"));
     if (!yes) return context.report(yes.error());
     if (!*yes) {

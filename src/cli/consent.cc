@@ -6,7 +6,7 @@
 namespace interlock::cli {
 namespace {
 
-// The first line that somebody types; empty at the end of the input.
+// The first line that the user types; empty at the end of the input.
 std::string read_line(std::FILE* in) {
     std::string line;
     for (int c = std::fgetc(in); c != EOF && c != '\n'; c = std::fgetc(in)) line += static_cast<char>(c);
@@ -16,9 +16,9 @@ std::string read_line(std::FILE* in) {
 }  // namespace
 
 Outcome<bool> agreed(const Context& context, const Invocation& invocation, const std::string& question,
-                     Failure nobody) {
+                     Failure cannot_ask) {
     if (invocation.has("yes")) return true;
-    if (context.settings.json || isatty(fileno(context.terminal.in)) == 0) return fail(std::move(nobody));
+    if (context.settings.json || isatty(fileno(context.terminal.in)) == 0) return fail(std::move(cannot_ask));
     std::fputs(fmt::format("{} [y/N] ", question).c_str(), context.terminal.err);
     std::fflush(context.terminal.err);
     const std::string answer = read_line(context.terminal.in);

@@ -7,8 +7,9 @@
 
 namespace interlock::cli {
 
-// --yes is an answer. Otherwise the question is put on the terminal; `nobody` is the failure where there is none to
+// --yes is an answer. Otherwise the question is put on the terminal; `cannot_ask` is the failure where there is none to
 // ask.
-Outcome<bool> agreed(const Context& context, const Invocation& invocation, const std::string& question, Failure nobody);
+Outcome<bool> agreed(const Context& context, const Invocation& invocation, const std::string& question,
+                     Failure cannot_ask);
 
 }  // namespace interlock::cli

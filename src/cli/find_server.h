@@ -1,7 +1,7 @@
 // Which server to talk to, and with which key: what was typed, else the environment, else what the data directory says.
 //
 //   (1) The server of a data directory is spoken to through its Unix socket, of which the kernel says whose it is. Its
-//       address in server.json may be anybody's by now.
+//       address in server.json may be another program's by now.
 //   (2) The admin key of a data directory goes through that socket only. Another address gets the key that was given
 //       for it, or none.
 #pragma once

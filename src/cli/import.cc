@@ -311,11 +311,12 @@ Outcome<bool> may_start(const Context& context, const Invocation& invocation, co
     return agreed(
         context, invocation, fmt::format("{} brings the commands above to this server. Import it?", one_line(path)),
         bad_usage(
-            fmt::format("{} brings commands to this server, and nobody can be asked whether it shall", one_line(path)),
+            fmt::format("{} brings commands to this server; cannot ask for confirmation: no terminal, or --json is set",
+                        one_line(path)),
             "--yes imports it"));
 }
 
-// The number of lines that were imported; nothing where somebody said no.
+// The number of lines that were imported; nothing where the user said no.
 Outcome<std::optional<std::int64_t>> import_from(Context& context, const Invocation& invocation, Client& client,
                                                  std::FILE* file, const std::string& path) {
     // 1. Read all of it once, and ask.

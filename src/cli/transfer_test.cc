@@ -121,7 +121,7 @@ TEST_F(TransferTest, commands_that_a_file_brings_are_shown_and_asked_about) {
     EXPECT_NE(err.text().find("--yes"), std::string::npos);
 }
 
-TEST_F(TransferTest, schedules_are_enabled_only_where_somebody_says_so) {
+TEST_F(TransferTest, schedules_are_enabled_only_where_the_user_says_so) {
     exported();
     server.answers(201, R"({"id":"ses_new"})");
 

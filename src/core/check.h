@@ -1,6 +1,6 @@
 // Checks that many commands share. Each gives the sentence that says what is wrong, or nothing.
 //
-// They are the one gate for text: whatever way a command came in, a string that is stored is UTF-8, and what is stored
+// They are the one gate for text: however a command came in, a string that is stored is UTF-8, and what is stored
 // as JSON is JSON.
 #pragma once
 

@@ -98,7 +98,7 @@ struct UnfreezeBudget {  // Somebody has looked at the overage.
 };
 BOOST_DESCRIBE_STRUCT(UnfreezeBudget, (), (name))
 
-// Who asks for a change that not everybody may make.
+// The asker of a change that only some callers may make.
 enum class ActorKind {
     trusted,  // An operator's API key, or the program that Interlock is embedded in.
     gateway,

@@ -38,7 +38,7 @@ Complaint check_spending(Money cost, const Usage& usage, std::int64_t calls, con
     return first_of(check_range("calls", calls, 0, limits::calls_per_event_max), check_label("price", price));
 }
 
-// What one event, or one hold, may come to at most. Refused for whoever sends it, so that sums stay far below what a
+// What one event, or one hold, may come to at most. Only its sender is refused, so that sums stay far below what a
 // counter can say.
 Complaint check_size(std::int64_t nanos, std::int64_t tokens) {
     if (nanos > limits::nanos_per_event_max) {

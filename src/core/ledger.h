@@ -9,7 +9,7 @@
 //       estimated, what may have reached a provider. Nothing is given back because time passed.
 //   (4) A run's own hold covers the run: its charges and holds take from it first and return to it what they did not
 //       use.
-//   (5) Money that is gone is recorded, whatever the limits say: as overage, and the budgets it hurt are frozen.
+//   (5) Money that is gone is recorded, also past a limit: as overage, and the budgets it hurt are frozen.
 //   (6) Who opened a hold ends it. The gateway's settlement is never refused for being late: the difference to what was
 //       booked meanwhile is an event of its own.
 #pragma once

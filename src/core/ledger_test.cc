@@ -637,7 +637,7 @@ TEST_F(LedgerTest, an_agent_and_its_key_hold_at_most_their_share) {
     EXPECT_EQ(ask("ada", "k1", 10), ReserveStatus::held);
 }
 
-TEST_F(LedgerTest, a_counter_that_can_say_no_more_refuses_nobody) {
+TEST_F(LedgerTest, a_counter_that_is_full_leads_to_no_refusal) {
     make_agent("bob");
     make_budget("soft", Money::nanos(INT64_MAX), [](PutBudget& body) { body.hard = false; });
     AgentTotals rich{.agent = "ada", .settled = limits::counter_max - 5, .last_event_at = {}};

@@ -38,7 +38,8 @@ constexpr std::int32_t ports_first = 20'000;
 constexpr std::int32_t ports_end = 32'760;
 constexpr std::int32_t ports_per_worktree = 10;
 constexpr std::size_t orgs_max = 10'000;
-// What one agent, or one API key that is no operator's, may have of what an org may have: so nobody uses up the rest.
+// What one agent, or one API key that is no operator's, may have of what an org may have: so none of them uses up the
+// rest.
 constexpr std::size_t unfinished_runs_per_org_max = 100'000;  // Queued and live.
 constexpr std::size_t unfinished_runs_per_agent_max = 20'000;
 constexpr std::size_t open_holds_per_org_max = 600'000;
@@ -47,8 +48,8 @@ constexpr std::size_t open_holds_per_agent_max = 200'000;
 constexpr std::int64_t nanos_per_event_max = 1'000'000'000'000'000;  // A million dollars.
 constexpr std::int64_t tokens_per_event_max = 1'000'000'000'000;
 constexpr std::int64_t calls_per_event_max = 1'000'000;
-// Counters of what was spent stop here, which is two billion dollars, and refuse nobody. What an agent holds, or an API
-// key that is no operator's, is at most a tenth of it. So settled + held + one event always fits 64 bits.
+// Counters of what was spent stop here, which is two billion dollars, and lead to no refusal. What an agent holds, or
+// an API key that is no operator's, is at most a tenth of it. So settled + held + one event always fits 64 bits.
 constexpr std::int64_t counter_max = 2'000'000'000'000'000'000;
 constexpr std::int64_t held_max = 2'000'000'000'000'000'000;
 constexpr std::int64_t held_per_agent_max = 200'000'000'000'000'000;

@@ -158,7 +158,7 @@ enum class HoldStatus {
     done,
     invalid_request,
     hold_not_found,
-    not_your_hold,  // Somebody else opened it.
+    not_your_hold,  // Another API key or the gateway opened it.
     hold_closed,
     amount_too_large,
 };

@@ -24,8 +24,8 @@ Splice first_member(std::string_view body, std::size_t brace, std::string member
     return {.at = {.begin = brace + 1, .end = brace + 1}, .text = std::move(member)};
 }
 
-// The one way to set a member: it replaces name and value where the object has the member, under whatever spelling and
-// with whatever value, and is put first where the object has none. No reader then finds two.
+// The one way to set a member: it replaces name and value where the object has the member, under any spelling and
+// with any value, and is put first where the object has none. No reader then finds two.
 void set_member(std::vector<Splice>& splices, std::string_view body, std::size_t brace, const MemberAt& at,
                 std::string_view name, std::string_view value) {
     if (at.empty()) return splices.push_back(first_member(body, brace, fmt::format("\"{}\":{}", name, value)));

@@ -6,7 +6,7 @@
 namespace interlock::gateway {
 namespace {
 
-// A model of which nobody says how much it takes, and input that nobody shows us.
+// A model without a published limit, and input that the request does not contain.
 constexpr std::int64_t input_max_unknown = 2'000'000;
 
 // How often the model may run, and how often tools that run at the provider may be used.

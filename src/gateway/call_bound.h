@@ -36,7 +36,7 @@ struct KnownBeginning {
 CallBound bound_of(Operation operation, const Ask& ask, const ModelPrice* price, const GatewaySettings& settings,
                    const std::optional<KnownBeginning>& known);
 
-// Why nobody can say what the call may cost at most; nothing: the bound holds. A model without a price is not asked.
+// Why there is no bound on what the call may cost; nothing: the bound holds. A model without a price is not asked.
 std::optional<std::string> why_unbounded(Operation operation, const Ask& ask, const ModelPrice* price,
                                          std::string_view provider);
 

@@ -266,7 +266,7 @@ Routed routed(const net::Request& request, const Stripped& stripped, Dialect dia
     if (const std::string query = without_keys(request.query, key); !query.empty()) {
         route.target.append("?").append(query);
     }
-    // A link with a key in it is a request that a web page can have somebody's browser make.
+    // A link with a key in it is a request that a web page can have a user's browser make.
     if (dialect == Dialect::gemini || request.method == net::Method::post) route.key_in_query = std::move(key);
     return {.route = std::move(route)};
 }

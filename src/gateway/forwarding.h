@@ -2,7 +2,7 @@
 //
 //   (1) A key of ours never leaves, and an upstream's key never comes back: the request carries the upstream's own.
 //   (2) A request's headers go on when they are on a list, or when the upstream's setting names them; a response's
-//       headers come back when they are on another. A header that nobody thought of does neither. It could choose who
+//       headers come back when they are on another. An unknown header does neither. It could choose who
 //       pays at the provider, or make a browser act on our origin.
 //   (3) A request has a body only where its method defines one, and that body is JSON.
 //   (4) No upstream is asked to compress: what was used is read from the answer.
@@ -23,7 +23,7 @@ namespace interlock::gateway {
 // The client's key, wherever it stands: Bearer, x-api-key, x-goog-api-key, ?key=.
 std::string_view key_in(const net::Request& request, const Route& route);
 
-// True for headers that go to no upstream, whatever its setting says: keys, cookies and those of the connection.
+// True for headers that go to no upstream, also if its setting names them: keys, cookies and those of the connection.
 bool ends_here(std::string_view lower_case_name);
 // True if the header of a client's request goes to that upstream.
 bool passes_to(const Upstream& upstream, std::string_view lower_case_name);

@@ -264,7 +264,7 @@ ReadBody read_body_as(const Route& route, std::string_view body) {
 
 }  // namespace
 
-// What the body asks for. A large one is read by a worker, so that nobody else's request waits for it.
+// What the body asks for. A large one is read by a worker, so that no other request waits for it.
 net::Task<std::optional<No>> Gateway::read(std::shared_ptr<Flight> flight) {
     Route route = flight->route;
     const bool is_free_of_cost = is_free(route.operation);

@@ -25,7 +25,7 @@
 
 namespace interlock::gateway {
 
-// The core lets nobody else end the gateway's holds, but for an operator.
+// Only the gateway and operators may end the gateway's holds; the core refuses all others.
 inline const core::Actor by_gateway{.kind = core::ActorKind::gateway};
 
 class LedgerLink {

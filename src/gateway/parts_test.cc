@@ -46,7 +46,7 @@ TEST(AnchorsTest, of_two_numbers_the_greater_stays_and_memory_is_bounded) {
     EXPECT_EQ(anchors.find({name(1)})->prompt_tokens, 40);
 
     for (std::uint64_t i = 2; i < 3 * Anchors::generation_max; ++i) anchors.put(name(i), 1);
-    EXPECT_FALSE(anchors.find({name(1)})) << "nobody asked for it in a long time";
+    EXPECT_FALSE(anchors.find({name(1)})) << "no call has used it for a long time";
     EXPECT_TRUE(anchors.find({name(3 * Anchors::generation_max - 1)}));
 }
 
@@ -119,7 +119,7 @@ TEST(ForwardingTest, our_key_stays_here_and_the_upstreams_goes_on) {
                                                {"connection", "keep-alive, X-Hop"},
                                                {"x-hop", "stays"},
                                                {"openai-organization", "another payer"},
-                                               {"idempotency-key", "of somebody else's request"},
+                                               {"idempotency-key", "of another client's request"},
                                                {"content-type", "application/json; charset=utf-16"},
                                                {"x-team-name", "blue"},
                                                {"x-custom", "not known"}});

@@ -285,7 +285,7 @@ std::optional<Metered> metered_from(const Usage& usage, std::string_view receipt
 
 namespace {
 
-constexpr std::size_t priced_name_bytes_max = 256;  // Of a provider or a model; a longer one is nobody's.
+constexpr std::size_t priced_name_bytes_max = 256;  // Of a provider or a model; a longer one has no price.
 constexpr std::size_t remembered_names_max = 4096;
 
 bool is_pattern(std::string_view text) { return text.find('*') != std::string_view::npos; }

@@ -127,7 +127,7 @@ struct GatewaySettings {
     std::int64_t drain_s = 60;                    // For so long is an answer read whose client has left,
     std::int64_t drain_bytes = 16 << 20;          // and so much of it.
     std::int64_t hold_lease_s = 60;
-    // What becomes of a call under a hard budget that can cost more than anybody says: a tool without a price or a
+    // What becomes of a call under a hard budget without a bound on its cost: a tool without a price or a
     // bound.
     UnboundedCost unbounded_cost = UnboundedCost::deny;
     std::int64_t tool_rounds_max = 8;          // Of server-side tools without a bound of their own; 0: refused.
@@ -165,7 +165,7 @@ std::string document_of(const GatewaySettings& settings);
 // Invariant (2), for every kind of core/settings.h but secrets.
 Result<std::string, BadDocument> canonical(std::string_view kind, std::string_view name, std::string_view document);
 
-// False where what is sent could be read on the network, and nobody has said that it may be.
+// False where what is sent could be read on the network, and the setting does not allow that.
 bool is_confidential(const Otlp& otlp);
 // Whether requests to this host stay on this machine, by its name or address alone.
 bool is_loopback(std::string_view host);

@@ -18,7 +18,7 @@ class BodyShares {
     struct Share {
         std::atomic<std::size_t> bytes = 0;
     };
-    // The one of this owner, for as long as somebody keeps it.
+    // The one of this owner, for as long as a request keeps it.
     std::shared_ptr<Share> of(const std::string& owner) {
         const std::lock_guard lock(mutex_);
         if (shares_.size() >= forget_at_) {

@@ -129,7 +129,7 @@ class Connection final : public HttpConnection,
     std::size_t body_bytes_held_ = 0;
     bool body_has_owner_ = true;
     std::size_t body_share_max_ = 0;
-    std::shared_ptr<BodyShares::Share> body_share_;  // Null: nobody is asked whose it is.
+    std::shared_ptr<BodyShares::Share> body_share_;  // Null: the server does not ask for owners.
     bool chunked_ = false;
     Hangup hangup_;
     bool streaming_ = false;
@@ -530,7 +530,7 @@ Task<void> Connection<Stream>::find_body_owner() {
     try {
         owner = co_await options.body_owner(parser_.request());
     } catch (const std::exception& error) {
-        // Nobody could be asked at present. What is small can still be received.
+        // The owner cannot be found at present. A small body can still be received.
         server_.log.warn("body_owner_not_found", {{"error", error.what()}});
     }
     body_has_owner_ = owner.has_value();

@@ -179,12 +179,12 @@ std::string large_head(const std::string& headers, std::size_t bytes = 90'001) {
     return "POST / HTTP/1.1\r\nHost: a\r\n" + headers + "Content-Length: " + std::to_string(bytes) + "\r\n\r\n";
 }
 
-TEST(HttpLimits, a_large_body_of_nobody_is_refused_by_its_head) {
+TEST(HttpLimits, a_large_body_without_an_owner_is_refused_by_its_head) {
     TestServer server(echo, owner_options());
 
-    RawClient nobody(server.port);
-    nobody.send(large_head(""));
-    EXPECT_TRUE(nobody.receive_all().starts_with("HTTP/1.1 401 ")) << "no byte of the body was sent";
+    RawClient keyless(server.port);
+    keyless.send(large_head(""));
+    EXPECT_TRUE(keyless.receive_all().starts_with("HTTP/1.1 401 ")) << "no byte of the body was sent";
     RawClient patient(server.port);
     patient.send(large_head("Expect: 100-continue\r\n"));
     EXPECT_TRUE(patient.receive_all().starts_with("HTTP/1.1 401 "));

@@ -52,8 +52,9 @@ struct HttpServerOptions {
     std::size_t body_bytes_max = 32u << 20;
     std::size_t body_bytes_all_max = 1u << 30;  // Of all requests being received or handled at a time.
     // Asked when a body does not come whole with its head, before more of it is read. The request stays where it is
-    // until the answer is there. Nothing: nobody's that is known; a larger body than `body_bytes_unowned_max` is then
-    // refused with 401, and all such bodies together have `body_bytes_all_unowned_max`. Not set: nobody is asked.
+    // until the answer is there. Nothing: the owner is not known; a larger body than `body_bytes_unowned_max` is then
+    // refused with 401, and all such bodies together have `body_bytes_all_unowned_max`. Not set: owners are not asked
+    // for.
     std::function<Task<std::optional<BodyOwner>>(const Request& head)> body_owner = {};
     std::size_t body_bytes_unowned_max = 64u << 10;
     std::size_t body_bytes_all_unowned_max = 128u << 20;

@@ -62,7 +62,7 @@ int connect_to(int fd, const sockaddr_un& address) {
 
 constexpr const char* while_it_is_made = ".new";
 
-// Empty, or why no socket can be put there. One that nobody listens on any more can be replaced.
+// Empty, or why no socket can be put there. A socket without a listener can be replaced.
 std::string find_obstacle(const LocalPlace& place, const sockaddr_un& address, const std::string& path) {
     struct stat there{};
     if (::fstatat(place.directory(), place.name().c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {

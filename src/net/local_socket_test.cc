@@ -46,7 +46,7 @@ TEST_F(LocalSocketTest, a_socket_is_its_users_alone_and_goes_with_its_listener) 
     EXPECT_FALSE(answers());
 }
 
-TEST_F(LocalSocketTest, a_socket_that_somebody_listens_on_is_left_and_a_dead_one_replaced) {
+TEST_F(LocalSocketTest, a_socket_with_a_listener_is_left_and_a_dead_one_replaced) {
     auto first = LocalListener::open(path);
     ASSERT_TRUE(first);
     EXPECT_FALSE(LocalListener::open(path));

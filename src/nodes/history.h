@@ -9,7 +9,7 @@
 //       back to an earlier timeline.
 //   (3) Only a person can accept such a history, by taking the memory away (interlock accept-history). Until then the
 //       node says so in the store, and no other node serves it either. A store in which the page is found again, as
-//       when the look before led to a primary that was replaced, is served again without anybody's help.
+//       when the look before led to a primary that was replaced, is served again, and no person has to accept it.
 //
 // For any number of threads.
 #pragma once

@@ -58,7 +58,7 @@ class EmbeddedBackend final : public Backend {
 };
 
 // Is the store in the directory the one that was served there last, with all that it had? The store is open, so that
-// nobody else writes.
+// no other process writes.
 Result<void, std::string> check_history(nodes::History& history, store::Store& store) {
     const nodes::History::Memory memory = history.memory();
     auto snapshot = store.snapshot();

@@ -36,7 +36,7 @@ std::string secrets_key_path(const std::string& data_dir);
 
 // What commits are sealed with, in the same way. A line each: the first is used, all are believed.
 Result<std::vector<store::SealKey>, std::string> seal_keys(const std::string& data_dir, const std::string& fresh);
-// The same for whoever only reads: none where there is no file.
+// The same for programs that only read: none where there is no file.
 std::vector<store::SealKey> read_seal_keys(const std::string& data_dir);
 
 // The price list that stands in for the one the binary carries; nothing when there is none.

@@ -239,7 +239,7 @@ std::string GatewayHost::secret_of(const OrgSecrets& secrets, const std::string&
     return {};
 }
 
-// Documents are shown to everybody who may read; "secret:NAME" in a header's place keeps the rest of it to itself. A
+// Documents are shown to keys of scope read; "secret:NAME" in a header's place keeps the rest of it to itself. A
 // header whose secret is not there, or may not go there, is not sent.
 void GatewayHost::open_headers(const OrgSecrets& secrets, std::map<std::string, std::string>& headers,
                                const std::string& host) {

@@ -152,7 +152,7 @@ net::Response Logins::log_in_by_code(const net::Request& request) {
     return response;
 }
 
-// Each code is good once, whether or not it lets anybody in.
+// Each code is good once, whether or not it leads to a login.
 std::optional<net::Response> Logins::redeem(const net::Request& request, std::string_view code) {
     const std::string hash = hash_of(code);
     std::string key_id;

@@ -58,7 +58,7 @@ class Logins {
     std::string make_code(const std::string& key_id);
     // GET and POST of /login, POST of /logout. Nothing when the request is for something else.
     std::optional<net::Task<net::Response>> answer(net::Request& request);
-    // Whom a browser's cookies log in together with the page's secret, if anybody.
+    // The caller that a browser's cookies and the page's secret log in together; nothing: none.
     std::optional<api::Caller> caller(const net::Request& request) const;
 
     // What answer() gives, for each of these.
@@ -79,7 +79,7 @@ class Logins {
     };
     std::optional<net::Response> redeem(const net::Request& request, std::string_view code);
     net::Task<net::Response> log_in_by_key(net::Request request);
-    // The first that is in force, whatever its secret is or with the one of this hash.
+    // The first that is in force, with any secret or with the secret of this hash.
     std::optional<Login> login_of(std::string_view cookies, std::string_view secret_hash = {}) const;
     std::optional<Login> parse(std::string_view cookie) const;
     net::Response welcome(const net::Request& request, const std::string& key_id, int status);

@@ -19,7 +19,7 @@ namespace interlock::server {
 
 // "api.openai.com", "127.0.0.1:8080", "[::1]:8080": in lower case, and without the port if it is 443.
 std::string host_text(std::string_view host, std::uint16_t port);
-// The same, of what somebody wrote; nothing: it is no host.
+// The same, of what an admin wrote; nothing: it is no host.
 std::optional<std::string> host_from(std::string_view text);
 
 // The secret that a header's value stands for: "secret:NAME".

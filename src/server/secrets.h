@@ -6,7 +6,7 @@
 //       which makes a repeated request a repeat, and no nonce meets two texts.
 //   (3) The key is a file in the data directory, the owner's alone, made when a first secret is stored. It is in no
 //       backup of the store; without it there are no secrets.
-//   (4) Whoever opens a secret says which host it is for. For another than it is bound to, it stays closed.
+//   (4) The caller that opens a secret names the host it is for. For another than it is bound to, it stays closed.
 //
 // May be used by several threads at once.
 #pragma once

@@ -62,11 +62,11 @@ Result<void, OpenError> DataLock::take(const std::string& directory) {
     if (auto good = check_directory(directory); !good) return good;
     const std::string path = directory + "/interlock.lock";
 
-    // 1. The directory itself, which nobody can remove from under a server as they can the file.
+    // 1. The directory itself: another program can remove the file under a server, not the directory.
     directory_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory_ >= 0 && !lock_patiently(directory_, path)) return fail(in_use_by_another(directory, path));
 
-    // 2. The file, which says whose the data is. Somebody may remove it between the two calls.
+    // 2. The file, which says whose the data is. Another program may remove it between the two calls.
     for (int tries = 0; tries < 10; ++tries) {
         file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (file_ < 0) {

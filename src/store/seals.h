@@ -32,7 +32,7 @@ struct SealKey {
     std::string chain;  // 32 bytes.
     HashKey rows;
 
-    // An empty text makes the key of programs that embed the library: everybody knows it.
+    // An empty text makes the key of programs that embed the library: it is not secret.
     static SealKey from_text(std::string_view text);
 };
 

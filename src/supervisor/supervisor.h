@@ -57,7 +57,7 @@ class Supervisor {
         std::function<std::string(const core::Run&)> open_key;  // A key that is good for this run.
         std::function<void(core::RunId)> close_key;
         Log& log;
-        // By the wall clock, between the last commit before the start and the start. Nobody saw that time pass.
+        // By the wall clock, between the last commit before the start and the start. No server ran during that time.
         std::chrono::microseconds off_for{0};
         std::int64_t log_bytes_max = std::int64_t{256} << 20;  // Of a run's output.
         double memory_pressure_max = 40;                       // Percent; above it nothing is started. 0: never mind.

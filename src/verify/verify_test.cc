@@ -34,7 +34,7 @@ TEST(Verify, a_store_in_which_every_number_is_right_has_no_findings) {
     EXPECT_EQ(report.orgs, 1);
     EXPECT_EQ(report.cost_events, 3);
     for (const PromiseReport& promise : report.promises) {
-        if (promise.promise == Promise::sealed_rows) continue;  // Nobody has sealed this org.
+        if (promise.promise == Promise::sealed_rows) continue;  // The rows of this org were written without seals.
         EXPECT_GT(promise.checked, 0) << promise.id;
     }
 }

@@ -6,7 +6,7 @@ const fragment = "#login=";
 const name = `interlock login ${location.pathname}`;
 
 /** A login link ends here with the secret behind the #: it is taken out of the address. One that fits no cookie, from
- *  a link that somebody else made up, does not replace the one that is there. */
+ *  a link that another site made up, does not replace the one that is there. */
 export async function take_from_address(): Promise<void> {
   if (!location.hash.startsWith(fragment)) return;
   const secret = location.hash.slice(fragment.length);
