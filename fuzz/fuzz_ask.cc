@@ -5,29 +5,12 @@
 #include <boost/json.hpp>
 
 #include "base/ensure.h"
+#include "fuzz/routes.h"
 #include "gateway/ask.h"
 
 namespace {
 
 using namespace interlock::gateway;
-
-Route route_for(char api) {
-    switch (api) {
-        case 'c':
-            return {.operation = Operation::chat, .target = "/v1/chat/completions"};
-        case 'r':
-            return {.operation = Operation::responses, .target = "/v1/responses"};
-        case 'm':
-            return {.dialect = Dialect::anthropic, .operation = Operation::messages, .target = "/v1/messages"};
-        case 'g':
-            return {.dialect = Dialect::gemini,
-                    .operation = Operation::generate,
-                    .target = "/v1beta/models/m:generateContent",
-                    .model = "m"};
-        default:
-            return {.operation = Operation::embeddings, .target = "/v1/embeddings"};
-    }
-}
 
 bool is_json(std::string_view text) {
     boost::json::parse_options options;

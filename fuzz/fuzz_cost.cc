@@ -8,6 +8,7 @@
 #include <boost/json.hpp>
 
 #include "base/ensure.h"
+#include "fuzz/routes.h"
 #include "gateway/anchors.h"
 #include "gateway/call_bound.h"
 
@@ -20,24 +21,6 @@ namespace json = boost::json;
 constexpr std::int64_t image_tokens = 5'000;
 constexpr std::int64_t model_takes = 1'000'000;
 constexpr std::string_view limit_name = "max_tokens";
-
-Route route_for(char api) {
-    switch (api) {
-        case 'c':
-            return {.operation = Operation::chat, .target = "/v1/chat/completions"};
-        case 'r':
-            return {.operation = Operation::responses, .target = "/v1/responses"};
-        case 'm':
-            return {.dialect = Dialect::anthropic, .operation = Operation::messages, .target = "/v1/messages"};
-        case 'g':
-            return {.dialect = Dialect::gemini,
-                    .operation = Operation::generate,
-                    .target = "/v1beta/models/m:generateContent",
-                    .model = "m"};
-        default:
-            return {.operation = Operation::embeddings, .target = "/v1/embeddings"};
-    }
-}
 
 // ---- the provider ---------------------------------------------------------------------------------------------------
 

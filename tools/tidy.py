@@ -25,7 +25,7 @@ ALLOWED = {
     "cli": ("net", "shim", "base"),
 }
 ALLOWED["server"] = tuple(ALLOWED)
-BESIDE_SRC = ("sim", "crash", "bench", "examples", "tests")  # These may include everything.
+BESIDE_SRC = ("sim", "crash", "fuzz", "bench", "examples", "tests")  # These may include everything.
 
 # What would make the core depend on more than its rows, the command and the time it was handed.
 FORBIDDEN_IN_CORE = {

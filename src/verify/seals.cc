@@ -127,8 +127,9 @@ class SealCheck {
                 return;
             }
             findings_.checked(Promise::sealed_rows);
-            const auto sealed = std::ranges::lower_bound(sealed_, hash_of(kind, row->key), {}, &Sealed::row);
-            if (sealed == sealed_.end() || sealed->row != hash_of(kind, row->key)) {
+            const std::uint64_t hash = hash_of(kind, row->key);
+            const auto sealed = std::ranges::lower_bound(sealed_, hash, {}, &Sealed::row);
+            if (sealed == sealed_.end() || sealed->row != hash) {
                 violated(name_of(kind, row->key), "no commit wrote this row");
                 return;
             }
