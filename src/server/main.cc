@@ -297,6 +297,7 @@ int main(int argc, char** argv) {
         if (up.server.store.empty()) up.server.store = variable("INTERLOCK_STORE");
         up.server.data_dir = interlock::cli::find_data_dir(settings, around);
         if (up.server.socket.empty()) up.server.socket = around.socket;
+        up.run = variable("INTERLOCK_RUN");
         return interlock::server::up_command(std::move(up), argc, argv, terminal);
     }
     if (down_command->parsed()) {

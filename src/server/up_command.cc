@@ -145,6 +145,12 @@ int detach(const UpOptions& options, int argc, char** argv, const Terminal& term
                    terminal.bold("Interlock is up already:"), note->url, options.program, options.server.data_dir);
         return 0;
     }
+    if (!options.run.empty()) {
+        return problem(
+            fmt::format("a server that starts inside the run {} would end with it; start it outside of runs: "
+                        "{} up --detach",
+                        options.run, options.program));
+    }
     if (auto made = make_data_dir(options.server.data_dir); !made) return problem(made.error());
     const std::string log_path = options.server.data_dir + "/server.log";
     int ready[2];

@@ -15,6 +15,7 @@ struct UpOptions {
     std::string log_format = "text";
     std::string log_level = "info";
     std::string program = "interlock";  // As it was called, for the commands it suggests.
+    std::string run;                    // The run in which it was called; empty: none.
     int ready_fd = -1;                  // Where the detached server says that it is up.
 };
 

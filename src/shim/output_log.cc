@@ -8,9 +8,12 @@
 namespace interlock::shim {
 
 OutputLog::OutputLog(const std::string& path, std::int64_t bytes_max)
-    : file_(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), bytes_max_(bytes_max) {
+    // O_NOFOLLOW and S_ISREG: a link or a FIFO that somebody put there would lead the output elsewhere, or hold us up.
+    : file_(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)), bytes_max_(bytes_max) {
     struct stat status{};
-    if (!file_ || fstat(file_.get(), &status) != 0) {
+    bool usable = file_ && fstat(file_.get(), &status) == 0;
+    if (usable && !S_ISREG(status.st_mode)) errno = EINVAL, usable = false;
+    if (!usable) {
         why_dropped_ = std::strerror(errno);
         file_.reset();
         return;

@@ -33,6 +33,24 @@ std::string numbered(std::size_t bytes) {
     return text;
 }
 
+TEST_F(OutputLogTest, writes_to_no_link_and_no_fifo) {
+    const std::string victim = directory_ + "/victim";
+    ASSERT_EQ(symlink(victim.c_str(), path().c_str()), 0);
+    OutputLog through_link(path(), 0);
+    through_link.add("one\n");
+    EXPECT_NE(access(victim.c_str(), F_OK), 0);
+    EXPECT_NE(through_link.lost(), "");
+
+    ASSERT_EQ(unlink(path().c_str()), 0);
+    ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+    const Fd reader(open(path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    OutputLog through_fifo(path(), 0);
+    through_fifo.add("one\n");
+    char byte{};
+    EXPECT_LE(read(reader.get(), &byte, 1), 0);
+    EXPECT_NE(through_fifo.lost(), "");
+}
+
 TEST_F(OutputLogTest, KeepsEverythingWithoutABound) {
     OutputLog log(path(), 0);
     log.add("one\n");

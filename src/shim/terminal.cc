@@ -11,6 +11,19 @@ namespace {
 
 constexpr int user_wait_ms = 1'000;
 
+// Texts name directories and reasons that other people chose. Control characters in them, C1 ones included, would act
+// on the terminal, so each becomes a '?'.
+std::string printable(std::string_view text) {
+    std::string shown;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        const bool is_c1 = byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+        if (is_c1) ++i;
+        shown += is_c1 || byte < 0x20 || byte == 0x7f ? '?' : text[i];
+    }
+    return shown;
+}
+
 // A terminal that was told to stop (Ctrl-S), or a reader that went to sleep, must not keep us from the run.
 void write_to_user(std::string_view text) {
     pollfd wait{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
@@ -55,7 +68,8 @@ void Terminal::stop_ourselves(int signal) {
     sigprocmask(SIG_BLOCK, &only_this, nullptr);
 }
 
-void StatusLine::show(const std::string& text) {
+void StatusLine::show(const std::string& raw) {
+    const std::string text = printable(raw);
     if (text == shown_) return;
     shown_ = text;
     winsize size{};
@@ -77,6 +91,6 @@ void StatusLine::clear() {
     shown_.clear();
 }
 
-void say(std::string_view text) { write_to_user(std::string(text) + "\n"); }
+void say(std::string_view text) { write_to_user(printable(text) + "\n"); }
 
 }  // namespace interlock::shim

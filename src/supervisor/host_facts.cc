@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <sstream>
 #include <thread>
 
 #include "shim/fd.h"
+#include "supervisor/run_end.h"
 
 namespace interlock::supervisor {
 namespace {
@@ -59,5 +61,13 @@ std::optional<double> memory_pressure(const std::string& file) {
 }
 
 int default_runs_max() { return std::max(4, 2 * static_cast<int>(std::thread::hardware_concurrency())); }
+
+std::chrono::nanoseconds age_of_process(const std::string& start) {
+    timespec now{};
+    ::clock_gettime(CLOCK_BOOTTIME, &now);
+    const auto since_boot = std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+    const std::chrono::nanoseconds tick(std::chrono::nanoseconds(std::chrono::seconds(1)) / ::sysconf(_SC_CLK_TCK));
+    return std::max(std::chrono::nanoseconds(0), since_boot - number_of<std::int64_t>(start) * tick);
+}
 
 }  // namespace interlock::supervisor

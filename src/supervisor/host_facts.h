@@ -1,6 +1,7 @@
 // What this machine has for runs: control groups, and how hard its memory is pressed.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -15,5 +16,9 @@ std::optional<double> memory_pressure(const std::string& file = "/proc/pressure/
 
 // How many runs go at once on this machine unless somebody says otherwise: agents wait for models most of the time.
 int default_runs_max();
+
+// How long ago a process started that has this start time, in the kernel's ticks since the boot, as in /proc/PID/stat.
+// The wall clock is not asked, so a jump of it changes nothing.
+std::chrono::nanoseconds age_of_process(const std::string& start);
 
 }  // namespace interlock::supervisor

@@ -30,8 +30,9 @@ core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, co
     const bool by_signal =
         how == "signaled" || (how != "exited" && detail.find("ended by signal ") != std::string::npos);
     finish.exit_code = std::clamp(by_signal ? 128 + code : code, 0, 255);
-    if (how == "stopped" || (how == "not_started" && !stop.empty())) {
-        core::CancelRun cancel{run, fence, stop.empty() ? "stopped" : stop, {}};
+    // Only a committed request to stop makes a run cancelled. The run itself can send its shim a signal.
+    if (!stop.empty() && (how == "stopped" || how == "not_started")) {
+        core::CancelRun cancel{run, fence, stop, {}};
         cancel.exit_code = finish.exit_code;
         return cancel;
     }
@@ -47,6 +48,8 @@ core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, co
         finish.reason = fmt::format("exit code {}", code);
     } else if (how == "signaled") {
         finish.reason = "killed by " + signal_name(code);
+    } else if (how == "stopped") {
+        finish.reason = "its shim received a signal that Interlock did not send";
     } else if (how == "timed_out") {
         finish.outcome = core::RunState::timed_out;
         finish.reason = "it ran for longer than it may";

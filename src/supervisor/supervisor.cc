@@ -37,6 +37,7 @@ constexpr auto terminal_back_within = 10s;
 constexpr auto shim_back_within = 5s;  // It tries every second.
 constexpr auto tell_waiting_every = 1s;
 constexpr auto reap_patience = 10s;
+constexpr auto timeout_margin = 5s;  // For a shim that ends its run after the timeout and the grace period.
 constexpr std::size_t pages_per_read = 256;
 
 shim::Message ended_message(const shim::State& state) {
@@ -244,6 +245,7 @@ void Supervisor::take_on(const core::Run& row) {
     run.running = row.state == core::RunState::running || row.state == core::RunState::paused;
     run.paused = row.state == core::RunState::paused;
     run.stop = row.stop_requested;
+    run.ends_within = ends_within(launch->process);
     run.heard = run.renewed = run.spawned = Clock::now();
     run.phase = queued ? Phase::in_line : Phase::expected;
     if (queued) return;
@@ -263,6 +265,7 @@ void Supervisor::take_on(const core::Run& row) {
     if (this_boot && run.shim.pid == 0) run.shim = *state;
     if (this_boot && state->phase == "running") {
         if (!shim_is_alive(*state)) return has_gone(run);
+        if (run.ends_within) run.deadline = Clock::now() - age_of_process(state->child_start) + *run.ends_within;
         const auto shim = shim::look_at(state->pid);
         run.away = run.foreground && run.paused && shim && shim->state == 'T';
         return;  // It will come by itself.
@@ -407,6 +410,7 @@ void Supervisor::hand_over(Watched& run) {
     door_->send(*run.guest, *run.launch);
     run.launch.reset();  // The key is in it.
     run.launched = true;
+    if (run.ends_within) run.deadline = Clock::now() + *run.ends_within;
     run.phase = Phase::present;
 }
 
@@ -637,9 +641,13 @@ void Supervisor::finished(core::RunId id, const engine::Answer& answer, core::Co
     }
     const auto* reply = answer ? std::get_if<core::RunReply>(&answer->reply) : nullptr;
     const bool done = reply != nullptr && reply->status == core::RunStatus::done;
-    if (std::holds_alternative<core::LoseRun>(body) || (!done && run->ended)) {
+    if (run->phase == Phase::reaping || std::holds_alternative<core::LoseRun>(body) || (!done && run->ended)) {
         // Nothing is left of it.
         if (run->guest) door_->send(*run->guest, {"fenced", "the run is over"});
+        // The run had stopped its shim: it goes on, hears that, and ends.
+        if (!std::holds_alternative<core::LoseRun>(body)) {
+            shim::send_signal({.pid = run->shim.pid, .start = run->shim.start}, SIGCONT);
+        }
         return forget(id);
     }
     if (!done) return fence_off(id, "the run is over");
@@ -681,23 +689,24 @@ ItsShim Supervisor::its_shim(const Watched& run) const {
     return run.launched && run.shim.child_pid == 0 ? ItsShim::killed : ItsShim::spared;
 }
 
-void Supervisor::reap(Watched& run, std::string why) {
+void Supervisor::reap(Watched& run, std::string why, core::RunState outcome) {
     run.phase = Phase::reaping;
     options_.log.warn("run_reaped", {{"run", run.text}, {"why", why}});
     const core::RunId id = run.id;
     const core::Fence fence = run.fence;
-    const auto again = [this, id, why] {
-        if (Watched* found = find(id); found != nullptr && found->phase == Phase::reaping) reap(*found, why);
+    const auto again = [this, id, why, outcome] {
+        if (Watched* found = find(id); found != nullptr && found->phase == Phase::reaping) reap(*found, why, outcome);
     };
-    const bool taken = options_.elsewhere(
-        [this, inbox = inbox_, state = run.shim, text = run.text, its_shim = its_shim(run), id, fence, why, again] {
-            const bool gone = end_leftovers(state, text, its_shim, reap_patience);
-            inbox->post([this, id, fence, why, gone, again] {
-                // What cannot be killed keeps its place: nobody else may work there.
-                if (!gone) return later(1s, again);
-                finish(id, core::LoseRun{id, fence, why});
-            });
+    const bool taken = options_.elsewhere([this, inbox = inbox_, state = run.shim, text = run.text,
+                                           its_shim = its_shim(run), id, fence, why, outcome, again] {
+        const bool gone = end_leftovers(state, text, its_shim, reap_patience);
+        inbox->post([this, id, fence, why, outcome, gone, again] {
+            // What cannot be killed keeps its place: nobody else may work there.
+            if (!gone) return later(1s, again);
+            if (outcome == core::RunState::lost) return finish(id, core::LoseRun{id, fence, why});
+            finish(id, core::FinishRun{id, fence, outcome, why, {}});
         });
+    });
     if (!taken) later(100ms, again);
 }
 
@@ -758,6 +767,10 @@ void Supervisor::look_after(Watched& run, Clock::time_point now) {
             }
             [[fallthrough]];
         case Phase::present:
+            if (now > run.deadline && !run.away) {
+                return reap(run, "it ran for longer than it may, and its shim did not end it",
+                            core::RunState::timed_out);
+            }
             // Its connection ends a moment before the process does, so it is looked at again.
             if (!run.guest && run.shim.pid != 0 && !shim_is_alive(run.shim)) return has_gone(run);
             if (silent > patience_with(run) && !run.away) {
@@ -765,6 +778,11 @@ void Supervisor::look_after(Watched& run, Clock::time_point now) {
             }
             return renew(run, now);
     }
+}
+
+std::optional<Supervisor::Clock::duration> Supervisor::ends_within(const core::Process& process) {
+    if (process.timeout_s == 0) return std::nullopt;
+    return std::chrono::seconds(process.timeout_s) + std::chrono::seconds(process.grace_s) + timeout_margin;
 }
 
 // How long it may say nothing. One that is to come back is given the time that this takes.

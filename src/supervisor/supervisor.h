@@ -5,7 +5,8 @@
 //       stopped; one that has ended has no process any more. Whatever is interrupted is found again in the rows.
 //   (2) Every live run of this node keeps its lease by the supervisor's heartbeats. A shim that is dead, or silent for
 //       as long as the lease, is not trusted: the run's processes are killed, seen to be gone, and only then is the
-//       run said to be lost, which gives its place to the next.
+//       run said to be lost, which gives its place to the next. A run that its shim does not end at its timeout is
+//       ended the same way.
 //   (3) A run is started once: its shim holds a lock for as long as it lives.
 //   (4) A shim whose run is over, or another's, is told so and kills what it holds.
 //   (5) Nothing is begun in a place where a process of a run that was given up may still be.
@@ -107,7 +108,10 @@ class Supervisor {
         Clock::time_point renewed = {};  // Its lease.
         Clock::time_point spawned = {};
         Clock::time_point told = {};  // What it waits for.
-        std::string stop = {};        // Why it is to end; empty: it is not.
+        // When its shim must have ended it at the latest. A shim that the run stopped does not.
+        Clock::time_point deadline = Clock::time_point::max();
+        std::optional<Clock::duration> ends_within = {};  // From its start to the deadline; none: it has no timeout.
+        std::string stop = {};                            // Why it is to end; empty: it is not.
         bool stop_sent = false;
         std::optional<shim::Message> launch = {};  // Made ready before its shim is here.
         std::optional<shim::Message> ended = {};   // What its shim said at the end.
@@ -153,7 +157,7 @@ class Supervisor {
     void fence_off(core::RunId id, const std::string& why);
     void see_gone(core::RunId id, const shim::State& state, ItsShim its_shim);
     ItsShim its_shim(const Watched& run) const;
-    void reap(Watched& run, std::string why);
+    void reap(Watched& run, std::string why, core::RunState outcome = core::RunState::lost);
     void forget(core::RunId id);
 
     // Time.
@@ -163,6 +167,7 @@ class Supervisor {
     void bury();
     void tell_waiting(Watched& run, Clock::time_point now);
     static Clock::duration patience_with(const Watched& run);
+    static std::optional<Clock::duration> ends_within(const core::Process& process);
     void clear_up();
 
     void ask(core::CommandBody body, core::CommandKey key, std::function<void(const engine::Answer&)> then);
