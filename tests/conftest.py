@@ -13,17 +13,41 @@ from fake_supervisor import World
 from gateway_lab import Lab
 from interlock_server import Server, eventually
 from page_shop import Shop
+from sanitizer import SLOWER, Reports, is_sanitized
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+BINARY = pathlib.Path(os.environ.get("INTERLOCK_BINARY", ROOT / "build/release/interlock")).absolute()
 SECONDS_MAX = 180
 
 
 @pytest.fixture(scope="session")
 def binary():
     """The program to test: INTERLOCK_BINARY, or what ./dev build leaves behind."""
-    path = pathlib.Path(os.environ.get("INTERLOCK_BINARY", ROOT / "build/release/interlock"))
-    assert os.access(path, os.X_OK), f"{path} is not a program: run ./dev build, or set INTERLOCK_BINARY"
-    return str(path)
+    assert os.access(BINARY, os.X_OK), f"{BINARY} is not a program: run ./dev build, or set INTERLOCK_BINARY"
+    return str(BINARY)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def reports(tmp_path_factory):
+    """Reports of the sanitizer that the program was built with, if any. The last servers end after the last test."""
+    if not sanitized():
+        yield None
+        return
+    reports = Reports(str(BINARY), tmp_path_factory.mktemp("reports"))
+    os.environ.update(reports.environment)
+    yield reports
+    reports.check()
+
+
+def sanitized():
+    return os.access(BINARY, os.X_OK) and is_sanitized(str(BINARY))
+
+
+@pytest.fixture(autouse=True)
+def no_reports(reports):
+    yield
+    if reports:
+        reports.check()
 
 
 @pytest.fixture
@@ -121,7 +145,7 @@ def pytest_configure(config):
 def seconds_max(request):
     """No test takes forever."""
     marker = request.node.get_closest_marker("seconds_max")
-    seconds = marker.args[0] if marker else SECONDS_MAX
+    seconds = (marker.args[0] if marker else SECONDS_MAX) * (SLOWER if sanitized() else 1)
 
     def ring(*_):
         raise TimeoutError(f"the test takes longer than {seconds} s")

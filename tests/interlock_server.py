@@ -32,6 +32,7 @@ import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
 
+from sanitizer import is_sanitized  # noqa: E402
 from with_postgres import Postgres, fetch_bin, reserve_port  # noqa: E402
 
 ON_POSTGRES = os.environ.get("INTERLOCK_TEST_STORE", "sqlite") == "postgres"
@@ -310,7 +311,11 @@ class Server:
         return self
 
     def __exit__(self, *_):
-        self.kill9()
+        try:
+            if self.process is not None and is_sanitized(self.binary):
+                self.terminate()  # Some reports are made at the end of a process: leaks, for instance.
+        finally:
+            self.kill9()
         self.reserved.close()
         # What a server that ends in order removes by itself, if its runs left it empty.
         for group in self.control_groups():

@@ -1,14 +1,17 @@
 #!/usr/bin/python3
 """Try to break Interlock on new seeds, for as long as told, and record the result in bench/CAMPAIGNS.md.
 
-    ./dev campaign [MINUTES] [--only PARTS] [--sim-commands N] [--images N] [--kills N] [--programs DIR]
+    ./dev campaign [MINUTES] [--only PARTS] [--server PRESET] [--sim-commands N] [--images N] [--kills N]
+                   [--programs DIR]
 
   MINUTES           how long the campaign runs (default 60)
   --only PARTS      run only these parts, separated by commas: sim, images, kills, fuzz, races
+  --server PRESET   the build of the server that races test: release (default), asan or tsan. Each report of a sanitizer
+                    about one of its processes fails the test
   --sim-commands N  run until the simulator has carried out at least N commands
   --images N        run until at least N power-loss images are checked
   --kills N         run until at least N processes are killed and checked
-  --programs DIR    build nothing; use the programs in DIR/release and DIR/fuzz
+  --programs DIR    build nothing; use the programs in DIR/release, DIR/fuzz and DIR/PRESET
 
 The campaign builds the programs of its parts and runs the parts in turn, in rounds:
 
@@ -68,6 +71,7 @@ HEADING = """# Campaigns
   given its programs instead of building them.
 - *seeds* are the seeds that the parts used. Each part counts up from the first one, which is drawn at random.
 - The counts are what was carried out and checked. A part that was not selected has a `-`.
+- *race rounds* name the build of the server if it is not `release`.
 - *findings* is 0, or the number of findings, each with the command that replays it. The reason is added if a campaign
   ended early.
 
@@ -85,6 +89,7 @@ FREE_NEEDED = 1 << 30        # Bytes. Kills and races leave files in the tempora
 FREE_FULL = 64 << 20         # A program that fails with less free most likely failed because of it.
 OUTPUT_LINES = 40            # Of a program with findings, printed.
 FINDINGS_RECORDED = 5
+SERVERS = ("release", "asan", "tsan")
 TEXT_MAX = 160               # Of one finding in the record.
 INPUT_MAX = 90               # Bytes of a fuzzer's input that are recorded beside the file name.
 SYMBOLIZER = "/usr/bin/llvm-symbolizer-19"
@@ -129,9 +134,13 @@ class Part:
         self.notes = ""       # What the last turn did.
 
     @classmethod
-    def needed(cls):
+    def needed(cls, _options):
         """(preset, target) of each program."""
         return cls.targets
+
+    def cell(self):
+        """Its column in the record."""
+        return f"{self.done:,}"
 
     def seed(self):
         return self.campaign.first_seed + self.seeds_used
@@ -252,11 +261,11 @@ class Fuzz(Part):
     name = "fuzz"
 
     @classmethod
-    def needed(cls):
+    def needed(cls, _options):
         return tuple(("fuzz", path.stem) for path in sorted((ROOT / "fuzz").glob("fuzz_*.cc")))
 
     def turn(self, seconds):
-        before, fuzzers = self.done, [target for _, target in self.needed()]
+        before, fuzzers = self.done, [target for _, target in self.needed(self.campaign.options)]
         for fuzzer in fuzzers:
             self.fuzz(fuzzer, max(1, round(seconds / len(fuzzers))))
             if self.campaign.over():
@@ -294,17 +303,27 @@ class Fuzz(Part):
 
 
 class Races(Part):
-    name, targets = "races", (("release", "interlock"),)
+    name = "races"
     seeds_per_round = 3  # The file derives so many from INTERLOCK_SEED.
     file = "tests/test_races_http.py"
 
+    @classmethod
+    def needed(cls, options):
+        return ((options.server, "interlock"),)
+
+    def cell(self):
+        server = self.campaign.options.server
+        return super().cell() + (f" ({server})" if server != "release" else "")
+
     def turn(self, seconds):
-        binary = self.campaign.program("release", "interlock")
+        server = self.campaign.options.server
+        binary = self.campaign.program(server, "interlock")
         ran = self.campaign.execute([*PYTEST, self.file], seconds, INTERLOCK_SEED=str(self.seed()),
                                     INTERLOCK_BINARY=str((ROOT / binary).resolve()),
                                     COLUMNS="200")  # pytest shortens the reasons to the width.
         passed = re.search(r"(\d+) passed", ran.text)
-        again = f"INTERLOCK_SEED={self.seed()} {shlex.join(PYTEST)}"
+        tested = f"INTERLOCK_BINARY={shlex.quote(binary)} " if server != "release" else ""
+        again = f"{tested}INTERLOCK_SEED={self.seed()} {shlex.join(PYTEST)}"
         failed = re.findall(r"^(?:FAILED|ERROR) (\S+)(?: - (.*))?$", ran.text, re.M) if ran.complete else []
         for test, why in failed:
             self.find(f"{test.split('::')[-1]}: {why or 'failed'}", f"{again} {shlex.quote(test)}")
@@ -479,7 +498,7 @@ class Campaign:
         return INTERRUPTED if self.signal else 0
 
     def row(self):
-        counts = {part.name: f"{part.done:,}" for part in self.parts}
+        counts = {part.name: part.cell() for part in self.parts}
         last = self.first_seed + max([1, *(part.seeds_used for part in self.parts)]) - 1
         cells = [time.strftime("%Y-%m-%d", time.gmtime()), self.commit, f"{self.first_seed} to {last}",
                  *(counts.get(name, "-") for name in PARTS), self.findings_cell()]
@@ -608,6 +627,11 @@ def parse(words):
             raise argparse.ArgumentTypeError(f"--only names no part; the parts are {', '.join(PARTS)}")
         return [name for name in PARTS if name in wanted]
 
+    def server(text):
+        if text not in SERVERS:
+            raise argparse.ArgumentTypeError(f"unknown server '{text}'; the servers are {', '.join(SERVERS)}")
+        return text
+
     parser = Parser(prog="./dev campaign", allow_abbrev=False)
     parser.add_argument("minutes", nargs="?", type=number(float, "MINUTES"))
     parser.add_argument("--only", type=names, default=list(PARTS))
@@ -615,6 +639,7 @@ def parse(words):
         if part.goal_option:
             option = "--" + part.goal_option.replace("_", "-")
             parser.add_argument(option, type=number(int, option), default=0)
+    parser.add_argument("--server", type=server, default="release")
     parser.add_argument("--programs", type=pathlib.Path)
     # For ./dev: the names of its steps, and a check of the arguments before it installs anything.
     parser.add_argument("--label", default="campaign")
@@ -624,13 +649,15 @@ def parse(words):
     for part in PARTS.values():
         if part.goal_option and getattr(options, part.goal_option) and part.name not in options.only:
             parser.error(f"--{part.goal_option.replace('_', '-')} needs the part {part.name}, which --only leaves out")
+    if options.server != "release" and "races" not in options.only:
+        parser.error("--server needs the part races, which --only leaves out")
     return options
 
 
 def build_programs(options):
     """Returns an exit code."""
-    wanted = [target for name in options.only for target in PARTS[name].needed()]
-    for preset in ("release", "fuzz"):
+    wanted = [target for name in options.only for target in PARTS[name].needed(options)]
+    for preset in dict.fromkeys(preset for preset, _ in wanted):
         targets = list(dict.fromkeys(target for of, target in wanted if of == preset))
         if targets and (code := build.run(preset, targets, options.build_label)):
             return code
@@ -674,7 +701,7 @@ def main(words):
         built, options.programs = options.programs is None, options.programs or ROOT / "build"
         campaign = Campaign(options, commit_text(built))
         for part in campaign.parts:
-            for preset, target in part.needed():
+            for preset, target in part.needed(options):
                 campaign.program(preset, target)
     except Stop as stop:
         say_error(f"campaign: {stop}")

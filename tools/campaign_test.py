@@ -46,6 +46,7 @@ echo "stat::number_of_executed_units: 500"
 RACES = """import os
 def test_one():
     assert os.access(os.environ["INTERLOCK_BINARY"], os.X_OK)
+    with open("servers.log", "a") as log: print(os.environ["INTERLOCK_BINARY"], file=log)
     with open("races.log", "a") as log: print(os.environ["INTERLOCK_SEED"], file=log)
 @__import__("pytest").mark.parametrize("n", [20])
 def test_two(n): assert os.environ.get("RACE") != "lost", "one charge is lost"
@@ -62,7 +63,8 @@ exit 1
 class Lab:
     def __init__(self, root):
         self.root = root
-        for folder in ("tools", "tests", "bench", "tmp", "fuzz", "build/release", "build/fuzz"):
+        for folder in ("tools", "tests", "bench", "tmp", "fuzz", "build/release", "build/asan", "build/tsan",
+                       "build/fuzz"):
             (root / folder).mkdir(parents=True)
         for name in ("campaign.py", "run_tests.py", "suites.py"):
             shutil.copy(TOOLS / name, root / "tools")
@@ -250,6 +252,25 @@ def test_a_race_that_is_lost_is_a_finding(lab):
                     r"/usr/bin/python3 -m pytest .* 'tests/test_races_http.py::test_two\[20\]'`$", cell)
 
 
+def test_races_test_the_build_of_the_server_that_is_asked_for(lab):
+    lab.program("tsan/interlock", "")
+
+    cell, _ = ends_with_findings(lab, "5", "--only", "races", "--server", "tsan", RACE="lost")
+
+    assert lab.log("built.log") == ["tsan interlock"]
+    assert lab.log("servers.log") == [str(lab.root / "build/tsan/interlock")]
+    assert ", replay: `INTERLOCK_BINARY=build/tsan/interlock INTERLOCK_SEED=" in cell
+
+
+def test_the_record_names_a_server_that_is_not_the_release(lab):
+    lab.program("asan/interlock", "")
+
+    assert lab.run("0.01", "--server", "asan")[0] == 0
+    assert lab.run("0.01")[0] == 0
+
+    assert [row[7] for row in lab.rows()] == ["1 (asan)", "1"]
+
+
 def test_a_program_that_hangs_is_a_finding(lab):
     lab.write("tools/campaign.py", (TOOLS / "campaign.py").read_text().replace("HANG_SECONDS = 600", "HANG_SECONDS = -59"))
     lab.program("release/sim_main", "trap '' INT; sleep 60")
@@ -268,6 +289,8 @@ def test_a_program_that_hangs_is_a_finding(lab):
     (["--only", ","], "--only names no part; the parts are sim, images, kills, fuzz, races"),
     (["--images", "1.5"], "--images must be a whole number above 0, not '1.5'"),
     (["--only", "sim", "--kills", "4"], "--kills needs the part kills, which --only leaves out"),
+    (["--server", "fuzz"], "unknown server 'fuzz'; the servers are release, asan, tsan"),
+    (["--only", "sim", "--server", "asan"], "--server needs the part races, which --only leaves out"),
     (["5", "6"], "unrecognized arguments: 6"),
 ])
 def test_wrong_arguments_are_refused_in_one_sentence(lab, words, why):
