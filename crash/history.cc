@@ -26,6 +26,7 @@ class PassingStore : public store::Store {
     core::Amounts sum(core::OrgId org, const core::Scope& scope, WindowSpan span) override {
         return store_->sum(org, scope, span);
     }
+    std::vector<core::OpenSessions> open_sessions(core::OrgId org) override { return store_->open_sessions(org); }
     Result<void, store::ReadError> load_live(const store::OnLiveRow& on_row) override {
         return store_->load_live(on_row);
     }

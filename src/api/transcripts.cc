@@ -211,7 +211,7 @@ Result<Imported, Problem> parse_export(Call& call) {
                 return fail(invalid("line 1 is not the head of an exported session (interlock_session 1)"));
             }
             imported.session = {core::SessionId(call.parts.fresh_id()), parsed->agent, parsed->title,
-                                parsed->metadata.text};
+                                parsed->metadata.text, call.caller.key_id};
         } else if (parsed->sha256) {
             if (parsed->messages != static_cast<std::int64_t>(imported.messages.size()) ||
                 *parsed->sha256 != to_hex(hash.finish())) {

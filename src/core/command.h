@@ -30,9 +30,12 @@ struct PutAgent {  // Creates, changes, or brings back from the archive.
     Workplace workplace = {};
     std::string provider = {};
     Capture capture = Capture::usage;
+    std::vector<std::string> roots = {};           // Absolute, without "." and "..".
+    std::vector<std::string> resolved_roots = {};  // Where the roots and the workspace lead.
 };
 BOOST_DESCRIBE_STRUCT(PutAgent, (),
-                      (name, command, max_concurrent_runs, tags, process, retry, workplace, provider, capture))
+                      (name, command, max_concurrent_runs, tags, process, retry, workplace, provider, capture, roots,
+                       resolved_roots))
 
 struct PauseAgent {  // No new runs, and no holds but those of its live runs: what is going goes on.
     std::string name;
@@ -182,8 +185,9 @@ struct CreateSession {
     std::string agent;
     std::string title;
     std::string metadata;
+    std::string api_key = {};  // That asks.
 };
-BOOST_DESCRIBE_STRUCT(CreateSession, (), (session, agent, title, metadata))
+BOOST_DESCRIBE_STRUCT(CreateSession, (), (session, agent, title, metadata, api_key))
 
 struct NewMessage {
     MessageId id;
@@ -209,8 +213,9 @@ struct ForkSession {  // A new session that shares the messages 0 … at_seq.
     std::int64_t at_seq = 0;
     SessionId session;
     std::string title;
+    std::string api_key = {};  // That asks.
 };
-BOOST_DESCRIBE_STRUCT(ForkSession, (), (from, at_seq, session, title))
+BOOST_DESCRIBE_STRUCT(ForkSession, (), (from, at_seq, session, title, api_key))
 
 struct CloseSession {
     SessionId session;
@@ -237,10 +242,14 @@ struct AdmitRun {
     Money ceiling = {};                   // What it may spend in all; 0: what its budgets allow.
     bool isolate = false;                 // Whether or not its place is free.
     std::optional<Place> worktrees = {};  // Where a place can be made to isolate into, if none was brought.
+    // What a worktree of the workspace would be made of: the working tree and git's common directory.
+    std::vector<std::string> repository = {};
+    bool names_server = false;  // `node` is a server's own.
+    Actor by = {};
 };
 BOOST_DESCRIBE_STRUCT(AdmitRun, (),
                       (run, who, node, places, on_conflict, isolate_into, priority, hold, metered, lease_s, queue_s,
-                       name, process, retry, ceiling, isolate, worktrees))
+                       name, process, retry, ceiling, isolate, worktrees, repository, names_server, by))
 
 struct StartRun {
     RunId run;

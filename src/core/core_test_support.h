@@ -151,10 +151,19 @@ class MapSource final : public RowSource {
     Amounts sum(OrgId org, const Scope& scope, WindowSpan span) override {
         return fails ? Amounts{} : sum_of(orgs[org], scope, span.start, span.end);
     }
+    std::vector<OpenSessions> open_sessions(OrgId org) override {
+        std::vector<OpenSessions> found = more_sessions;
+        if (fails) return {};
+        for (const auto& [id, session] : orgs[org].of<Session>()) {
+            if (!session.closed) found.push_back({session.agent, session.api_key, 1});
+        }
+        return found;
+    }
     bool failed() const override { return fails; }
 
     std::map<OrgId, OrgRows> orgs;
-    bool fails = false;  // From now on no question can be answered.
+    bool fails = false;                       // From now on no question can be answered.
+    std::vector<OpenSessions> more_sessions;  // Without rows, for limits that take very many.
 };
 
 // ---- the naive check ----------------------------------------------------------------------------------------------
@@ -685,7 +694,12 @@ class CoreTest : public testing::Test {
     }
 
     void check() {
-        for (const std::string& contradiction : contradictions(rows())) ADD_FAILURE() << contradiction;
+        const OrgRows all = rows();
+        for (const std::string& contradiction : contradictions(all)) ADD_FAILURE() << contradiction;
+        std::size_t open = 0;
+        for (const OpenSessions& more : source.more_sessions) open += static_cast<std::size_t>(more.count);
+        for (const auto& [id, session] : all.of<Session>()) open += session.closed ? 0 : 1;
+        EXPECT_EQ(source.fails ? open : state().open_sessions(), open) << "sessions that are not closed";
     }
 
     Instant now = start;

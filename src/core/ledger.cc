@@ -531,6 +531,11 @@ std::optional<RefusedHold> refuse_hold(OrgState& state, const Attribution& who, 
     };
     using namespace limits;
     if (auto refused = check(state.held_in_org(), open_holds_per_org_max, held_max, "an org")) return refused;
+    if (!who.run.value.empty() && state.held_in_run(who.run).holds >= open_holds_per_run_max) {
+        return RefusedHold{ReserveStatus::too_many,
+                           fmt::format("run '{}' has at most {} open holds; settle or release some of them",
+                                       to_text("run", who.run.value), open_holds_per_run_max)};
+    }
     if (auto refused =
             check(state.held_by_agent(who.agent), open_holds_per_agent_max, held_per_agent_max, "an agent")) {
         return refused;

@@ -690,5 +690,34 @@ TEST_F(LedgerHoldsTest, a_client_that_took_the_key_of_an_expiry_harms_nobody) {
     EXPECT_EQ(rows().of<CostEvent>().size(), 4u);
 }
 
+TEST_F(LedgerHoldsTest, a_run_has_only_so_many_open_holds_so_that_its_end_is_bounded) {
+    const AdmitReply run = admit();
+    const AdmitReply other = admit();
+    for (std::uint64_t i = 1; i < limits::open_holds_per_run_max; ++i) {
+        Hold row;
+        row.id = HoldId(Id{.high = 1, .low = i});
+        row.who.agent = "ada";
+        row.who.run = run.run;
+        row.expires_at = far_future;
+        machine.org(org).adopt(row);
+    }
+    const auto ask = [&](const AdmitReply& of) {
+        Reserve body;
+        body.hold = fresh_hold();
+        body.who.agent = "ada";
+        body.who.run = of.run;
+        return std::get<ReserveReply>(machine.apply({now}, command_of(fresh_key(), body)).reply);
+    };
+
+    EXPECT_EQ(ask(run).status, ReserveStatus::held);
+    const ReserveReply refused = ask(run);
+    EXPECT_EQ(refused.status, ReserveStatus::too_many);
+    EXPECT_EQ(refused.detail, to_text("run", run.run.value).insert(0, "run '") +
+                                  "' has at most 10000 open holds; settle or release some of them");
+    EXPECT_EQ(ask(other).status, ReserveStatus::held) << "another run's are its own";
+    machine.apply({now}, command_of(fresh_key(), ReleaseHold{HoldId(Id{.high = 1, .low = 1})}));
+    EXPECT_EQ(ask(run).status, ReserveStatus::held);
+}
+
 }  // namespace
 }  // namespace interlock::core

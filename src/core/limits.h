@@ -20,6 +20,7 @@ constexpr std::size_t claims_per_run_max = 32;
 constexpr std::size_t place_depth_max = 256;
 constexpr std::size_t warn_thresholds_max = 16;
 constexpr std::size_t agents_per_org_max = 100'000;
+constexpr std::size_t roots_per_agent_max = 32;
 constexpr std::size_t budgets_per_org_max = 100'000;
 constexpr std::size_t schedules_per_org_max = 100'000;
 constexpr std::size_t keys_per_org_max = 100'000;
@@ -44,6 +45,15 @@ constexpr std::size_t unfinished_runs_per_org_max = 100'000;  // Queued and live
 constexpr std::size_t unfinished_runs_per_agent_max = 20'000;
 constexpr std::size_t open_holds_per_org_max = 600'000;
 constexpr std::size_t open_holds_per_agent_max = 200'000;
+// Sessions that are not closed. They are on disk only, so an org may have more of them than of runs and holds. An agent
+// of 100 sessions an hour that closes none gets to its bound after six weeks.
+constexpr std::size_t open_sessions_per_org_max = 1'000'000;
+constexpr std::size_t open_sessions_per_agent_max = 100'000;
+// The end of a run ends its open holds in one command, during which no other command of the node goes on: 0.1 s.
+constexpr std::size_t open_holds_per_run_max = 10'000;
+// What an API key below operator may state for a run.
+constexpr std::int32_t priority_below_operator_max = 100;
+constexpr std::int32_t lease_s_below_operator_max = 3600;
 // Of one cost event, and of one hold.
 constexpr std::int64_t nanos_per_event_max = 1'000'000'000'000'000;  // A million dollars.
 constexpr std::int64_t tokens_per_event_max = 1'000'000'000'000;

@@ -277,6 +277,43 @@ std::vector<HoldId> OrgState::open_holds_of(RunId run) const {
     return found;
 }
 
+// ---- sessions -----------------------------------------------------------------------------------------------------
+
+void OrgState::open_session(Session session) {
+    ensure(!session.closed, "a session begins open");
+    count_session(session, true);
+    sessions.insert(std::move(session));
+}
+
+void OrgState::close_session(SessionId session_id) {
+    const Session& session = *sessions.find(session_id);
+    ensure(!session.closed, "a session is closed once");
+    count_session(session, false);
+    sessions.edit(session_id).closed = true;
+}
+
+// The store counts what is committed. That is all of them, because no session is made or closed before this was asked.
+SessionCounts& OrgState::counted_sessions() {
+    if (open_sessions_) return *open_sessions_;
+    const std::vector<OpenSessions> stored = source.open_sessions(id);
+    if (source.failed()) throw SourceFailed{};
+    SessionCounts& counts = open_sessions_.emplace();
+    for (const OpenSessions& open : stored) {
+        const auto sessions_open = static_cast<std::size_t>(open.count);
+        counts.in_org += sessions_open;
+        counts.by_agent[open.agent] += sessions_open;
+        counts.by_key[open.api_key] += sessions_open;
+    }
+    return counts;
+}
+
+void OrgState::count_session(const Session& session, bool add) {
+    SessionCounts& counts = counted_sessions();
+    counts.in_org += add ? 1 : std::size_t(-1);
+    count_one(counts.by_agent, session.agent, add);
+    count_one(counts.by_key, session.api_key, add);
+}
+
 // ---- runs and claims ----------------------------------------------------------------------------------------------
 
 void OrgState::put_run(Run run) {
@@ -351,8 +388,20 @@ void OrgState::erase_worktree(RunId run_id) {
     worktrees_.erase(run_id);
 }
 
+const Worktree* OrgState::worktree_at(const std::string& path) {
+    const auto found = worktree_by_path_.find(path);
+    return found == worktree_by_path_.end() ? nullptr : worktrees_.find(found->second);
+}
+
 void OrgState::index(const Worktree& worktree, bool add) {
-    if (worktree.state != WorktreeState::open || worktree.port_base == 0) return;
+    if (worktree.state != WorktreeState::open) return;
+    if (add) {
+        worktree_by_path_[worktree.path] = worktree.run;
+    } else if (const auto at = worktree_by_path_.find(worktree.path);
+               at != worktree_by_path_.end() && at->second == worktree.run) {
+        worktree_by_path_.erase(at);
+    }
+    if (worktree.port_base == 0) return;
     auto& ports = ports_by_node_[worktree.node];
     add ? void(ports.insert(worktree.port_base)) : void(ports.erase(worktree.port_base));
 }

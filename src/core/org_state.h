@@ -61,6 +61,12 @@ struct LineKey {
 };
 inline LineKey line_key(const Run& run) { return {-run.priority, run.ticket, run.id}; }
 
+// Sessions that are not closed.
+struct SessionCounts {
+    std::size_t in_org = 0;
+    std::unordered_map<std::string, std::size_t> by_agent, by_key;
+};
+
 class OrgState {
     __extension__ typedef __int128 Wide;
 
@@ -80,7 +86,7 @@ class OrgState {
     Table<Cap> caps;
     Table<Setting> settings;
     Table<Window> windows;
-    Table<Session> sessions;
+    Table<Session> sessions;  // Made and closed through open_session() and close_session().
     Table<Rollup> rollups;
     Table<CorrectedCost> corrected_costs;
     Journal<Message> messages;
@@ -132,7 +138,16 @@ class OrgState {
     std::size_t calls_under_way(const std::string& provider) const { return count(calls_by_provider_, provider); }
     std::size_t open_holds_on(const std::string& budget) const { return count(parts_by_budget_, budget); }
 
+    void open_session(Session session);
+    void close_session(SessionId session_id);
+    // Sessions that are not closed. They are counted in the store once, because none of them needs to be in memory.
+    std::size_t open_sessions() { return counted_sessions().in_org; }
+    std::size_t open_sessions_of_agent(const std::string& agent) { return count(counted_sessions().by_agent, agent); }
+    std::size_t open_sessions_of_key(const std::string& key) { return count(counted_sessions().by_key, key); }
+
     const Worktree* worktree(RunId run_id) { return worktrees_.find(run_id); }
+    // The open worktree at this path, or null.
+    const Worktree* worktree_at(const std::string& path);
     void put_worktree(Worktree worktree);
     void erase_worktree(RunId run_id);
     std::size_t worktree_count() const { return worktrees_.size(); }
@@ -230,6 +245,8 @@ class OrgState {
         const auto found = map.find(key);
         return found == map.end() ? nothing : found->second;
     }
+    SessionCounts& counted_sessions();
+    void count_session(const Session& session, bool add);
     void count_held(const Hold& hold, bool add);
     void index(const Agent& agent, bool add);
     void index(const Run& run, bool add);
@@ -256,6 +273,7 @@ class OrgState {
 
     std::set<std::pair<std::string, std::string>> paused_;  // By whom, and which agent.
     Wide settled_usd_ = 0;
+    std::optional<SessionCounts> open_sessions_;  // None: not asked for yet.
     Held held_;
     HeldBy held_by_agent_, held_by_key_;
     std::map<RunId, Held> held_in_run_;
@@ -272,6 +290,7 @@ class OrgState {
     PlaceIndex wanted_;
     std::set<Deadline> deadlines_;
     std::map<std::string, std::set<std::int32_t>> ports_by_node_;  // The first of each block.
+    std::unordered_map<std::string, RunId> worktree_by_path_;
 };
 
 template <class OnPut, class OnErased>

@@ -188,9 +188,10 @@ enum class SessionStatus {
     session_exists,
     agent_not_found,
     message_not_found,
+    too_many,
 };
 BOOST_DESCRIBE_ENUM(SessionStatus, done, unchanged, invalid_request, session_not_found, session_exists, agent_not_found,
-                    message_not_found)
+                    message_not_found, too_many)
 struct SessionReply {
     SessionStatus status = SessionStatus::done;
     SessionId session;  // The one that was made, forked or closed.
@@ -225,20 +226,23 @@ enum class AdmitStatus {
     admitted,
     queued,
     invalid_request,
+    beyond_key,  // More than an API key below operator may state.
     run_exists,
     agent_not_found,
+    outside_roots,  // Likewise: a directory that is not the agent's.
     agent_paused,
     session_not_found,
     too_many,
     amount_too_large,
     budget_frozen,
     budget_exceeded,
+    not_your_run,  // Likewise: to replace another agent's run.
     workspace_busy,
     concurrency_limit,
 };
-BOOST_DESCRIBE_ENUM(AdmitStatus, admitted, queued, invalid_request, run_exists, agent_not_found, agent_paused,
-                    session_not_found, too_many, amount_too_large, budget_frozen, budget_exceeded, workspace_busy,
-                    concurrency_limit)
+BOOST_DESCRIBE_ENUM(AdmitStatus, admitted, queued, invalid_request, beyond_key, run_exists, agent_not_found,
+                    outside_roots, agent_paused, session_not_found, too_many, amount_too_large, budget_frozen,
+                    budget_exceeded, not_your_run, workspace_busy, concurrency_limit)
 
 struct AdmitReply {
     AdmitStatus status = AdmitStatus::admitted;

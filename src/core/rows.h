@@ -194,10 +194,14 @@ struct Agent {
     Workplace workplace = {};
     std::string provider = {};  // Whose models its runs use, for the provider's cap.
     Capture capture = Capture::usage;
+    // Directories that API keys below operator may claim, with all below, besides the agent's workspace.
+    std::vector<std::string> roots = {};
+    // Where those and the workspace led when an operator set them: a link that changes later widens nothing.
+    std::vector<std::string> resolved_roots = {};
 };
 BOOST_DESCRIBE_STRUCT(Agent, (),
                       (name, command, max_concurrent_runs, tags, pauses, created_at, archived, process, retry,
-                       workplace, provider, capture))
+                       workplace, provider, capture, roots, resolved_roots))
 
 // What an agent has cost so far. Apart from Agent, because it changes with every charge.
 struct AgentTotals {
@@ -436,10 +440,11 @@ struct Session {
     std::int64_t output_tokens = 0;
     std::int64_t settled = 0;  // Nano-dollars charged to it.
     std::int64_t events = 0;
+    std::string api_key = {};  // The API key that made it.
 };
 BOOST_DESCRIBE_STRUCT(Session, (),
                       (id, agent, title, metadata, created_at, parent, first_seq, next_seq, closed, input_tokens,
-                       output_tokens, settled, events))
+                       output_tokens, settled, events, api_key))
 
 enum class Role { user, assistant, system, tool };
 BOOST_DESCRIBE_ENUM(Role, user, assistant, system, tool)

@@ -48,6 +48,26 @@ Complaint check(const Append& command) {
                : fmt::format("the turn has {} bytes; at most {} are allowed", bytes, limits::turn_bytes_max);
 }
 
+// What an org, an agent, and an API key that is no operator's may have of sessions that are not closed.
+Complaint too_many_sessions(OrgState& state, const std::string& agent, const std::string& api_key) {
+    const auto past = [](std::size_t open, std::size_t open_max, std::string_view whose) -> Complaint {
+        if (open < open_max) return std::nullopt;
+        return fmt::format("{} has {} open sessions and may have at most {}; close sessions that are not needed", whose,
+                           open, open_max);
+    };
+    using namespace limits;
+    if (auto no = past(state.open_sessions(), open_sessions_per_org_max, "the org")) return no;
+    if (!agent.empty()) {
+        auto no =
+            past(state.open_sessions_of_agent(agent), open_sessions_per_agent_max, fmt::format("agent '{}'", agent));
+        if (no) return no;
+    }
+    if (api_key.empty()) return std::nullopt;
+    auto no = past(state.open_sessions_of_key(api_key), open_sessions_per_agent_max,
+                   fmt::format("API key '{}', which is no operator's,", api_key));
+    return no && !is_operators_key(state, api_key) ? no : std::nullopt;
+}
+
 }  // namespace
 
 SessionReply create_session(OrgState& state, Stamp stamp, const CreateSession& command) {
@@ -63,14 +83,18 @@ SessionReply create_session(OrgState& state, Stamp stamp, const CreateSession& c
                 .session = {},
                 .detail = fmt::format("there is no agent '{}'", command.agent)};
     }
+    if (auto no = too_many_sessions(state, command.agent, command.api_key)) {
+        return {.status = SessionStatus::too_many, .session = {}, .detail = std::move(*no)};
+    }
 
     // From here on the session must be made.
-    state.sessions.insert({.id = command.session,
-                           .agent = command.agent,
-                           .title = command.title,
-                           .metadata = command.metadata,
-                           .created_at = stamp.at,
-                           .parent = {}});
+    state.open_session({.id = command.session,
+                        .agent = command.agent,
+                        .title = command.title,
+                        .metadata = command.metadata,
+                        .created_at = stamp.at,
+                        .parent = {},
+                        .api_key = command.api_key});
     state.feed.add(SessionCreated{command.session, command.agent, {}});
     return {.status = SessionStatus::done, .session = command.session, .detail = {}};
 }
@@ -155,6 +179,9 @@ SessionReply fork_session(OrgState& state, Stamp stamp, const ForkSession& comma
                 .detail =
                     fmt::format("the session has {} messages; there is no number {}", from->next_seq, command.at_seq)};
     }
+    if (auto no = too_many_sessions(state, from->agent, command.api_key)) {
+        return {.status = SessionStatus::too_many, .session = {}, .detail = std::move(*no)};
+    }
 
     // From here on the fork must be made. What an older version stored is not copied where it would be refused today.
     // A fork of inherited messages hangs on the session that owns them, so that a
@@ -167,13 +194,14 @@ SessionReply fork_session(OrgState& state, Stamp stamp, const ForkSession& comma
         .created_at = stamp.at,
         .parent = command.from,
         .first_seq = command.at_seq + 1,
-        .next_seq = command.at_seq + 1};
+        .next_seq = command.at_seq + 1,
+        .api_key = command.api_key};
     for (const Session* owner = from; owner != nullptr && command.at_seq < owner->first_seq;) {
         fork.parent = owner->parent;
         owner = state.sessions.find(owner->parent);
     }
     state.feed.add(SessionCreated{fork.id, fork.agent, fork.parent});
-    state.sessions.insert(std::move(fork));
+    state.open_session(std::move(fork));
     return {.status = SessionStatus::done, .session = command.session, .detail = {}};
 }
 
@@ -184,7 +212,7 @@ SessionReply close_session(OrgState& state, Stamp, const CloseSession& command) 
     if (found->closed) return {.status = SessionStatus::unchanged, .session = command.session, .detail = {}};
 
     // From here on it must close.
-    state.sessions.edit(command.session).closed = true;
+    state.close_session(command.session);
     state.feed.add(SessionClosed{command.session});
     return {.status = SessionStatus::done, .session = command.session, .detail = {}};
 }

@@ -465,5 +465,116 @@ TEST_F(SessionsTest, what_is_stored_is_utf8_and_metadata_is_an_object) {
     }
 }
 
+// ---- how many ------------------------------------------------------------------------------------------------------
+
+class ManySessionsTest : public SessionsTest {
+ protected:
+    ManySessionsTest() {
+        make_agent("eve");
+        apply(CreateKey{"operator", "00", {"operator"}, "", {}, "", ""});
+        apply(CreateKey{"k1", "01", {"agent"}, "ada", {}, "", ""});
+    }
+
+    SessionReply create(const std::string& agent, const std::string& key) {
+        return apply(CreateSession{fresh_session(), agent, "", "", key});
+    }
+    // The store has so many open sessions more.
+    void store_has(const std::string& agent, const std::string& key, std::size_t count) {
+        commit();
+        source.more_sessions = {{agent, key, static_cast<std::int64_t>(count)}};
+        reload();
+    }
+};
+
+TEST_F(ManySessionsTest, an_agent_has_so_many_open_sessions_whoever_makes_them) {
+    store_has("ada", "", limits::open_sessions_per_agent_max - 2);
+    const auto last = create("ada", "k1");
+    const SessionId first = make_session("ada");
+
+    const auto refused = create("ada", "operator");
+    EXPECT_EQ(refused.status, SessionStatus::too_many);
+    EXPECT_EQ(refused.detail,
+              "agent 'ada' has 100000 open sessions and may have at most 100000; close sessions that are not needed");
+    EXPECT_EQ(create("eve", "k1").status, SessionStatus::done) << "another's share is its own";
+    EXPECT_EQ(create("", "k1").status, SessionStatus::done);
+
+    EXPECT_EQ(apply(CloseSession{first}).status, SessionStatus::done);
+    EXPECT_EQ(create("ada", "k1").status, SessionStatus::done) << "a closed one does not count";
+    EXPECT_EQ(apply(CloseSession{first}).status, SessionStatus::unchanged);
+    EXPECT_EQ(create("ada", "k1").status, SessionStatus::too_many) << "closed twice, it gives back one";
+    EXPECT_EQ(last.status, SessionStatus::done);
+}
+
+TEST_F(ManySessionsTest, an_api_key_that_is_no_operators_has_so_many_open_sessions) {
+    for (const std::string agent : {"", "eve"}) {
+        const std::string key = "of-" + agent;
+        store_has(agent, key, limits::open_sessions_per_agent_max - 1);
+        EXPECT_EQ(create("", key).status, SessionStatus::done);
+
+        const auto refused = create("ada", key);
+        EXPECT_EQ(refused.status, SessionStatus::too_many);
+        EXPECT_EQ(refused.detail, "API key '" + key +
+                                      "', which is no operator's, has 100000 open sessions and may have at most "
+                                      "100000; close sessions that are not needed");
+        EXPECT_EQ(create("ada", "another").status, SessionStatus::done);
+    }
+    store_has("", "operator", limits::open_sessions_per_agent_max);
+    EXPECT_EQ(create("ada", "operator").status, SessionStatus::done);
+}
+
+TEST_F(ManySessionsTest, an_org_has_so_many_open_sessions) {
+    store_has("", "", limits::open_sessions_per_org_max - 1);
+    EXPECT_EQ(create("ada", "k1").status, SessionStatus::done);
+
+    EXPECT_EQ(create("ada", "operator").status, SessionStatus::too_many);
+}
+
+TEST_F(ManySessionsTest, a_fork_counts_for_the_agent_of_its_session_and_for_the_key_that_makes_it) {
+    const SessionId from = make_session("ada");
+    say(from, {"hello"});
+    store_has("eve", "k1", limits::open_sessions_per_agent_max - 1);
+
+    EXPECT_EQ(apply(ForkSession{from, 0, fresh_session(), "", "k1"}).status, SessionStatus::done);
+    EXPECT_EQ(apply(ForkSession{from, 0, fresh_session(), "", "k1"}).status, SessionStatus::too_many);
+    EXPECT_EQ(apply(ForkSession{from, 0, fresh_session(), "", "another"}).status, SessionStatus::done);
+    store_has("ada", "", limits::open_sessions_per_agent_max - 4);
+    EXPECT_EQ(apply(ForkSession{from, 0, fresh_session(), "", "another"}).status, SessionStatus::done);
+    EXPECT_EQ(apply(ForkSession{from, 0, fresh_session(), "", "another"}).status, SessionStatus::too_many);
+}
+
+TEST_F(ManySessionsTest, what_was_not_committed_does_not_count) {
+    store_has("ada", "", limits::open_sessions_per_agent_max - 1);
+    batching = true;
+    EXPECT_EQ(create("ada", "k1").status, SessionStatus::done);
+    EXPECT_EQ(create("ada", "k1").status, SessionStatus::too_many);
+
+    reload();  // The commit failed.
+    batching = false;
+
+    EXPECT_EQ(create("ada", "k1").status, SessionStatus::done);
+    reload();
+    EXPECT_EQ(create("ada", "k1").status, SessionStatus::too_many);
+}
+
+TEST_F(ManySessionsTest, sessions_that_cannot_be_counted_void_the_batch) {
+    reload();
+    source.fails = true;
+
+    EXPECT_THROW(unwatched(CreateSession{fresh_session(), "ada", "", "", "k1"}), SourceFailed);
+}
+
+TEST_F(ManySessionsTest, a_session_knows_the_key_that_made_it_and_a_retry_with_another_key_is_the_same_command) {
+    const SessionId from = fresh_session();
+    const CommandKey key = fresh_key();
+    apply_with(key, CreateSession{from, "ada", "", "", "k1"});
+    EXPECT_TRUE(apply_with(key, CreateSession{fresh_session(), "ada", "", "", "k2"}).repeated);
+    say(from, {"hello"});
+    const SessionId fork = fresh_session();
+    apply(ForkSession{from, 0, fork, "", "k2"});
+
+    EXPECT_EQ(get<Session>(from).api_key, "k1");
+    EXPECT_EQ(get<Session>(fork).api_key, "k2");
+}
+
 }  // namespace
 }  // namespace interlock::core

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -18,6 +19,13 @@ using ColdRow = std::variant<Window, Session, Message, Run, Hold, CostEvent, Rol
                              SpendMark, RunStep, ScheduleTick, CorrectedCost>;
 
 struct SourceFailed {};
+
+// How many sessions of one agent, made by one API key, are open.
+struct OpenSessions {
+    std::string agent;
+    std::string api_key;
+    std::int64_t count = 0;
+};
 
 class RowSource {
  public:
@@ -34,6 +42,9 @@ class RowSource {
 
     // What the committed ledger holds for a scope in a span of time, by counted_at (runs: by admitted_at).
     virtual Amounts sum(OrgId org, const Scope& scope, WindowSpan span) = 0;
+
+    // The committed sessions of an org that are not closed.
+    virtual std::vector<OpenSessions> open_sessions(OrgId org) = 0;
 
     // Since it was opened, a question could not be answered.
     virtual bool failed() const { return false; }

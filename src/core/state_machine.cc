@@ -37,6 +37,7 @@ TickReply tick(OrgState& state, Stamp stamp) {
                 ++reply.expired_holds;
                 break;
             case DeadlineKind::lease_ends:
+                done += state.held_in_run(RunId(deadline->id)).holds;  // They end with it.
                 end_lease(state, stamp, RunId(deadline->id));
                 ++reply.lost_runs;
                 break;
@@ -186,7 +187,9 @@ struct Meaning {
         for (Place& place : command.places) place.chain.clear();
         if (command.isolate_into) command.isolate_into->chain.clear();
         if (command.worktrees) command.worktrees->chain.clear();
-        put_without(command, command.run);
+        put_all(RunId(), command.who, command.node, command.places, command.on_conflict, command.isolate_into,
+                command.priority, command.hold, command.metered, command.lease_s, command.queue_s, command.name,
+                command.process, command.retry, command.ceiling, command.isolate, command.worktrees);
     }
     void put(CreateKey command) {
         command.hash.clear();
@@ -203,8 +206,13 @@ struct Meaning {
                 command.unpriced);
     }
     void put(const ReleaseHold& command) { put_all(command.hold); }
-    void put(CreateSession command) { put_without(command, command.session); }
-    void put(ForkSession command) { put_without(command, command.session); }
+    void put(const CreateSession& command) { put_all(SessionId(), command.agent, command.title, command.metadata); }
+    void put(const ForkSession& command) { put_all(command.from, command.at_seq, SessionId(), command.title); }
+    void put(const PutAgent& command) {
+        put_all(command.name, command.command, command.max_concurrent_runs, command.tags, command.process,
+                command.retry, command.workplace, command.provider, command.capture);
+        if (!command.roots.empty()) put_all(command.roots);
+    }
     void put(Wake command) { put_without(command, command.run); }
     void put(const Append& command) {
         encoder.put(command.session);

@@ -33,6 +33,7 @@ class CountingSource final : public RowSource {
         return false;
     }
     Amounts sum(OrgId, const Scope&, WindowSpan) override { return {}; }
+    std::vector<OpenSessions> open_sessions(OrgId) override { return {}; }
     bool failed() const override { return fails; }
 
     bool fails = false;

@@ -116,6 +116,7 @@ class FarStore final : public store::Store {
     core::Amounts sum(core::OrgId its_org, const core::Scope& scope, WindowSpan span) override {
         return near_.sum(its_org, scope, span);
     }
+    std::vector<core::OpenSessions> open_sessions(core::OrgId its_org) override { return near_.open_sessions(its_org); }
     bool failed() const override { return near_.failed(); }
     Result<void, store::OpenError> open() override { return near_.open(); }
     void close() override { near_.close(); }

@@ -26,6 +26,7 @@ class GuardedStore final : public store::Store {
     core::Amounts sum(core::OrgId org, const core::Scope& scope, WindowSpan span) override {
         return store_->sum(org, scope, span);
     }
+    std::vector<core::OpenSessions> open_sessions(core::OrgId org) override { return store_->open_sessions(org); }
     bool failed() const override { return store_->failed(); }
 
  private:

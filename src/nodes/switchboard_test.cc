@@ -125,6 +125,10 @@ class SharedStore final : public store::Store {
         const std::lock_guard lock(shared_.mutex);
         return store_.sum(its_org, scope, span);
     }
+    std::vector<core::OpenSessions> open_sessions(core::OrgId its_org) override {
+        const std::lock_guard lock(shared_.mutex);
+        return store_.open_sessions(its_org);
+    }
     Result<void, store::ReadError> load_live(const store::OnLiveRow& on_row) override {
         const std::lock_guard lock(shared_.mutex);
         return store_.load_live(on_row);

@@ -160,6 +160,18 @@ core::Amounts MemoryStore::sum(core::OrgId org, const core::Scope& scope, Window
     return sum;
 }
 
+std::vector<core::OpenSessions> MemoryStore::open_sessions(core::OrgId org) {
+    if (load_fails()) return {};
+    std::map<std::pair<std::string, std::string>, std::int64_t> counts;
+    const auto [first, last] = range_of(rows<core::Session>(), org);
+    for (auto at = first; at != last; ++at) {
+        if (!at->second.closed) ++counts[{at->second.agent, at->second.api_key}];
+    }
+    std::vector<core::OpenSessions> found;
+    for (const auto& [who, count] : counts) found.push_back({who.first, who.second, count});
+    return found;
+}
+
 Result<void, ReadError> MemoryStore::load_live(const OnLiveRow& on_row) {
     if (load_fails()) return fail(ReadError{"the store is closed: " + why_closed_});
     for_each_kind<LiveRow>([&]<class Tag>(Tag) {

@@ -379,6 +379,35 @@ core::Amounts PostgresStore::sum(core::OrgId org, const core::Scope& scope, Wind
     return {};
 }
 
+std::vector<core::OpenSessions> PostgresStore::open_sessions(core::OrgId org) {
+    static const PostgresStatement statement{
+        "select agent, api_key, count(*) from sessions where closed = 0 and org = $1::bigint group by agent, api_key"};
+    if (!open_) {
+        failed_ = true;
+        return {};
+    }
+    auto connection = options_.pool->lend();
+    if (!connection) return fail_read(connection.error().detail), std::vector<core::OpenSessions>();
+    std::vector<PostgresRequest> requests{{&statement}};
+    requests.front().parameters.integer(org.value);
+    add_look_at_lane(requests);
+    const auto answers = (*connection)->exchange(requests, options_.pool->server().scan_timeout);
+    if (!answers) return fail_read(without_lane(answers.error())), std::vector<core::OpenSessions>();
+
+    std::vector<core::OpenSessions> found;
+    const PGresult& rows = *(*answers)[0];
+    for (int row = 0; row < PQntuples(&rows); ++row) {
+        core::OpenSessions open;
+        Value agent, api_key, count;
+        const bool good = read_value(rows, row, 0, agent) && read_value(agent, open.agent) &&
+                          read_value(rows, row, 1, api_key) && read_value(api_key, open.api_key) &&
+                          read_value(rows, row, 2, count) && read_value(count, open.count);
+        if (!good) return fail_read("a count of sessions makes no sense"), std::vector<core::OpenSessions>();
+        found.push_back(std::move(open));
+    }
+    return found;
+}
+
 Result<void, ReadError> PostgresStore::load_live(const OnLiveRow& on_row) {
     static const PostgresStatement begin{"begin isolation level repeatable read read only"};
     if (!open_) return fail(closed());

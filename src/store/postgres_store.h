@@ -57,6 +57,7 @@ class PostgresStore final : public Store {
     bool load(core::OrgId org, core::ColdRow& row) override;
     void expect(core::OrgId org, std::vector<core::ColdRow> rows) override;
     core::Amounts sum(core::OrgId org, const core::Scope& scope, WindowSpan span) override;
+    std::vector<core::OpenSessions> open_sessions(core::OrgId org) override;
     Result<void, ReadError> load_live(const OnLiveRow& on_row) override;
     Result<Id, ReadError> newest_key() override;
     Result<void, CommitError> commit(const WriteSet& writes) override;

@@ -81,5 +81,21 @@ TEST_F(SqliteMigrationTest, tables_that_are_written_all_the_time_look_nothing_up
               std::vector<std::int64_t>{4});
 }
 
+TEST_F(SqliteMigrationTest, sessions_and_agents_that_are_there_have_no_key_and_no_roots) {
+    migrate_to(6);
+    sql("insert into orgs (org, name, created_at, last_fence, last_ticket) values (1, 'one', 0, 0, 0)");
+    sql("insert into agents (org, name, command, max_concurrent_runs, tags, pauses, created_at, archived) values (1, "
+        "'worker', '[]', 1, '{}', '[]', 0, 0)");
+    sql("insert into sessions values (1, x'" + std::string(31, '0') +
+        "1', 'worker', '', '', 0, null, 0, 0, 0, 0, 0, 0, "
+        "0)");
+
+    ASSERT_EQ(migrate(db(), 6), SQLITE_OK) << error_text(db());
+
+    EXPECT_EQ(numbers("select count(*) from sessions where api_key = ''"), std::vector<std::int64_t>{1});
+    EXPECT_EQ(numbers("select count(*) from agents where roots = '[]' and resolved_roots = '[]'"),
+              std::vector<std::int64_t>{1});
+}
+
 }  // namespace
 }  // namespace interlock::store

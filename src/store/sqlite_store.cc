@@ -426,6 +426,31 @@ core::Amounts SqliteStore::sum(core::OrgId org, const core::Scope& scope, Window
     return {};
 }
 
+std::vector<core::OpenSessions> SqliteStore::open_sessions(core::OrgId org) {
+    if (!connection_) {
+        failed_ = true;
+        return {};
+    }
+    sqlite3* db = connection_->db.get();
+    std::vector<core::OpenSessions> found;
+    int rc = connection_->begin_reading();
+    if (rc == SQLITE_OK) {
+        const Statement statement = prepare(
+            db, "select agent, api_key, count(*) from sessions where closed = 0 and org = ?1 group by agent, api_key");
+        rc = statement ? sqlite3_bind_int64(statement.get(), 1, org.value) : sqlite3_errcode(db);
+        while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+            rc = sqlite3_step(statement.get());
+            if (rc != SQLITE_ROW) break;
+            found.push_back({.agent = std::string(column_bytes(statement.get(), 0)),
+                             .api_key = std::string(column_bytes(statement.get(), 1)),
+                             .count = sqlite3_column_int64(statement.get(), 2)});
+        }
+    }
+    if (rc == SQLITE_DONE) return found;
+    fail_read(error_text(db));
+    return {};
+}
+
 namespace {
 
 // Which rows of a kind live in memory. The conditions are those of the partial indexes, word for word: SQLite takes an

@@ -59,6 +59,7 @@ class SqliteStore final : public Store {
 
     bool load(core::OrgId org, core::ColdRow& row) override;
     core::Amounts sum(core::OrgId org, const core::Scope& scope, WindowSpan span) override;
+    std::vector<core::OpenSessions> open_sessions(core::OrgId org) override;
     Result<void, ReadError> load_live(const OnLiveRow& on_row) override;
     Result<Id, ReadError> newest_key() override;
     Result<void, CommitError> commit(const WriteSet& writes) override;

@@ -120,6 +120,9 @@ TEST_F(SqliteStoreTest, live_rows_are_found_by_an_index) {
         plan("select * from runs where state in ('queued', 'starting', 'running', 'paused')").find("unfinished_runs"),
         std::string::npos);
     EXPECT_NE(plan("select * from holds where state = 'open'").find("open_holds"), std::string::npos);
+    EXPECT_NE(plan("select agent, api_key, count(*) from sessions where closed = 0 and org = 1 group by agent, api_key")
+                  .find("COVERING INDEX open_sessions"),
+              std::string::npos);
 }
 
 // Each line is a change that the rules never make. The tables refuse it by themselves.
@@ -203,7 +206,8 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "insert into ledger select * from ledger",
         "insert into answers select * from answers",
         // What refers to nothing.
-        "insert into agents select 99, name, command, 1, tags, pauses, 0, 0, '{}', '{}', '{}', '', 'usage' from agents",
+        "insert into agents select 99, name, command, 1, tags, pauses, 0, 0, '{}', '{}', '{}', '', 'usage', '[]', '[]' "
+        "from agents",
         "update agent_totals set agent = 'nobody'",
         "update runs set agent = 'nobody'",
         "update holds set agent = 'nobody'",

@@ -546,6 +546,40 @@ TEST_P(StoreConformance, a_sum_is_of_cost_calls_and_every_kind_of_token) {
     EXPECT_EQ(store().sum(org_b, {}, whole_span), core::Amounts{});
 }
 
+TEST_P(StoreConformance, open_sessions_are_counted_by_agent_and_key_in_their_org) {
+    std::uint64_t number = 10;
+    const auto add = [&](core::OrgId org, const std::string& agent, const std::string& key, bool closed) {
+        core::Session session = sample::session(++number);
+        session.parent = {};
+        session.agent = agent;
+        session.api_key = key;
+        session.closed = closed;
+        put(org, session);
+        return session;
+    };
+    EXPECT_TRUE(store().open_sessions(org_a).empty());
+    add(org_a, "ada", "k1", false);
+    core::Session second = add(org_a, "ada", "k1", false);
+    add(org_a, "ada", "k2", false);
+    add(org_a, "", "", false);
+    add(org_a, "ada", "k1", true);
+    add(org_b, "ada", "k1", false);
+    const auto counts = [&](core::OrgId org) {
+        std::map<std::pair<std::string, std::string>, std::int64_t> found;
+        for (const core::OpenSessions& open : store().open_sessions(org))
+            found[{open.agent, open.api_key}] += open.count;
+        return found;
+    };
+
+    using Counts = std::map<std::pair<std::string, std::string>, std::int64_t>;
+    EXPECT_EQ(counts(org_a), (Counts{{{"", ""}, 1}, {{"ada", "k1"}, 2}, {{"ada", "k2"}, 1}}));
+    EXPECT_EQ(counts(org_b), (Counts{{{"ada", "k1"}, 1}}));
+    second.closed = true;
+    put(org_a, second);
+    EXPECT_EQ(counts(org_a), (Counts{{{"", ""}, 1}, {{"ada", "k1"}, 1}, {{"ada", "k2"}, 1}}));
+    EXPECT_FALSE(store().failed());
+}
+
 TEST_P(StoreConformance, a_span_includes_its_start_and_not_its_end_and_goes_by_the_time_of_admission) {
     core::CostEvent event = sample::cost_event(1);
     event.cost = 1;

@@ -33,6 +33,7 @@ class EndingStore final : public Store {
     core::Amounts sum(core::OrgId org, const core::Scope& scope, WindowSpan span) override {
         return store_.sum(org, scope, span);
     }
+    std::vector<core::OpenSessions> open_sessions(core::OrgId org) override { return store_.open_sessions(org); }
     Result<void, ReadError> load_live(const OnLiveRow& on_row) override { return store_.load_live(on_row); }
     Result<Id, ReadError> newest_key() override { return store_.newest_key(); }
     Result<std::unique_ptr<Snapshot>, ReadError> snapshot() override { return store_.snapshot(); }
