@@ -13,7 +13,7 @@ SETTINGS = {
     "workspace": "/srv/shop", "env": {"LEVEL": "3"}, "pass_env": ["TOKEN"], "timeout_s": 1800, "grace_s": 5, "nice": -1,
     "limits": {"nofile": 1024}, "sandbox": True, "writable": ["/var/cache"], "adapter": "claude", "setup": "make deps",
     "teardown": "make clean", "retry": {"tries": 3, "backoff_s": 20, "backoff_max_s": 300}, "mode": "read",
-    "on_conflict": "refuse", "isolate": True, "resources": ["gpu"]}
+    "on_conflict": "refuse", "isolate": True, "resources": ["gpu"], "roots": ["/srv"]}
 
 
 def put_schedule(admin, agent, **body):
@@ -44,6 +44,7 @@ def test_an_agent_is_shown_as_it_was_put_and_put_as_it_is_shown(admin):
     ({"workspace": "src"}, "/workspace"), ({"writable": ["/tmp", "x"]}, "/writable/1"), ({"timeout_s": -1}, "/timeout_s"),
     ({"nice": 20}, "/nice"), ({"limits": {"nofile": "many"}}, "/limits/nofile"), ({"env": {"A": None}}, "/env/A"),
     ({"env": ["A"]}, "/env"), ({"retry": {"tires": 1}}, "/retry/tires"), ({"mode": "append"}, "/mode"),
+    ({"roots": ["srv"]}, "/roots"), ({"roots": ["/srv/../etc"]}, "/roots"),
     ({"process": {}}, "/process"), ({"directory": "/x"}, "/directory"), ({"workspace": "/" + "x" * 5000}, "/workspace"),
 ])
 def test_an_agent_that_makes_no_sense_is_refused(admin, body, pointer):

@@ -1,4 +1,6 @@
 // Agents: who works here, as what, how much at once, and whether they may.
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "api/route.h"
@@ -17,6 +19,7 @@ struct AgentSettings {
     std::string provider;
     core::Capture capture = core::Capture::usage;
     std::string workspace;
+    std::vector<std::string> roots;
     core::ClaimMode mode = core::ClaimMode::write;
     core::OnConflict on_conflict = core::OnConflict::queue;
     bool isolate = false;
@@ -34,9 +37,9 @@ struct AgentSettings {
     core::Retry retry;
 };
 BOOST_DESCRIBE_STRUCT(AgentSettings, (),
-                      (max_concurrent_runs, command, tags, provider, capture, workspace, mode, on_conflict, isolate,
-                       resources, pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter, setup,
-                       teardown, retry))
+                      (max_concurrent_runs, command, tags, provider, capture, workspace, roots, mode, on_conflict,
+                       isolate, resources, pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter,
+                       setup, teardown, retry))
 
 struct AgentBody : AgentSettings {
     core::Tags env;
@@ -81,6 +84,7 @@ AgentSettings settings_of(const core::Agent& agent) {
             .provider = agent.provider,
             .capture = agent.capture,
             .workspace = process.directory,
+            .roots = agent.roots,
             .mode = agent.workplace.mode,
             .on_conflict = agent.workplace.on_conflict,
             .isolate = agent.workplace.isolate,
@@ -122,7 +126,24 @@ core::PutAgent command_of(const std::string& name, const AgentBody& body) {
                           .isolate = body.isolate,
                           .resources = body.resources},
             .provider = body.provider,
-            .capture = body.capture};
+            .capture = body.capture,
+            .roots = body.roots};
+}
+
+// Where the roots and the workspace lead now. One that is not there yet is taken as it is written: if it becomes a
+// link, no key below operator gets in by it.
+net::Task<std::vector<std::string>> resolved_roots(Call& call, const AgentBody& body) {
+    std::vector<std::string> roots = body.roots;
+    if (!body.workspace.empty()) roots.push_back(body.workspace);
+    const auto& resolve = call.parts.workspace;
+    co_return co_await net::run_on(call.parts.workers, [&resolve, roots]() mutable {
+        for (std::string& root : roots) {
+            const auto place = resolve(root, core::ClaimMode::read);
+            root = place ? place->path : std::filesystem::path(root).lexically_normal().string();
+            if (root.size() > 1 && root.ends_with('/')) root.pop_back();
+        }
+        return roots;
+    });
 }
 
 // An agent's environment may hold secrets: whoever only reads learns which variables there are, and no more.
@@ -232,7 +253,10 @@ Answered put_agent(Call& call) {
     const auto body = read_body<AgentBody>(call);
     if (!body) co_return respond(call, body.error());
     if (const auto good = check_paths(*body); !good) co_return respond(call, good.error());
-    const auto done = co_await ask(call, command_of(call.names[0], *body), body->key);
+    core::PutAgent command = command_of(call.names[0], *body);
+    // Another org has no directories, and may not learn from here which the server has.
+    if (call.is_home()) command.resolved_roots = co_await resolved_roots(call, *body);
+    const auto done = co_await ask(call, std::move(command), body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show_agent(call, call.names[0], 200, done->repeated);
 }

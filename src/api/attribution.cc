@@ -48,6 +48,11 @@ std::optional<Problem> check(const Caller& caller, const core::Attribution& who,
 
 }  // namespace
 
+core::Actor actor_of(const Caller& caller) {
+    if (caller.may(Access::operate)) return {.kind = core::ActorKind::trusted};
+    return {.kind = core::ActorKind::key, .key = caller.key_id, .agent = caller.agent};
+}
+
 net::Task<std::optional<Problem>> check_account(Call& call, core::Attribution who) {
     // The rules check it too, but a long text would be copied for the workers and hashed for the engine first.
     if (auto complaint = core::check_attribution(who)) {

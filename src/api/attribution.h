@@ -33,6 +33,9 @@ inline core::Attribution attribution_of(const Caller& caller, const AccountBody&
             .tags = body.tags};
 }
 
+// For the core, which decides what keys below operator may do.
+core::Actor actor_of(const Caller& caller);
+
 // Whether the caller's key may act on this account. Whatever a bound key may not touch does not exist for it; keys that
 // are bound to nothing are let through unread, because the rules check the rest.
 net::Task<std::optional<Problem>> check_account(Call& call, core::Attribution who);

@@ -166,12 +166,6 @@ Answered reserve(Call& call) {
         done->repeated);
 }
 
-// For the core, which decides whether the caller may end a hold.
-core::Actor actor_of(const Caller& caller) {
-    if (caller.may(Access::operate)) return {.kind = core::ActorKind::trusted};
-    return {.kind = core::ActorKind::key, .key = caller.key_id, .agent = caller.agent};
-}
-
 // Whether the caller's key may see this hold. Keys that are bound to nothing are not asked to look.
 net::Task<Result<core::HoldId, Problem>> reachable_hold(Call& call) {
     const auto id = read_id<core::HoldId>("hold", call.names[0]);

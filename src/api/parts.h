@@ -191,8 +191,9 @@ struct Parts {
     core::Place worktrees;  // The directory in which worktrees are made.
     // What a path names on this machine; the error is a sentence. Blocks: called on a worker.
     std::function<Result<core::Place, std::string>(const std::string& path, core::ClaimMode mode)> workspace;
-    // Whether worktrees can be made of what is at this path; the error is a sentence. Blocks.
-    std::function<Result<void, std::string>(const std::string& path)> repository;
+    // What worktrees of the directory at this path are made of, the working tree and git's own directory; the error
+    // says why none can be made. Blocks.
+    std::function<Result<std::vector<std::string>, std::string>(const std::string& path)> repository;
     // Makes the place that a run was given to stay out of another's way, and says where it is. Blocks.
     std::function<Result<std::string, std::string>(core::RunId run, const std::string& workspace)> make_worktree;
     // What the run's process wrote, at most `limit` bytes of it from `offset` on; so many from the end where that is

@@ -1,5 +1,6 @@
 // How a run comes to be: asked for by a client that owns it, or started by a supervisor as its agent or the request
 // says; and once more, after it has ended.
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -196,12 +197,25 @@ std::vector<core::Place> places_as_written(const Call& call, const std::string& 
     return places;
 }
 
+// Empty where there is none.
+std::string workspace_of(const core::AdmitRun& command) {
+    for (const core::Place& place : command.places) {
+        if (place.kind == core::ClaimKind::workspace) return place.path;
+    }
+    return {};
+}
+
 // Fills in where a run that is to stay out of another's way goes: where the client says, or where worktrees are made.
 net::Task<std::optional<Problem>> find_isolation(Call& call, std::string into, core::AdmitRun& command) {
     if (command.on_conflict != core::OnConflict::isolate && !command.isolate) co_return std::nullopt;
     if (into.empty()) {
         if (!call.is_home()) co_return not_in_this_org("worktrees are made for runs of the server's own org only");
         command.worktrees = call.parts.worktrees;
+        const std::string workspace = workspace_of(command);
+        if (command.process || command.by.kind != core::ActorKind::key || workspace.empty()) co_return std::nullopt;
+        const auto& look = call.parts.repository;
+        const auto found = co_await net::run_on(call.parts.workers, [&look, workspace] { return look(workspace); });
+        if (found) command.repository = *found;  // Otherwise the run gets an empty directory.
         co_return std::nullopt;
     }
     const core::ClaimMode mode = command.places.empty() ? core::ClaimMode::write : command.places.front().mode;
@@ -260,10 +274,7 @@ net::Task<Result<std::string, Problem>> make_worktree(Call& call, const core::Ru
 Answered admit_and_show(Call& call, core::AdmitRun command, std::optional<std::string> key) {
     if (auto problem = co_await check_repository(call, command)) co_return respond(call, *problem);
     const bool makes_place = !command.process && command.worktrees;
-    std::string workspace;
-    for (const core::Place& place : command.places) {
-        if (place.kind == core::ClaimKind::workspace && workspace.empty()) workspace = place.path;
-    }
+    const std::string workspace = workspace_of(command);
     const auto done = co_await ask(call, std::move(command), std::move(key));
     if (!done) co_return respond(call, done.error());
     auto stored = co_await read_stored_run(call, done->as<core::AdmitReply>().run);
@@ -311,6 +322,13 @@ net::Task<std::optional<Problem>> add_process(Call& call, const RunBody& body, c
                           "/writable");
     }
     co_return std::nullopt;
+}
+
+net::Task<Result<bool, Problem>> is_server(Call& call, std::string name) {
+    if (name == call.parts.node) co_return true;
+    const auto nodes = co_await net::run_on(call.parts.workers, call.parts.nodes);
+    if (!nodes) co_return fail(unavailable("the servers cannot be listed: " + nodes.error()));
+    co_return std::ranges::any_of(*nodes, [&](const store::Node& node) { return node.name == name; });
 }
 
 Answered admit(Call& call) {
@@ -361,10 +379,15 @@ Answered admit(Call& call) {
                            .queue_s = body->queue_s,
                            .name = body->name,
                            .ceiling = body->budget.value_or(Money()),
-                           .isolate = body->isolate.value_or(agent.workplace.isolate)};
+                           .isolate = body->isolate.value_or(agent.workplace.isolate),
+                           .by = actor_of(call.caller)};
     if (auto problem = co_await check_account(call, command.who)) co_return respond(call, *problem);
     if (body->supervised()) {
         if (auto problem = co_await add_process(call, *body, agent, command)) co_return respond(call, *problem);
+    } else if (!body->node.empty() && command.by.kind == core::ActorKind::key) {
+        const auto names_server = co_await is_server(call, body->node);
+        if (!names_server) co_return respond(call, names_server.error());
+        command.names_server = *names_server;
     }
 
     const std::string workspace = body->workspace.value_or(agent.process.directory);

@@ -49,6 +49,13 @@ json::object retry_of(ApplySource& source, const Yaml& node) {
     return retry;
 }
 
+json::array paths_of(ApplySource& source, const Yaml& node, std::string_view what) {
+    json::array paths;
+    if (node.kind != Yaml::Kind::list) source.mistake(node.at, fmt::format("{} is a list of directories", what));
+    for (const Yaml& item : node.items) paths.emplace_back(source.path(item, fmt::format("each of {}", what)));
+    return paths;
+}
+
 void read_sandbox(ApplySource& source, const Yaml& node, json::object& body) {
     if (node.kind != Yaml::Kind::map) {
         body["sandbox"] = source.boolean(node, "sandbox");
@@ -56,12 +63,9 @@ void read_sandbox(ApplySource& source, const Yaml& node, json::object& body) {
     }
     body["sandbox"] = true;
     if (!source.check_map(node, "sandbox", {"writable"})) return;
-    const Yaml* writable = source.member(node, "writable");
-    if (writable == nullptr) return;
-    json::array paths;
-    if (writable->kind != Yaml::Kind::list) source.mistake(writable->at, "writable is a list of directories");
-    for (const Yaml& item : writable->items) paths.emplace_back(source.path(item, "each of writable"));
-    body["writable"] = std::move(paths);
+    if (const Yaml* writable = source.member(node, "writable")) {
+        body["writable"] = paths_of(source, *writable, "writable");
+    }
 }
 
 json::object env_of(ApplySource& source, const Yaml& node) {
@@ -98,6 +102,7 @@ json::object agent_body(ApplySource& source, const Yaml& document) {
     const std::pair<std::string_view, Read> readers[] = {
         {"command", [&](const Yaml& node) { body["command"] = command_of(source, node); }},
         {"workspace", [&](const Yaml& node) { body["workspace"] = source.path(node, "workspace"); }},
+        {"roots", [&](const Yaml& node) { body["roots"] = paths_of(source, node, "roots"); }},
         {"max_concurrent_runs",
          [&](const Yaml& node) {
              body["max_concurrent_runs"] = source.number(node, "max_concurrent_runs", 0, 100'000);
@@ -137,7 +142,8 @@ const Names& agent_members() {
                              "grace",    "nice",        "limits",    "sandbox",
                              "adapter",  "setup",       "teardown",  "isolate",
                              "mode",     "on_conflict", "resources", "tags",
-                             "retry",    "budget",      "schedule",  "capture"};
+                             "retry",    "budget",      "schedule",  "capture",
+                             "roots"};
     return names;
 }
 
@@ -395,8 +401,9 @@ ApplyFiles read_apply_files(const std::string& directory, const std::string& hom
 
 const json::object& defaults_of(Kind kind) {
     static const json::value agent = json::parse(R"({
-        "max_concurrent_runs": 1, "command": [], "tags": {}, "provider": "", "capture": "usage", "workspace": "", "mode": "write",
-        "on_conflict": "queue", "isolate": false, "resources": [], "env": {}, "pass_env": [], "timeout_s": 0,
+        "max_concurrent_runs": 1, "command": [], "tags": {}, "provider": "", "capture": "usage", "workspace": "",
+        "roots": [], "mode": "write", "on_conflict": "queue", "isolate": false, "resources": [], "env": {},
+        "pass_env": [], "timeout_s": 0,
         "grace_s": 10, "nice": 0, "limits": {}, "sandbox": false, "writable": [], "adapter": "", "setup": "",
         "teardown": "", "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600}})");
     static const json::value budget = json::parse(R"({

@@ -74,6 +74,7 @@ TEST_F(ApplyFilesTest, everything_can_be_said) {
     write("agents/coder.yaml", R"(name: fixer
 command: claude -p "fix the tests" it\'s
 workspace: src/shop
+roots: [src, /srv/shop]
 max_concurrent_runs: 3
 provider: anthropic
 capture: full
@@ -101,6 +102,7 @@ schedule: {every: 30m, jitter: 10s, overlap: queue, missed: all, missed_max: 3, 
     EXPECT_EQ(member(agent, "command"), R"(["claude","-p","fix the tests","it's"])");
     const std::string canonical = std::filesystem::weakly_canonical(directory_).string();
     EXPECT_EQ(member(agent, "workspace"), canonical + "/src/shop");
+    EXPECT_EQ(member(agent, "roots"), R"([")" + canonical + R"(/src","/srv/shop"])");
     EXPECT_EQ(member(agent, "env.LEVEL"), "3");
     EXPECT_EQ(member(agent, "capture"), "full");
     EXPECT_EQ(member(agent, "timeout_s"), "1800");
@@ -114,7 +116,7 @@ schedule: {every: 30m, jitter: 10s, overlap: queue, missed: all, missed_max: 3, 
     EXPECT_EQ(member(budget, "limit"), "5.10");
     EXPECT_EQ(member(budget, "scope.agent"), "fixer");
     EXPECT_EQ(member(budget, "warn"), "[50,80]");
-    EXPECT_EQ(budget.at.line, 23);
+    EXPECT_EQ(budget.at.line, 24);
     const Wanted schedule = wanted(Kind::schedule, "fixer");
     EXPECT_EQ(member(schedule, "every_s"), "1800");
     EXPECT_EQ(member(schedule, "hold"), "0.25");

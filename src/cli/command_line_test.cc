@@ -62,6 +62,8 @@ INSTANTIATE_TEST_SUITE_P(
         Line{"agents ls", "GET /v1/agents"}, Line{"agents ls --archived", "GET /v1/agents?archived=true"},
         Line{"agents show coder", "GET /v1/agents/coder"}, Line{"agents show status", "GET /v1/agents/status"},
         Line{"agents show a/b", "GET /v1/agents/a%2Fb"}, Line{"agents put coder", "PUT /v1/agents/coder {}"},
+        Line{"agents put coder --root /srv/a/ --root /srv/./b",
+             R"(PUT /v1/agents/coder {"roots":["/srv/a","/srv/b"]})"},
         Line{
             "agents put coder --max-concurrent-runs 3 --tag team=web --tag x=y=z -- claude -p --verbose",
             R"(PUT /v1/agents/coder {"command":["claude","-p","--verbose"],"max_concurrent_runs":3,"tags":{"team":"web","x":"y=z"}})"},

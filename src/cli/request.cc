@@ -148,7 +148,9 @@ Outcome<json::value> counts_value(const Place& place, const std::vector<std::str
 }
 
 json::value path_value(const std::string& text) {
-    return json::value(std::filesystem::absolute(text).lexically_normal().string());
+    std::string path = std::filesystem::absolute(text).lexically_normal().string();
+    if (path.size() > 1 && path.ends_with('/')) path.pop_back();  // As a shell's completion leaves it.
+    return json::value(path);
 }
 
 Outcome<json::value> time_value(const Place& place, const std::string& text, Instant now, Takes takes) {

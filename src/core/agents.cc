@@ -17,6 +17,15 @@ AgentReply no_agent(const std::string& name) {
     return {.status = AgentStatus::agent_not_found, .detail = fmt::format("there is no agent '{}'", name)};
 }
 
+Complaint check_roots(std::string_view what, const std::vector<std::string>& roots, std::size_t roots_max) {
+    if (roots.size() > roots_max) {
+        return fmt::format("{} has {} directories; at most {} are allowed", what, roots.size(), roots_max);
+    }
+    Complaint complaint;
+    for (const std::string& root : roots) complaint = first_of(complaint, check_path(what, root));
+    return complaint;
+}
+
 }  // namespace
 
 OrgReply create_org(OrgState& state, Stamp stamp, const CreateOrg& command) {
@@ -52,6 +61,8 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
     for (const std::string& resource : command.workplace.resources) {
         complaint = first_of(complaint, check_name("a resource's name", resource));
     }
+    complaint = first_of(complaint, check_roots("roots", command.roots, limits::roots_per_agent_max),
+                         check_roots("resolved_roots", command.resolved_roots, limits::roots_per_agent_max + 1));
     if (complaint) return {.status = AgentStatus::invalid_request, .detail = *complaint};
     const Agent* found = state.agent(command.name);
     if (found == nullptr && state.agent_count() >= limits::agents_per_org_max) {
@@ -61,7 +72,8 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
     if (found != nullptr && !found->archived && found->command == command.command &&
         found->max_concurrent_runs == command.max_concurrent_runs && found->tags == command.tags &&
         found->process == command.process && found->retry == command.retry && found->workplace == command.workplace &&
-        found->provider == command.provider && found->capture == command.capture) {
+        found->provider == command.provider && found->capture == command.capture && found->roots == command.roots &&
+        found->resolved_roots == command.resolved_roots) {
         return {.status = AgentStatus::unchanged, .detail = {}};
     }
 
@@ -80,6 +92,8 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
     agent.workplace = command.workplace;
     agent.provider = command.provider;
     agent.capture = command.capture;
+    agent.roots = command.roots;
+    agent.resolved_roots = command.resolved_roots;
     agent.archived = false;
     state.put_agent(std::move(agent));
     state.feed.add(AgentChanged{command.name, command.max_concurrent_runs});

@@ -91,24 +91,24 @@ Complaint check_amounts(std::string_view what, const Amounts& amounts) {
     return fmt::format("{} must not be negative, and counts no runs", what);
 }
 
+Complaint check_path(std::string_view what, const std::string& path) {
+    if (auto complaint = check_text(what, path, limits::text_bytes_max)) return complaint;
+    if (path.find('\0') != std::string::npos) return fmt::format("{} must not have NUL bytes", what);
+    if (!path.starts_with('/')) return fmt::format("{} '{}' is not absolute", what, path);
+    bool canonical = path.size() == 1 || !path.ends_with('/');
+    for (const std::string_view part : {"//", "/./", "/../"}) canonical &= path.find(part) == std::string::npos;
+    for (const std::string_view end : {"/.", "/.."}) canonical &= !path.ends_with(end);
+    if (canonical) return std::nullopt;
+    return fmt::format("{} '{}' is not canonical; write it without '.', '..', '//' and a slash at its end", what, path);
+}
+
 Complaint check_place(const Place& place) {
-    if (auto complaint =
-            first_of(check_label("host", place.host), check_text("path", place.path, limits::text_bytes_max))) {
-        return complaint;
-    }
+    if (auto complaint = check_label("host", place.host)) return complaint;
     if (place.kind == ClaimKind::resource) {
         if (!place.chain.empty()) return "a resource has a name and no chain";
         return check_name("a resource's name", place.path);
     }
-    if (!place.path.starts_with('/')) return fmt::format("path '{}' is not absolute", place.path);
-    if (place.path.find('\0') != std::string::npos) return "path must not have NUL bytes";
-    if (place.path.size() > 1 && place.path.ends_with('/'))
-        return fmt::format("path '{}' is not canonical", place.path);
-    for (const std::string_view part : {"//", "/./", "/../"}) {
-        if (place.path.find(part) != std::string::npos) return fmt::format("path '{}' is not canonical", place.path);
-    }
-    if (place.path.ends_with("/.") || place.path.ends_with("/.."))
-        return fmt::format("path '{}' is not canonical", place.path);
+    if (auto complaint = check_path("path", place.path)) return complaint;
     if (place.chain.size() > limits::place_depth_max) {
         return fmt::format("path is {} levels deep; at most {} are allowed", place.chain.size(),
                            limits::place_depth_max);

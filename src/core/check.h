@@ -29,6 +29,8 @@ Complaint check_tags(const Tags& tags);
 Complaint check_range(std::string_view what, std::int64_t value, std::int64_t min, std::int64_t max);
 Complaint check_attribution(const Attribution& who);
 Complaint check_amounts(std::string_view what, const Amounts& amounts);
+// An absolute path without ".", "..", a double slash and a slash at the end.
+Complaint check_path(std::string_view what, const std::string& path);
 Complaint check_place(const Place& place);
 Complaint check_process(const Process& process);
 Complaint check_retry(const Retry& retry);

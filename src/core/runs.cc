@@ -6,6 +6,7 @@
 
 #include "base/ensure.h"
 #include "base/result.h"
+#include "core/agent_keys.h"
 #include "core/agents.h"
 #include "core/budgets.h"
 #include "core/check.h"
@@ -558,10 +559,22 @@ Complaint too_many_runs(OrgState& state, const Attribution& who) {
     return no && !who.api_key.empty() && !is_operators_key(state, who.api_key) ? no : std::nullopt;
 }
 
+// A run in the way that `replace` by an API key below operator must not end.
+const Run* run_of_another(OrgState& state, const AdmitRun& command, const Obstacle& obstacle) {
+    for (const RunId id : obstacle.in_the_way) {
+        const Run* other = state.run(id);
+        if (other->who.agent != command.who.agent) return other;
+    }
+    return nullptr;
+}
+
 }  // namespace
 
 AdmitReply admit_run(OrgState& state, Stamp stamp, const AdmitRun& command) {
     if (auto complaint = check(command)) return refused_admission(AdmitStatus::invalid_request, *complaint);
+    if (auto complaint = command.by.kind == ActorKind::key ? beyond_key(command) : std::nullopt) {
+        return refused_admission(AdmitStatus::beyond_key, *complaint);
+    }
     return admit_for_schedule(state, stamp, command, "");
 }
 
@@ -573,6 +586,10 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     if (agent == nullptr) {
         return refused_admission(AdmitStatus::agent_not_found,
                                  fmt::format("there is no agent '{}'", command.who.agent));
+    }
+    const bool by_key = command.by.kind == ActorKind::key;
+    if (auto complaint = by_key ? outside_roots(state, *agent, command) : std::nullopt) {
+        return refused_admission(AdmitStatus::outside_roots, *complaint);
     }
     if (!agent->pauses.empty()) {
         return refused_admission(AdmitStatus::agent_paused, paused_because(*agent));
@@ -590,13 +607,24 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     Run run = new_run(command, stamp, schedule);
     if (command.isolate) isolate(run, command);
     const bool replaces = command.on_conflict == OnConflict::replace;
-    // Who replaces goes before everybody of its priority.
-    run.ticket = replaces ? -(state.org->last_ticket + 1) : state.org->last_ticket + 1;
+    // Who replaces goes before everybody of its priority, but a key below operator before nobody: runs of other agents
+    // may be in line.
+    run.ticket = replaces && !by_key ? -(state.org->last_ticket + 1) : state.org->last_ticket + 1;
     auto obstacle = find_obstacle(state, stamp, run);
     if (obstacle && obstacle->what == WaitsFor::workspace && command.on_conflict == OnConflict::isolate &&
         !run.isolated) {
         isolate(run, command);
         obstacle = find_obstacle(state, stamp, run);
+    }
+    const Run* others = replaces && by_key && obstacle ? run_of_another(state, command, *obstacle) : nullptr;
+    if (others != nullptr) {
+        AdmitReply reply = refused_admission(
+            AdmitStatus::not_your_run,
+            fmt::format("{} of agent '{}' is in the way, and an API key below operator replaces runs of its own agent "
+                        "only; queue for the place, or use an operator's key",
+                        to_text("run", others->id.value), others->who.agent));
+        reply.holder = holder_of(state, run, others->id);
+        return reply;
     }
     const bool may_wait = command.on_conflict == OnConflict::queue || replaces;
     if (obstacle && (obstacle->what <= WaitsFor::budget || !may_wait)) {

@@ -488,12 +488,18 @@ TEST_F(AdmissionTest, refuses_in_the_order_of_its_status) {
     command.who.session = SessionId(fresh_id());
     command.hold = usd(Money::max());
 
+    command.priority = limits::priority_below_operator_max + 1;
+    command.by.kind = ActorKind::key;
     EXPECT_EQ(apply(command).status, AdmitStatus::invalid_request);
     command.lease_s = 60;
+    EXPECT_EQ(apply(command).status, AdmitStatus::beyond_key);
+    command.priority = 0;
     EXPECT_EQ(apply(command).status, AdmitStatus::run_exists);
     command.run = fresh_run();
     EXPECT_EQ(apply(command).status, AdmitStatus::agent_not_found);
     command.who.agent = "paused";
+    EXPECT_EQ(apply(command).status, AdmitStatus::outside_roots);
+    command.by.kind = ActorKind::trusted;
     EXPECT_EQ(apply(command).status, AdmitStatus::agent_paused);
     command.who.agent = "busy";
     EXPECT_EQ(apply(command).status, AdmitStatus::session_not_found);
@@ -511,6 +517,14 @@ TEST_F(AdmissionTest, refuses_in_the_order_of_its_status) {
     put(budget_of("a-full", Money::dollars(100)));
     EXPECT_EQ(apply(command).budget->budget, "b-frozen");
     put(budget_of("b-frozen", Money::dollars(100)));
+    PutAgent with_root{.name = "busy", .command = {}, .max_concurrent_runs = 0, .tags = {}};
+    with_root.roots = {"/repo"};
+    EXPECT_EQ(apply(with_root).status, AgentStatus::done);
+    command.by.kind = ActorKind::key;
+    command.on_conflict = OnConflict::replace;
+    EXPECT_EQ(apply(command).status, AdmitStatus::not_your_run);
+    command.on_conflict = OnConflict::refuse;
+    command.by.kind = ActorKind::trusted;
     EXPECT_EQ(apply(command).status, AdmitStatus::workspace_busy);
     finish(holder);
     EXPECT_EQ(apply(command).status, AdmitStatus::concurrency_limit);

@@ -543,10 +543,15 @@ api::Parts Server::Parts::api_parts() {
             if (!place) return fail(place.error().detail);
             return std::move(*place);
         },
-        .repository = [](const std::string& path) -> Result<void, std::string> {
+        .repository = [](const std::string& path) -> Result<std::vector<std::string>, std::string> {
             const auto found = supervisor::find_repository(path);
             if (!found) return fail(found.error());
-            return {};
+            std::vector<std::string> parts{found->top, found->common_dir};
+            for (std::string& part : parts) {
+                const auto place = supervisor::resolve_workspace(part, core::ClaimMode::read, supervisor::this_host());
+                if (place) part = place->path;
+            }
+            return parts;
         },
         .make_worktree = [this](core::RunId run, const std::string& workspace) -> Result<std::string, std::string> {
             auto made = worktree_keeper->make(run, workspace);

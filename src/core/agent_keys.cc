@@ -1,0 +1,91 @@
+#include "core/agent_keys.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/limits.h"
+
+namespace interlock::core {
+namespace {
+
+bool is_at_or_below(std::string_view path, std::string_view top) {
+    while (top.ends_with('/')) top.remove_suffix(1);
+    return path.starts_with(top) && (path.size() == top.size() || path[top.size()] == '/');
+}
+
+// As they were resolved when an operator set them, so that a link that is changed later widens nothing. An agent that
+// an older version stored has them as they were written: a link leads out of those.
+std::vector<std::string> roots_of(const Agent& agent) {
+    if (!agent.resolved_roots.empty()) return agent.resolved_roots;
+    std::vector<std::string> roots = agent.roots;
+    if (!agent.process.directory.empty()) roots.push_back(agent.process.directory);
+    return roots;
+}
+
+bool is_in_worktree_of(OrgState& state, const std::string& agent, std::string path) {
+    for (; path.size() > 1; path.resize(path.rfind('/'))) {
+        const Worktree* worktree = state.worktree_at(path);
+        if (worktree == nullptr) continue;
+        const Run* run = state.run(worktree->run);
+        return run != nullptr && run->who.agent == agent;
+    }
+    return false;
+}
+
+}  // namespace
+
+Complaint beyond_key(const AdmitRun& command) {
+    using namespace limits;
+    if (command.priority < -priority_below_operator_max || command.priority > priority_below_operator_max) {
+        return fmt::format("priority is {}; an API key below operator may state from {} to {}", command.priority,
+                           -priority_below_operator_max, priority_below_operator_max);
+    }
+    if (command.lease_s > lease_s_below_operator_max) {
+        return fmt::format(
+            "lease_s is {}; an API key below operator may state at most {}; send heartbeats to keep a "
+            "run for longer",
+            command.lease_s, lease_s_below_operator_max);
+    }
+    if (command.names_server && !command.process) {
+        return fmt::format(
+            "node '{}' is a server, whose cap is for the runs that it starts; leave node out, or use an "
+            "operator's key",
+            command.node);
+    }
+    return std::nullopt;
+}
+
+Complaint outside_roots(OrgState& state, const Agent& agent, const AdmitRun& command) {
+    const std::vector<std::string> roots = roots_of(agent);
+    const auto is_inside = [&](const std::string& path) {
+        const auto is_in = [&](const std::string& root) { return is_at_or_below(path, root); };
+        return std::ranges::any_of(roots, is_in) || is_in_worktree_of(state, agent.name, path);
+    };
+    const auto check = [&](std::string_view what, const std::string& path) -> Complaint {
+        if (is_inside(path)) return std::nullopt;
+        return fmt::format(
+            "{}'{}' is outside of the directories that agent '{}' may claim by an API key below operator: {}; an "
+            "operator adds one with: interlock agents put {} --root DIR",
+            what, path, agent.name,
+            roots.empty() ? "it has neither workspace nor roots" : fmt::format("{}", fmt::join(roots, ", ")),
+            agent.name);
+    };
+    Complaint complaint;
+    for (const Place& place : command.places) {
+        if (place.kind == ClaimKind::workspace) complaint = first_of(complaint, check("", place.path));
+    }
+    if (command.isolate_into) complaint = first_of(complaint, check("", command.isolate_into->path));
+    // What the server starts works where an operator has set its agent up.
+    if (command.process || !command.worktrees) return complaint;
+    for (const std::string& path : command.repository) {
+        complaint = first_of(complaint, check("a worktree would be made of a repository whose part ", path));
+    }
+    return complaint;
+}
+
+}  // namespace interlock::core
