@@ -55,7 +55,7 @@ void for_each_outcome(Each each) {
         });
     };
     std::size_t kind = 0;
-    boost::mp11::mp_for_each<boost::mp11::mp_transform<std::type_identity, core::Reply>>([&]<class T>(T) {
+    boost::mp11::mp_for_each<boost::mp11::mp_transform<std::type_identity, core::Reply::Kinds>>([&]<class T>(T) {
         using Type = typename T::type;
         if constexpr (HasStatus<Type>) {
             each_status(kind, type_name<Type>(), Type{}.status);

@@ -66,7 +66,7 @@ struct Outcome {
     std::size_t kind = 0;
     std::size_t status = 0;
 };
-constexpr std::size_t outcome_kinds = std::variant_size_v<core::Reply> + 1;
+constexpr std::size_t outcome_kinds = std::variant_size_v<core::Reply::Kinds> + 1;
 constexpr std::size_t outcome_statuses_max = 16;
 using OutcomeCounts = std::array<std::array<std::uint64_t, outcome_statuses_max>, outcome_kinds>;
 

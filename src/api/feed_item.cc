@@ -77,9 +77,10 @@ void put_data(std::string& out, const Event& event) {
 const std::vector<std::string>& event_types() {
     static const std::vector<std::string> types = [] {
         std::vector<std::string> all;
-        boost::mp11::mp_for_each<boost::mp11::mp_transform<boost::mp11::mp_identity, core::Event>>([&](auto kind) {
-            all.push_back(snake_case(boost::core::demangle(typeid(typename decltype(kind)::type).name())));
-        });
+        boost::mp11::mp_for_each<boost::mp11::mp_transform<boost::mp11::mp_identity, core::Event::Kinds>>(
+            [&](auto kind) {
+                all.push_back(snake_case(boost::core::demangle(typeid(typename decltype(kind)::type).name())));
+            });
         return all;
     }();
     return types;

@@ -13,7 +13,7 @@ TEST(ProblemTest, every_outcome_of_the_rules_is_a_known_success_or_a_refusal_wit
                                           "corrected", "held",          "appended", "admitted",  "stop_requested",
                                           "woken",     "coalesced",     "queued",   "recorded"};
     std::set<std::string> seen;
-    boost::mp11::mp_for_each<boost::mp11::mp_transform<boost::mp11::mp_identity, core::Reply>>([&](auto kind) {
+    boost::mp11::mp_for_each<boost::mp11::mp_transform<boost::mp11::mp_identity, core::Reply::Kinds>>([&](auto kind) {
         using Reply = typename decltype(kind)::type;
         if constexpr (requires(Reply reply) { reply.status; }) {
             boost::mp11::mp_for_each<boost::describe::describe_enumerators<decltype(Reply::status)>>([&](auto outcome) {

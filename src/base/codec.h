@@ -30,6 +30,7 @@
 #include "base/instant.h"
 #include "base/money.h"
 #include "base/strong.h"
+#include "base/variant.h"
 
 namespace interlock {
 
@@ -110,10 +111,6 @@ template <class T>
 struct IsMap : std::false_type {};
 template <class K, class V>
 struct IsMap<std::map<K, V>> : std::true_type {};
-template <class T>
-struct IsVariant : std::false_type {};
-template <class... V>
-struct IsVariant<std::variant<V...>> : std::true_type {};
 
 template <class T>
 using MembersOf = boost::describe::describe_members<T, boost::describe::mod_any_access>;
@@ -163,7 +160,7 @@ void Encoder::put(const T& value) {
             put(key);
             put(mapped);
         }
-    } else if constexpr (IsVariant<T>::value) {
+    } else if constexpr (IsVariant<T>) {
         out_.push_back(static_cast<char>(value.index()));
         std::visit([this](const auto& alternative) { this->put(alternative); }, value);
     } else {
@@ -236,11 +233,11 @@ bool Decoder::get(T& value) {
             if (in_.empty() || !get(key) || in_.empty() || !get(value[key])) return false;
         }
         return true;
-    } else if constexpr (IsVariant<T>::value) {
+    } else if constexpr (IsVariant<T>) {
         const auto index = static_cast<unsigned char>(in_.front());
         in_.remove_prefix(1);
-        if (index >= std::variant_size_v<T>) return false;
-        return boost::mp11::mp_with_index<std::variant_size_v<T>>(
+        if (index >= std::variant_size_v<KindsOf<T>>) return false;
+        return boost::mp11::mp_with_index<std::variant_size_v<KindsOf<T>>>(
             index, [&](auto i) { return get(value.template emplace<decltype(i)::value>()); });
     } else {
         bool ok = true;

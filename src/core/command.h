@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/variant.h"
 #include "core/rows.h"
 
 namespace interlock::core {
@@ -405,12 +406,14 @@ struct Reopened {};
 BOOST_DESCRIBE_STRUCT(Reopened, (), ())
 
 // The order is part of the stored fingerprints: new ones go at the end.
-using CommandBody =
-    std::variant<CreateOrg, PutAgent, PauseAgent, ResumeAgent, ArchiveAgent, CreateKey, RevokeKey, SetCap, PutBudget,
-                 DeleteBudget, UnfreezeBudget, Charge, Reserve, ExtendHold, SettleHold, ReleaseHold, CreateSession,
-                 Append, ForkSession, CloseSession, AdmitRun, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun,
-                 CancelRun, LoseRun, PutSchedule, DeleteSchedule, Wake, Tick, Reopened, PutWorktree, DropWorktree,
-                 EnableSchedule, PutSetting, DropSetting, RecordCalls, CorrectCharge>;
+struct CommandBody
+    : std::variant<CreateOrg, PutAgent, PauseAgent, ResumeAgent, ArchiveAgent, CreateKey, RevokeKey, SetCap, PutBudget,
+                   DeleteBudget, UnfreezeBudget, Charge, Reserve, ExtendHold, SettleHold, ReleaseHold, CreateSession,
+                   Append, ForkSession, CloseSession, AdmitRun, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun,
+                   CancelRun, LoseRun, PutSchedule, DeleteSchedule, Wake, Tick, Reopened, PutWorktree, DropWorktree,
+                   EnableSchedule, PutSetting, DropSetting, RecordCalls, CorrectCharge> {
+    INTERLOCK_VARIANT(CommandBody)
+};
 
 struct Command {
     OrgId org;

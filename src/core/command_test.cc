@@ -24,7 +24,7 @@ namespace {
 // Calls `check` with a default value of each alternative.
 template <class Variant, class Check>
 void for_each_kind(Check check) {
-    boost::mp11::mp_for_each<boost::mp11::mp_iota_c<std::variant_size_v<Variant>>>([&](auto index) {
+    boost::mp11::mp_for_each<boost::mp11::mp_iota_c<std::variant_size_v<typename Variant::Kinds>>>([&](auto index) {
         SCOPED_TRACE("alternative " + std::to_string(index.value));
         check(Variant(std::in_place_index<index.value>));
     });
@@ -134,9 +134,9 @@ constexpr bool all_described_in(std::type_identity<std::tuple<T...>>) {
     return (all_described<T> && ...);
 }
 
-static_assert(all_described_in(std::type_identity<CommandBody>()));
-static_assert(all_described_in(std::type_identity<Reply>()));
-static_assert(all_described_in(std::type_identity<Event>()));
+static_assert(all_described_in(std::type_identity<CommandBody::Kinds>()));
+static_assert(all_described_in(std::type_identity<Reply::Kinds>()));
+static_assert(all_described_in(std::type_identity<Event::Kinds>()));
 static_assert(all_described_in(std::type_identity<AllRows>()));
 static_assert(all_described<Amounts> && all_described<Attribution> && all_described<Scope> && all_described<Place>);
 static_assert(all_described<Pause> && all_described<HoldPart> && all_described<Usage> && all_described<NewMessage>);

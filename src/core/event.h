@@ -4,6 +4,7 @@
 #include <string>
 #include <variant>
 
+#include "base/variant.h"
 #include "core/rows.h"
 
 namespace interlock::core {
@@ -231,11 +232,13 @@ struct ChargeCorrected {
 BOOST_DESCRIBE_STRUCT(ChargeCorrected, (), (key, corrects, cost, why))
 
 // The order is part of the stored form: new kinds go at the end.
-using Event =
-    std::variant<Charged, Held, HoldReleased, OrgCreated, AgentChanged, AgentPaused, AgentResumed, AgentArchived,
-                 KeyCreated, KeyRevoked, CapChanged, BudgetChanged, BudgetDeleted, BudgetWarned, BudgetExhausted,
-                 BudgetFroze, BudgetThawed, SessionCreated, Appended, SessionClosed, RunChanged, RunStopRequested,
-                 RunEnded, ScheduleChanged, ScheduleDeleted, ScheduleFired, ScheduleSkipped, WakeCoalesced,
-                 WorktreeMade, WorktreeRemoved, SettingChanged, ChargeCorrected>;
+struct Event
+    : std::variant<Charged, Held, HoldReleased, OrgCreated, AgentChanged, AgentPaused, AgentResumed, AgentArchived,
+                   KeyCreated, KeyRevoked, CapChanged, BudgetChanged, BudgetDeleted, BudgetWarned, BudgetExhausted,
+                   BudgetFroze, BudgetThawed, SessionCreated, Appended, SessionClosed, RunChanged, RunStopRequested,
+                   RunEnded, ScheduleChanged, ScheduleDeleted, ScheduleFired, ScheduleSkipped, WakeCoalesced,
+                   WorktreeMade, WorktreeRemoved, SettingChanged, ChargeCorrected> {
+    INTERLOCK_VARIANT(Event)
+};
 
 }  // namespace interlock::core

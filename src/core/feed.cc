@@ -32,7 +32,7 @@ Seq Feed::add(const Event& event) {
 }
 
 Seq Feed::add_charged(const CostEvent& event, std::int64_t tokens) {
-    static_assert(std::is_same_v<std::variant_alternative_t<0, Event>, Charged>, "its index is written by hand");
+    static_assert(std::is_same_v<std::variant_alternative_t<0, Event::Kinds>, Charged>, "its index is written by hand");
     add_framed(body_, [&](Encoder encoder) {
         body_.push_back('\0');
         // The members of Charged, in their order; feed_test.cc reads them back.

@@ -202,7 +202,7 @@ TEST(FeedTest, a_body_that_is_not_a_sequence_of_events_is_not_read) {
     page.body = good + std::string(3, '\0');
     EXPECT_FALSE(events_of(page).has_value());
     page.body = good;
-    page.body[4] = static_cast<char>(std::variant_size_v<Event>);
+    page.body[4] = static_cast<char>(std::variant_size_v<Event::Kinds>);
     EXPECT_FALSE(events_of(page).has_value()) << "no such kind";
     page.body = good;
     page.body[0] = static_cast<char>(page.body[0] + 1);

@@ -43,10 +43,6 @@ template <class T>
 constexpr bool is_map = false;
 template <class K, class V>
 constexpr bool is_map<std::map<K, V>> = true;
-template <class T>
-constexpr bool is_variant = false;
-template <class... V>
-constexpr bool is_variant<std::variant<V...>> = true;
 
 template <class T>
 T nth_enumerator(std::uint64_t n) {
@@ -111,7 +107,7 @@ void each_leaf(T& value, Visit& visit) {
     } else if constexpr (is_map<Plain>) {
         visit.size(value);
         for (auto& [key, mapped] : value) each_leaf(mapped, visit);
-    } else if constexpr (is_variant<Plain>) {
+    } else if constexpr (IsVariant<Plain>) {
         std::visit([&](auto& alternative) { each_leaf(alternative, visit); }, value);
     } else if constexpr (std::is_class_v<Plain> && !std::is_same_v<Plain, std::string> &&
                          !std::is_same_v<Plain, Instant> && !std::is_same_v<Plain, Money> &&

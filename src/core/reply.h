@@ -9,6 +9,7 @@
 #include <string>
 #include <variant>
 
+#include "base/variant.h"
 #include "core/rows.h"
 
 namespace interlock::core {
@@ -353,8 +354,10 @@ struct CorrectReply {
 BOOST_DESCRIBE_STRUCT(CorrectReply, (), (status, seq, cost, detail))
 
 // The order is part of the stored answers: new ones go at the end.
-using Reply = std::variant<OrgReply, AgentReply, KeyReply, CapReply, BudgetReply, ChargeReply, ReserveReply, HoldReply,
-                           SettleReply, SessionReply, AppendReply, AdmitReply, RunReply, ScheduleReply, WakeReply,
-                           TickReply, NoSuchOrg, WorktreeReply, SettingReply, CallsReply, CorrectReply>;
+struct Reply : std::variant<OrgReply, AgentReply, KeyReply, CapReply, BudgetReply, ChargeReply, ReserveReply, HoldReply,
+                            SettleReply, SessionReply, AppendReply, AdmitReply, RunReply, ScheduleReply, WakeReply,
+                            TickReply, NoSuchOrg, WorktreeReply, SettingReply, CallsReply, CorrectReply> {
+    INTERLOCK_VARIANT(Reply)
+};
 
 }  // namespace interlock::core

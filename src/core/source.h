@@ -11,12 +11,15 @@
 #include <variant>
 #include <vector>
 
+#include "base/variant.h"
 #include "core/rows.h"
 
 namespace interlock::core {
 
-using ColdRow = std::variant<Window, Session, Message, Run, Hold, CostEvent, Rollup, Answer, Launch, ModelCall,
-                             SpendMark, RunStep, ScheduleTick, CorrectedCost>;
+struct ColdRow : std::variant<Window, Session, Message, Run, Hold, CostEvent, Rollup, Answer, Launch, ModelCall,
+                              SpendMark, RunStep, ScheduleTick, CorrectedCost> {
+    INTERLOCK_VARIANT(ColdRow)
+};
 
 struct SourceFailed {};
 

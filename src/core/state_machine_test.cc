@@ -123,7 +123,8 @@ class StateMachineTest : public MoneyTest {
         say(RecordCalls{{call}});
     }
 
-    static constexpr std::size_t kinds_that_can_succeed = std::variant_size_v<CommandBody> - 2;  // Not Tick, Reopened.
+    static constexpr std::size_t kinds_that_can_succeed =
+        std::variant_size_v<CommandBody::Kinds> - 2;  // Not Tick, Reopened.
 
     void expect_first_answers() {
         for (const Said& first : said) {
@@ -452,7 +453,7 @@ TEST_F(StateMachineTest, a_tick_does_only_so_much_and_the_rest_is_due_at_once) {
 
 TEST_F(StateMachineTest, every_command_to_an_org_that_is_not_there_is_refused_and_leaves_nothing) {
     const OrgId nowhere(7);
-    boost::mp11::mp_for_each<boost::mp11::mp_iota_c<std::variant_size_v<CommandBody>>>([&](auto index) {
+    boost::mp11::mp_for_each<boost::mp11::mp_iota_c<std::variant_size_v<CommandBody::Kinds>>>([&](auto index) {
         const CommandBody body(std::in_place_index<index.value>);
         if (std::holds_alternative<CreateOrg>(body)) return;
         const Applied applied = machine.apply({now}, {.org = nowhere, .key = fresh_key(), .body = body});

@@ -226,7 +226,7 @@ std::vector<const Row*> rows_of(const std::vector<core::ColdRow>& rows) {
 
 template <class Visit>
 void for_each_cold_kind(Visit visit) {
-    boost::mp11::mp_for_each<boost::mp11::mp_transform<boost::mp11::mp_identity, core::ColdRow>>(visit);
+    boost::mp11::mp_for_each<boost::mp11::mp_transform<boost::mp11::mp_identity, core::ColdRow::Kinds>>(visit);
 }
 template <class Visit>
 void for_each_live_kind(Visit visit) {

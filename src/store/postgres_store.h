@@ -76,7 +76,7 @@ class PostgresStore final : public Store {
     // What was read since the last commit; empty: there is no such row.
     template <class Row>
     using Read = std::map<std::pair<core::OrgId, core::KeyOf<Row>>, std::optional<Row>>;
-    using AllRead = boost::mp11::mp_transform<Read, boost::mp11::mp_rename<core::ColdRow, std::tuple>>;
+    using AllRead = boost::mp11::mp_transform<Read, boost::mp11::mp_rename<core::ColdRow::Kinds, std::tuple>>;
 
     Result<void, OpenError> take_lane(PostgresConnection& connection, bool& locked);
     void end_stuck_writers();

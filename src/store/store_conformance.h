@@ -86,7 +86,7 @@ class StoreConformance : public testing::TestWithParam<StoreFactory> {
     // The row with this key, whichever way its kind is read; empty when there is none.
     template <class Row>
     std::optional<Row> find(core::OrgId org, const core::KeyOf<Row>& key) {
-        if constexpr (boost::mp11::mp_contains<core::ColdRow, Row>::value) {
+        if constexpr (boost::mp11::mp_contains<core::ColdRow::Kinds, Row>::value) {
             core::ColdRow row = core::with_key<Row>(key);
             if (!store().load(org, row)) return std::nullopt;
             return std::get<Row>(row);
