@@ -50,45 +50,62 @@ constexpr bool is_struct =
     boost::describe::has_describe_members<T>::value && !std::is_same_v<T, Id> && !std::is_same_v<T, Money> &&
     !std::is_same_v<T, Instant> && !codec_detail::IsStrong<T>::value;
 
-// Writes members as their tag and their value, and leaves out those without a value. Every number has a fixed size, and
-// the room is made for many of them at once: this runs for every row that is written.
+// What members of a fixed size take at most, with tags and with the lengths of the others.
+template <class Struct>
+consteval std::size_t fixed_bytes() {
+    std::size_t bytes = 0;
+    boost::mp11::mp_for_each<codec_detail::MembersOf<Struct>>([&](auto member) {
+        using T = std::remove_cvref_t<decltype(std::declval<Struct&>().*member.pointer)>;
+        bytes += sizeof(std::uint32_t);
+        if constexpr (is_struct<T>) {
+            bytes += fixed_bytes<T>() + sizeof(std::uint32_t);
+        } else {
+            bytes += sizeof(Id);
+        }
+    });
+    return bytes;
+}
+
+// Writes members as their tag and their value, and leaves out those without a value. This runs for every row that is
+// written. So numbers have a fixed size, and there is always room for `spare` bytes: only what has no fixed size has to
+// ask for more.
 class Bytes {
  public:
-    explicit Bytes(std::string& out) : out_(out) { out_.resize(out_.capacity()); }
-    ~Bytes() { out_.resize(size_); }
-    Bytes(const Bytes&) = delete;
-    Bytes& operator=(const Bytes&) = delete;
-
-    template <class Struct>
-    void put_members(const Struct& value) {
-        boost::mp11::mp_for_each<codec_detail::MembersOf<Struct>>([&](auto member) {
-            using Member = decltype(member);
-            if constexpr (!is_counter<Struct>(Member::name)) put_member(tag_of(Member::name), value.*Member::pointer);
-        });
-    }
-    void put_text(std::string_view text) {
-        make_room(text.size());
-        std::memcpy(out_.data() + size_, text.data(), text.size());
-        size_ += text.size();
+    // Valid until the next call.
+    template <class Row>
+    std::string_view of(const Row& row) {
+        if constexpr (std::is_same_v<Row, core::FeedPage>) {
+            return row.hash;
+        } else {
+            const char* const end = put_members(buffer_.data(), row);
+            return {buffer_.data(), static_cast<std::size_t>(end - buffer_.data())};
+        }
     }
 
  private:
-    template <class T>
-    void put_member(std::uint32_t tag, const T& value) {
-        if constexpr (is_struct<T>) {
-            const std::size_t before = size_;
-            put_number(tag);
-            const std::size_t start = size_;
-            put_members(value);
-            if (size_ == start) {
-                size_ = before;
-            } else {
-                put_number(std::uint32_t{0});
+    static constexpr std::size_t spare = 1024;
+
+    // Each of these writes at `at`, and returns the end of what it wrote.
+    template <class Struct>
+    char* put_members(char* at, const Struct& value) {
+        static_assert(fixed_bytes<Struct>() <= spare);
+        boost::mp11::mp_for_each<codec_detail::MembersOf<Struct>>([&](auto member) {
+            using Member = decltype(member);
+            if constexpr (!is_counter<Struct>(Member::name)) {
+                at = put_member(at, tag_of(Member::name), value.*Member::pointer);
             }
+        });
+        return at;
+    }
+
+    template <class T>
+    char* put_member(char* at, std::uint32_t tag, const T& value) {
+        if constexpr (is_struct<T>) {
+            char* const start = put_number(at, tag);
+            char* const end = put_members(start, value);
+            return end == start ? at : put_number(end, std::uint32_t{0});
         } else {
-            if (is_empty(value)) return;
-            put_number(tag);
-            put(value);
+            return is_empty(value) ? at : put(put_number(at, tag), value);
         }
     }
 
@@ -102,65 +119,58 @@ class Bytes {
     }
 
     template <class T>
-    void put(const T& value) {
+    char* put(char* at, const T& value) {
         using namespace codec_detail;
         if constexpr (std::is_same_v<T, bool> || std::is_enum_v<T>) {
-            put_number(static_cast<std::uint8_t>(value));
+            return put_number(at, static_cast<std::uint8_t>(value));
         } else if constexpr (std::is_unsigned_v<T>) {
-            put_number(std::uint64_t{value});
+            return put_number(at, std::uint64_t{value});
         } else if constexpr (std::is_integral_v<T>) {
-            put_number(std::int64_t{value});
+            return put_number(at, std::int64_t{value});
         } else if constexpr (std::is_same_v<T, std::string>) {
-            put_number(static_cast<std::uint32_t>(value.size()));
-            put_text(value);
+            at = make_room(put_size(at, value), value.size());
+            std::memcpy(at, value.data(), value.size());
+            return at + value.size();
         } else if constexpr (std::is_same_v<T, Instant>) {
-            put_number(micros(value));
+            return put_number(at, micros(value));
         } else if constexpr (std::is_same_v<T, Money>) {
-            put_number(value.nanos());
+            return put_number(at, value.nanos());
         } else if constexpr (std::is_same_v<T, Id>) {
-            put_number(value.high);
-            put_number(value.low);
+            return put_number(put_number(at, value.high), value.low);
         } else if constexpr (IsStrong<T>::value) {
-            put(value.value);
+            return put(at, value.value);
         } else if constexpr (IsVector<T>::value) {
-            put_number(static_cast<std::uint32_t>(value.size()));
-            for (const auto& element : value) put(element);
+            at = put_size(at, value);
+            for (const auto& element : value) at = make_room(put(at, element), 0);
+            return at;
         } else if constexpr (IsMap<T>::value) {
-            put_number(static_cast<std::uint32_t>(value.size()));
-            for (const auto& [key, mapped] : value) {
-                put(key);
-                put(mapped);
-            }
+            at = put_size(at, value);
+            for (const auto& [key, mapped] : value) at = make_room(put(put(at, key), mapped), 0);
+            return at;
         } else {
             static_assert(is_struct<T>, "a row has no other members");
-            put_members(value);
-            put_number(std::uint32_t{0});
+            return put_number(put_members(at, value), std::uint32_t{0});
         }
     }
 
+    template <class Container>
+    static char* put_size(char* at, const Container& value) {
+        return put_number(at, static_cast<std::uint32_t>(value.size()));
+    }
     template <class Number>
-    void put_number(Number number) {
-        make_room(sizeof number);
-        std::memcpy(out_.data() + size_, &number, sizeof number);
-        size_ += sizeof number;
+    static char* put_number(char* at, Number number) {
+        std::memcpy(at, &number, sizeof number);
+        return at + sizeof number;
     }
-    void make_room(std::size_t bytes) {
-        if (out_.size() - size_ < bytes) out_.resize(2 * (size_ + bytes));
+    // For so many bytes and `spare`. What was written may move.
+    char* make_room(char* at, std::size_t bytes) {
+        const auto size = static_cast<std::size_t>(at - buffer_.data());
+        if (buffer_.size() - size < bytes + spare) buffer_.resize(2 * (size + bytes + spare));
+        return buffer_.data() + size;
     }
 
-    std::string& out_;
-    std::size_t size_ = 0;
+    std::string buffer_ = std::string(2 * spare, '\0');
 };
-
-template <class Row>
-void put_bytes(std::string& out, const Row& row) {
-    Bytes bytes(out);
-    if constexpr (std::is_same_v<Row, core::FeedPage>) {
-        bytes.put_text(row.hash);
-    } else {
-        bytes.put_members(row);
-    }
-}
 
 template <class Row>
 void put_key(std::string& out, const core::KeyOf<Row>& key) {
@@ -169,6 +179,27 @@ void put_key(std::string& out, const core::KeyOf<Row>& key) {
     } else if constexpr (Row::key_columns > 1) {
         std::apply([&](const auto&... part) { (Encoder(out).put(part), ...); }, key);
     }
+}
+
+// ---- the digests of a seal ----------------------------------------------------------------------------------------
+
+// A row is its kind, with a mark where it was erased; its key, behind the key's length; and its digest, unless erased.
+template <class AddKey>
+void add_name(std::string& digests, int first, AddKey add_key) {
+    digests.push_back(static_cast<char>(first));
+    const std::size_t at = digests.size();
+    digests.push_back('\0');
+    add_key();
+    const std::uint64_t length = digests.size() - at - 1;
+    if (length < 0x80) {
+        digests[at] = static_cast<char>(length);  // Its encoding.
+    } else {
+        digests.replace(at, 1, encode(length));
+    }
+}
+
+void add_number(std::string& digests, std::uint64_t digest) {
+    digests.append(reinterpret_cast<const char*>(&digest), digest_bytes);
 }
 
 // ---- one function for each kind -----------------------------------------------------------------------------------
@@ -211,7 +242,7 @@ std::optional<SealableRow> sealable(const std::vector<Value>& values) {
     if (!row_from_values(values, row)) return std::nullopt;
     SealableRow made;
     put_key<Row>(made.key, core::key_of(row));
-    put_bytes(made.bytes, row);
+    made.bytes = Bytes().of(row);
     return made;
 }
 
@@ -296,27 +327,20 @@ void put_seal(core::FeedPage& page, core::Seal& seal) {
 
 core::Seal seal_of(const OrgWrites& writes, const core::Seal& last, const SealKey& key, Instant at) {
     std::string digests;
-    std::string bytes;
-    std::string row_key;
+    Bytes bytes;
     std::size_t rows = 0;
     for_each_kind<core::AllRows>([&](auto tag) { rows += writes.of<typename decltype(tag)::type>().put.size(); });
     digests.reserve(32 * rows);
-    bytes.reserve(512);
     for_each_kind<core::AllRows>([&](auto tag) {
         using Row = typename decltype(tag)::type;
         if constexpr (is_sealed<Row>) {
             const RowWrites<Row>& of_kind = writes.of<Row>();
             for (const Row* row : of_kind.put) {
-                bytes.clear();
-                row_key.clear();
-                put_bytes(bytes, *row);
-                put_key<Row>(row_key, core::key_of(*row));
-                add_digest(digests, {kind_of<Row>, row_key, false, keyed_hash(bytes, key.rows)});
+                add_name(digests, kind_of<Row>, [&] { put_key<Row>(digests, core::key_of(*row)); });
+                add_number(digests, keyed_hash(bytes.of(*row), key.rows));
             }
             for (const core::KeyOf<Row>& erased : of_kind.erased) {
-                row_key.clear();
-                put_key<Row>(row_key, erased);
-                add_digest(digests, {kind_of<Row>, row_key, true, 0});
+                add_name(digests, kind_of<Row> | erased_mark, [&] { put_key<Row>(digests, erased); });
             }
         }
     });
@@ -404,12 +428,9 @@ const std::vector<RowKind>& sealed_kinds() {
 
 const TableShape& shape_of_kind(RowKind kind) { return *kinds().at(kind).shape; }
 
-// A row is its kind, with a mark where it was erased; its key, behind the key's length; and its digest, unless erased.
 void add_digest(std::string& digests, const SealedRow& row) {
-    digests.push_back(static_cast<char>(row.kind | (row.erased ? erased_mark : 0)));
-    Encoder(digests).put(std::uint64_t{row.key.size()});
-    digests += row.key;
-    if (!row.erased) digests.append(reinterpret_cast<const char*>(&row.digest), digest_bytes);
+    add_name(digests, row.kind | (row.erased ? erased_mark : 0), [&] { digests += row.key; });
+    if (!row.erased) add_number(digests, row.digest);
 }
 
 std::optional<std::vector<SealedRow>> sealed_rows(std::string_view digests) {

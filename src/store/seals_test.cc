@@ -47,6 +47,34 @@ TEST(SealsTest, every_member_of_a_row_counts) {
     EXPECT_EQ(digest_of(agent), digest);
 }
 
+// Seals that are stored are compared with these digests, so the program must go on to compute them.
+TEST(SealsTest, the_digest_of_a_row_stays_as_it_is) {
+    core::Hold hold;
+    hold.id = core::HoldId(Id{1, 2});
+    hold.who.agent = "writer";
+    hold.who.tags = {{"team", "red"}, {"area", std::string(3000, 'x')}};
+    hold.bound = {.usd = 5, .tokens = 6, .calls = 1};
+    hold.parts.resize(200, {.budget = "daily", .window = from_micros(7), .amount = 5, .drawn = 0});
+    hold.dispatched = true;
+    hold.state = core::HoldState::settled;
+    core::Claim claim;
+    claim.run = core::RunId(Id{3, 4});
+    claim.number = 3;
+    claim.place.path = std::string(5000, 'p');
+    core::Session session;
+    session.id = core::SessionId(Id{5, 6});
+    session.title = std::string(200, 't');
+    core::Agent agent = sample_agent();
+    agent.name = std::string(128, 'n');
+    OrgWrites writes = writes_of(agent);
+    writes.of<core::Hold>().put = {&hold};
+    writes.of<core::Claim>().put = {&claim};
+    writes.of<core::Session>().put = {&session};
+
+    const std::string digests = seal_of(writes, {}, test_key, Instant{}).digests;
+    EXPECT_EQ(to_hex(sha256(digests)), "296407faf8242e1ca7f60c2ff3edab863e4a87c3f4e2dbb6c41265b516839d1f");
+}
+
 TEST(SealsTest, counters_and_derived_rows_are_left_out) {
     core::Window window;
     window.budget = "daily";
