@@ -50,11 +50,11 @@ class Encoder {
         bytes[size++] = static_cast<char>(bits);
         out_.append(bytes, size);
     }
-    void put_fixed(std::uint64_t bits) {
-        bits = __builtin_bswap64(bits);
-        char bytes[sizeof bits];
-        std::memcpy(bytes, &bits, sizeof bits);
-        out_.append(bytes, sizeof bits);
+    void put_id(const Id& id) {
+        const std::uint64_t halves[] = {__builtin_bswap64(id.high), __builtin_bswap64(id.low)};
+        char bytes[1 + sizeof halves] = {1};
+        std::memcpy(bytes + 1, halves, sizeof halves);
+        out_.append(bytes, sizeof bytes);
     }
     std::string& out_;
 };
@@ -142,10 +142,9 @@ void Encoder::put(const T& value) {
     } else if constexpr (std::is_same_v<T, Money>) {
         put(value.nanos());
     } else if constexpr (std::is_same_v<T, Id>) {
-        put(!value.empty());  // Most ids in the feed are those of a hold, run or session that there is not.
-        if (value.empty()) return;
-        put_fixed(value.high);
-        put_fixed(value.low);
+        // Most ids in the feed are those of a hold, run or session that there is not.
+        if (value.empty()) return out_.push_back('\0');
+        put_id(value);
     } else if constexpr (IsStrong<T>::value) {
         put(value.value);
     } else if constexpr (IsOptional<T>::value) {

@@ -43,6 +43,7 @@ Complaint check_name(std::string_view what, std::string_view name) {
 }
 
 Complaint check_label(std::string_view what, std::string_view label) {
+    if (label.empty() || (label.size() <= limits::name_bytes_max && is_line(label))) return std::nullopt;
     return first_of(check_size(what, label, limits::name_bytes_max), check_one_line(what, label));
 }
 
@@ -79,10 +80,15 @@ Complaint check_range(std::string_view what, std::int64_t value, std::int64_t mi
 }
 
 Complaint check_attribution(const Attribution& who) {
-    // Most are short and clean; the sentence is only made where it is needed.
-    return first_of(check_label("agent", who.agent), check_label("workflow", who.workflow),
-                    check_label("provider", who.provider), check_label("model", who.model),
-                    check_label("api_key", who.api_key), check_tags(who.tags));
+    const std::pair<std::string_view, std::string_view> labels[] = {{"agent", who.agent},
+                                                                    {"workflow", who.workflow},
+                                                                    {"provider", who.provider},
+                                                                    {"model", who.model},
+                                                                    {"api_key", who.api_key}};
+    for (const auto& [what, label] : labels) {
+        if (auto complaint = check_label(what, label)) return complaint;
+    }
+    return check_tags(who.tags);
 }
 
 Complaint check_amounts(std::string_view what, const Amounts& amounts) {
