@@ -123,6 +123,8 @@ int main(int argc, char** argv) {
     app.add_flag("--quick", options.quick, "Fewer clients, shorter, a smaller store: about half a minute");
     app.add_option("--only", options.only, "Only this part; may be repeated")->check(CLI::IsMember(names));
     auto* seconds = app.add_option("--seconds", settings.seconds, "Of each measurement")->check(CLI::PositiveNumber);
+    app.add_option("--commands", settings.commands, "End a measurement after so many commands")
+        ->check(CLI::PositiveNumber);
     auto* rounds = app.add_option("--rounds", settings.rounds, "Of each measurement")->check(CLI::Range(1, 100));
     auto* clients = app.add_option("--clients", settings.clients, "In place of 1, 16, 64, 256 and 1024")
                         ->check(CLI::Range(1, 16'384));
