@@ -20,6 +20,7 @@
 #include "shim/holder.h"
 #include "shim/remove_tree.h"
 #include "shim/state.h"
+#include "shim/task.h"
 #include "shim/terminal.h"
 
 namespace interlock::shim {
@@ -508,6 +509,7 @@ std::optional<Options> read_options(int argc, char** argv) {
 }  // namespace
 
 int run_shim(int argc, char** argv) {
+    if (argc == 2 && std::string_view(argv[1]) == task_option) return run_task();
     const auto options = read_options(argc, argv);
     if (!options) {
         say("usage: shim DATA_DIR RUN [--foreground] [--quiet]");
