@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "supervisor/git.h"
+#include "supervisor/subprocess.h"
 
 namespace interlock::server::demo {
 namespace {
@@ -172,9 +172,14 @@ Result<Surroundings, std::string> make_workspaces(const std::string& directory) 
     }
     const std::string repository = around.directory + "/repository";
     std::ofstream(repository + "/README.md") << "# A shop\n\nA simulated repository for simulated agents.\n";
-    const supervisor::Git git = supervisor::Git::in(repository);
-    around.has_repository = git.ask({"init", "-q"}).has_value() && git.ask({"add", "README.md"}).has_value() &&
-                            git.ask({"commit", "-q", "-m", "A shop (simulated)"}).has_value();
+    // Its own fresh repository, with an author of its own.
+    const auto git = [&](std::vector<std::string> words) {
+        words.insert(words.begin(), {"git", "-c", "user.name=Interlock", "-c", "user.email=interlock@localhost"});
+        const auto finished = supervisor::run_program(words, {.dir = repository});
+        return finished && finished->exit_code == 0;
+    };
+    around.has_repository =
+        git({"init", "-q"}) && git({"add", "README.md"}) && git({"commit", "-q", "-m", "A shop (simulated)"});
     return around;
 }
 

@@ -39,6 +39,7 @@
 #include "store/sqlite_backup.h"
 #include "supervisor/host_facts.h"
 #include "supervisor/place.h"
+#include "supervisor/repository_view.h"
 #include "supervisor/run_log.h"
 #include "supervisor/supervisor.h"
 
@@ -132,6 +133,12 @@ class VerifyNote {
     mutable std::mutex mutex_;
     api::LastVerify last_;
 };
+
+std::vector<std::string> environment_of_this_process() {
+    std::vector<std::string> environment;
+    for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
+    return environment;
+}
 
 }  // namespace
 
@@ -276,6 +283,7 @@ Result<void, std::string> Server::Parts::find_worktrees() {
     const std::string path = options.data_dir + "/worktrees";
     std::error_code error;
     std::filesystem::create_directories(path + "/.locks", error);
+    supervisor::RepositoryView::keep_in(path + "/.views");
     auto place = supervisor::resolve_workspace(path, core::ClaimMode::write, supervisor::this_host());
     if (!place) return fail(place.error().detail);
     worktrees = std::move(*place);
@@ -283,6 +291,8 @@ Result<void, std::string> Server::Parts::find_worktrees() {
         supervisor::WorktreeKeeper::Options{.org = home,
                                             .node = options.node_name,
                                             .lock_dir = path + "/.locks",
+                                            .data_dir = options.data_dir,
+                                            .environment = environment_of_this_process(),
                                             .reads = *reads,
                                             .ask = [this](core::CommandBody body) { return engine->ask(body); }});
     // Twenty agents that wake at once would otherwise all start at once.
@@ -438,14 +448,12 @@ Duration Server::Parts::time_off() {
 
 Result<void, std::string> Server::Parts::supervise() {
     if (auto loaded = run_keys.load(options.data_dir); !loaded) return fail(loaded.error());
-    std::vector<std::string> environment;
-    for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
     auto started = supervisor::Supervisor::start(
         {.org = home,
          .node = options.node_name,
          .data_dir = options.data_dir,
          .url = [this] { return url; },
-         .environment = std::move(environment),
+         .environment = environment_of_this_process(),
          .submit = [this](std::vector<engine::Submission> commands) { engine->submit(std::move(commands)); },
          .reads = *reads,
          .worktrees = *worktree_keeper,

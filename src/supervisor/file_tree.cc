@@ -1,9 +1,11 @@
 #include "supervisor/file_tree.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <set>
 #include <utility>
@@ -60,16 +62,58 @@ Result<OpenFile, std::string> open_below(const std::string& top, const std::stri
     return here;
 }
 
-bool copy_bytes(int from, int to) {
-    // A file system that can share the blocks copies nothing.
-    if (ioctl(to, FICLONE, from) == 0) return true;
+enum class Copied { yes, no, too_much };
+
+// The bytes from `at` to `end`, which may have become fewer.
+Copied copy_range(int from, int to, off_t at, off_t end, std::uint64_t& bytes_left) {
     std::array<char, 65536> buffer;
-    for (;;) {
-        const auto count = read(from, buffer.data(), buffer.size());
+    while (at < end) {
+        const auto wanted = std::min(buffer.size(), static_cast<std::size_t>(end - at));
+        const auto count = pread(from, buffer.data(), wanted, at);
         if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return count == 0;
-        if (!write_all(to, {buffer.data(), static_cast<std::size_t>(count)})) return false;
+        if (count <= 0) return count == 0 ? Copied::yes : Copied::no;
+        const auto bytes = static_cast<std::size_t>(count);
+        if (bytes > bytes_left) return Copied::too_much;
+        if (lseek(to, at, SEEK_SET) < 0 || !write_all(to, {buffer.data(), bytes})) return Copied::no;
+        bytes_left -= bytes;
+        at += count;
     }
+    return Copied::yes;
+}
+
+// What is data; what is a hole becomes one.
+Copied copy_bytes(int from, const struct stat& source, int to, std::uint64_t& bytes_left) {
+    const auto stored = static_cast<std::uint64_t>(source.st_blocks) * 512;
+    // A file system that can share the blocks copies nothing.
+    if (stored <= bytes_left && ioctl(to, FICLONE, from) == 0) {
+        bytes_left -= stored;
+        return Copied::yes;
+    }
+    for (off_t at = 0; at < source.st_size;) {
+        off_t data = lseek(from, at, SEEK_DATA);
+        if (data < 0 && errno == ENXIO) break;
+        off_t end = data < 0 ? -1 : lseek(from, data, SEEK_HOLE);
+        // A file system that does not know its holes.
+        if (data < 0 || end < 0) {
+            data = at;
+            end = source.st_size;
+        }
+        end = std::min(end, source.st_size);
+        if (const Copied copied = copy_range(from, to, data, end, bytes_left); copied != Copied::yes) return copied;
+        at = std::max(end, at + 1);
+    }
+    return ftruncate(to, source.st_size) == 0 ? Copied::yes : Copied::no;
+}
+
+// A regular file that is there under this very name.
+OpenFile open_regular(int dir, const std::string& name, struct stat& status) {
+    // NONBLOCK: a pipe may have taken the place of the file.
+    OpenFile file(openat(dir, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (file && (fstat(file.fd(), &status) != 0 || !S_ISREG(status.st_mode))) {
+        errno = EINVAL;
+        return {};
+    }
+    return file;
 }
 
 std::optional<std::string> link_target(int dir, const std::string& name) {
@@ -119,7 +163,8 @@ bool is_directory(const std::string& path) {
 }
 
 std::optional<std::string> read_file(const std::string& path) {
-    const OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat status{};
+    const OpenFile file = open_regular(AT_FDCWD, path, status);
     if (!file) return std::nullopt;
     std::string text;
     std::array<char, 65536> buffer;
@@ -133,12 +178,15 @@ std::optional<std::string> read_file(const std::string& path) {
 }
 
 Result<void, std::string> write_file_durably(const std::string& path, std::string_view text) {
-    const std::string beside = path + ".new";
-    const OpenFile file(open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!file || !write_all(file.fd(), text) || fsync(file.fd()) != 0) return fail(failure("write", beside));
-    if (rename(beside.c_str(), path.c_str()) != 0) return fail(failure("write", path));
-    const OpenFile dir(open(parent_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!dir || fsync(dir.fd()) != 0) return fail(failure("write", path));
+    const std::string beside = last_of(path) + ".new";
+    const OpenFile dir(open(parent_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    // Left by an interrupted call, or put there to lead elsewhere.
+    if (dir) unlinkat(dir.fd(), beside.c_str(), 0);
+    const OpenFile file(openat(dir.fd(), beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!file || !write_all(file.fd(), text) || fsync(file.fd()) != 0 ||
+        renameat(dir.fd(), beside.c_str(), dir.fd(), last_of(path).c_str()) != 0 || fsync(dir.fd()) != 0) {
+        return fail(failure("write", path));
+    }
     return {};
 }
 
@@ -155,7 +203,8 @@ Result<bool, std::string> put_file(const std::string& top, const std::string& na
     return true;
 }
 
-Result<bool, std::string> copy_file(const std::string& from, const std::string& top, const std::string& name) {
+Result<bool, std::string> copy_file(const std::string& from, const std::string& top, const std::string& name,
+                                    std::uint64_t& bytes_left) {
     const auto source_dir = open_below(from, parent_of(name), false);
     if (!source_dir) return false;
     const std::string last = last_of(name);
@@ -170,14 +219,35 @@ Result<bool, std::string> copy_file(const std::string& from, const std::string& 
         if (!target) return fail(failure("read the link", from + "/" + name));
         return put_link(*dir, last, *target);
     }
-    const OpenFile source(openat(source_dir->fd(), last.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    const OpenFile source = open_regular(source_dir->fd(), last, status);
     if (!source) return fail(failure("read", from + "/" + name));
     const OpenFile file(openat(dir->fd(), last.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!file && errno == EEXIST) return false;
+    const Copied copied = file ? copy_bytes(source.fd(), status, file.fd(), bytes_left) : Copied::no;
+    if (copied == Copied::too_much) {
+        return fail(fmt::format("cannot copy {}: too many bytes would be copied with it", from + "/" + name));
+    }
     const std::array<timespec, 2> times = {status.st_atim, status.st_mtim};
-    if (!file || !copy_bytes(source.fd(), file.fd()) || fchmod(file.fd(), status.st_mode & 0777) != 0 ||
+    if (copied == Copied::no || fchmod(file.fd(), status.st_mode & 0777) != 0 ||
         futimens(file.fd(), times.data()) != 0) {
         return fail(failure("copy to", top + "/" + name));
+    }
+    return true;
+}
+
+Result<bool, std::string> copy_within(const std::string& dir, const std::string& from, const std::string& to) {
+    const auto here = open_below(dir, "", false);
+    if (!here) return fail(here.error());
+    struct stat status{};
+    const OpenFile source = open_regular(here->fd(), from, status);
+    if (!source && errno == ENOENT) return false;
+    if (!source) return fail(failure("read", dir + "/" + from));
+    const OpenFile file(openat(here->fd(), to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    std::uint64_t bytes_left = std::numeric_limits<std::uint64_t>::max();
+    const std::array<timespec, 2> times = {status.st_atim, status.st_mtim};
+    if (!file || copy_bytes(source.fd(), status, file.fd(), bytes_left) != Copied::yes ||
+        futimens(file.fd(), times.data()) != 0) {
+        return fail(failure("copy to", dir + "/" + to));
     }
     return true;
 }
@@ -210,8 +280,10 @@ Result<void, std::string> remove_tree(const std::string& path) {
     // Some tools write-protect the directories of their caches; the second try comes after undoing that.
     Walk walk(path);
     while (FTSENT* entry = walk.next()) {
-        if (entry->fts_info == FTS_D) chmod(entry->fts_path, entry->fts_statp->st_mode | 0700);
-        if (entry->fts_info == FTS_DNR) chmod(entry->fts_path, 0700);
+        if (entry->fts_info != FTS_D && entry->fts_info != FTS_DNR) continue;
+        // By a descriptor: a link that takes the directory's place is not followed.
+        const OpenFile dir(open(entry->fts_path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (dir) chmod(fmt::format("/proc/self/fd/{}", dir.fd()).c_str(), entry->fts_statp->st_mode | 0700);
     }
     std::filesystem::remove_all(path, error);
     if (error) return fail(fmt::format("cannot remove {}: {}", path, error.message()));

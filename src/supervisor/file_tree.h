@@ -18,7 +18,7 @@ namespace interlock::supervisor {
 std::optional<struct stat> status_of(const std::string& path);
 bool is_directory(const std::string& path);
 
-// Empty when there is no such file, or it cannot be read.
+// Empty when there is no such file, it cannot be read, or it is no regular file: opening a pipe could wait for ever.
 std::optional<std::string> read_file(const std::string& path);
 
 // Replaced at once, and on disk when this returns.
@@ -36,8 +36,14 @@ struct FileContent {
 Result<bool, std::string> put_file(const std::string& top, const std::string& name, const FileContent& content);
 
 // The same with the content, permissions and time of the file of that name below `from`. What is neither a file nor a
-// link is left out, and so is what is gone.
-Result<bool, std::string> copy_file(const std::string& from, const std::string& top, const std::string& name);
+// link is left out, and so is what is gone. Holes stay holes. `bytes_left` is what may still be copied, and less
+// afterwards by what was; a file that needs more is an error.
+Result<bool, std::string> copy_file(const std::string& from, const std::string& top, const std::string& name,
+                                    std::uint64_t& bytes_left);
+
+// Copies the regular file `from` to the new name `to` in the same directory, with its time. False when there is no
+// such file. A link is an error under either name.
+Result<bool, std::string> copy_within(const std::string& dir, const std::string& from, const std::string& to);
 
 // The file, and the directories above it that it leaves empty. There being no such file is no error.
 Result<void, std::string> take_file(const std::string& top, const std::string& name);

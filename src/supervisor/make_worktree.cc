@@ -1,5 +1,6 @@
 // Making a worktree, and making one again from what was saved.
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@ using State = Registration::State;
 
 constexpr std::string_view include_file = ".worktreeinclude";
 constexpr std::size_t included_files_max = 200'000;
+constexpr std::uint64_t included_bytes_max = std::uint64_t{4} * 1024 * 1024 * 1024;
 
 // Where a worktree begins, for a run that is new and for one that comes back.
 struct Beginning {
@@ -26,13 +28,18 @@ struct Beginning {
     std::string path;
     std::string branch;
     std::string subdirectory;
-    int lock;
 };
 
 // The worktree that an earlier call has finished. What an earlier call left unfinished is gone afterwards.
 Result<std::optional<Worktree>, std::string> made_before(const Beginning& beginning);
-Result<std::string, std::string> remember_base(const Beginning& beginning, const std::string& top);
-Result<Registration, std::string> registered(const Beginning& beginning);
+Result<std::string, std::string> remember_base(const Git& git, const Beginning& beginning);
+// An empty worktree at `head`, a commit, on `branch` unless that is empty.
+Result<Registration, std::string> enter_worktree(const Beginning& beginning, const std::string& branch,
+                                                 const std::string& head);
+// The files of its HEAD.
+Result<void, std::string> fill_worktree(const Registration& registration);
+// A worktree made from a sparse one has the same files.
+Result<void, std::string> copy_sparseness(const Git& git, const std::string& from, const Registration& to);
 Result<void, std::string> copy_included(const Git& git, const std::string& top, const std::string& path);
 // The branch that HEAD was on, if it is still at that commit and free; else empty.
 Result<std::string, std::string> branch_to_use(const SavedWork& saved, const std::string& common_dir);
@@ -49,13 +56,6 @@ Worktree worktree_of(const Beginning& beginning, const std::string& base) {
             .base = base};
 }
 
-// Locked from its first moment, so that nobody's `git worktree prune` takes it, and with whole paths in its files.
-Git adding(const Git& git, int lock) { return git.with_lock(lock).with_setting("worktree.useRelativePaths=false"); }
-
-std::vector<std::string> add_arguments(const Beginning& beginning) {
-    return {"worktree", "add", "--quiet", "--lock", "--reason", lock_reason(beginning.run)};
-}
-
 }  // namespace
 
 Result<Worktree, std::string> make_worktree(const MakeWorktree& wanted) {
@@ -65,7 +65,7 @@ Result<Worktree, std::string> make_worktree(const MakeWorktree& wanted) {
     if (!path) return fail(std::move(path.error()));
     const auto repository = find_repository(wanted.dir);
     if (!repository) return fail(repository.error());
-    const Git git = Git::in(repository->top);
+    const Git git = Git::of_worktree(repository->common_dir, repository->git_dir, repository->top);
     if (auto named = git.ask({"check-ref-format", branch_ref(wanted.branch)}); !named) {
         return fail(fmt::format("\"{}\" is no name of a branch", wanted.branch));
     }
@@ -77,14 +77,13 @@ Result<Worktree, std::string> make_worktree(const MakeWorktree& wanted) {
                               .run = wanted.run,
                               .path = std::move(*path),
                               .branch = wanted.branch,
-                              .subdirectory = repository->subdirectory,
-                              .lock = lock->fd()};
+                              .subdirectory = repository->subdirectory};
     auto before = made_before(beginning);
     if (!before) return fail(std::move(before.error()));
     if (*before) return std::move(**before);
 
     // 3. The base is written down first: it says that the branch, if there is one at that commit, is this run's.
-    const auto base = remember_base(beginning, repository->top);
+    const auto base = remember_base(git, beginning);
     if (!base) return fail(base.error());
 
     // 4. Make it. Whatever goes wrong from here on is undone, as far as it got.
@@ -96,12 +95,15 @@ Result<Worktree, std::string> make_worktree(const MakeWorktree& wanted) {
     };
     const auto branch = git.object(branch_ref(beginning.branch));
     if (!branch) return undone(branch.error());
-    auto arguments = add_arguments(beginning);
-    if (branch->empty()) arguments.insert(arguments.end(), {"--no-track", "-b", beginning.branch});
-    arguments.insert(arguments.end(), {beginning.path, branch->empty() ? *base : beginning.branch});
-    if (auto added = adding(git, beginning.lock).ask(std::move(arguments)); !added) return undone(added.error());
-    const auto registration = registered(beginning);
+    if (branch->empty()) {
+        auto begun = git.ask({"update-ref", "--create-reflog", "-m", "branch: Created by Interlock",
+                              branch_ref(beginning.branch), *base, ""});
+        if (!begun) return undone(begun.error());
+    }
+    const auto registration = enter_worktree(beginning, beginning.branch, *base);
     if (!registration) return undone(registration.error());
+    if (auto sparse = copy_sparseness(git, repository->git_dir, *registration); !sparse) return undone(sparse.error());
+    if (auto filled = fill_worktree(*registration); !filled) return undone(filled.error());
     if (auto copied = copy_included(git, repository->top, beginning.path); !copied) return undone(copied.error());
     auto worktree = finish(beginning, *registration, *base);
     if (!worktree) return undone(worktree.error());
@@ -124,8 +126,7 @@ Result<Worktree, std::string> restore_worktree(const std::string& repository, co
                               .run = run,
                               .path = std::move(*wanted_path),
                               .branch = saved->branch,
-                              .subdirectory = saved->subdirectory,
-                              .lock = lock->fd()};
+                              .subdirectory = saved->subdirectory};
     auto before = made_before(beginning);
     if (!before) return fail(std::move(before.error()));
     if (*before) return std::move(**before);
@@ -155,12 +156,9 @@ Result<Worktree, std::string> restore_worktree(const std::string& repository, co
     const std::string head = saved->head.empty() ? saved->base : saved->head;
     const auto on_branch = branch_to_use(*saved, *common_dir);
     if (!on_branch) return undone(on_branch.error());
-    auto arguments = add_arguments(beginning);
-    if (on_branch->empty()) arguments.push_back("--detach");
-    arguments.insert(arguments.end(), {beginning.path, on_branch->empty() ? head : *on_branch});
-    if (auto added = adding(git, beginning.lock).ask(std::move(arguments)); !added) return undone(added.error());
-    const auto registration = registered(beginning);
+    const auto registration = enter_worktree(beginning, *on_branch, head);
     if (!registration) return undone(registration.error());
+    if (auto filled = fill_worktree(*registration); !filled) return undone(filled.error());
     if (auto put = put_back(*saved, *registration); !put) return undone(put.error());
     auto worktree = finish(beginning, *registration, saved->base);
     if (!worktree) return undone(worktree.error());
@@ -187,8 +185,7 @@ Result<std::optional<Worktree>, std::string> made_before(const Beginning& beginn
     return worktree_of(beginning, *base);
 }
 
-Result<std::string, std::string> remember_base(const Beginning& beginning, const std::string& top) {
-    const Git git = Git::in(top);
+Result<std::string, std::string> remember_base(const Git& git, const Beginning& beginning) {
     const auto branch = git.object(branch_ref(beginning.branch));
     if (!branch) return fail(branch.error());
     const auto base = git.object(base_ref(beginning.run));
@@ -199,18 +196,36 @@ Result<std::string, std::string> remember_base(const Beginning& beginning, const
     if (!base->empty()) return *base;
     const auto head = git.object("HEAD^{commit}");
     if (!head) return fail(head.error());
-    if (auto named = git.with_lock(beginning.lock).ask({"update-ref", base_ref(beginning.run), *head, ""}); !named) {
-        return fail(named.error());
-    }
+    if (auto named = git.ask({"update-ref", base_ref(beginning.run), *head, ""}); !named) return fail(named.error());
     return *head;
 }
 
-Result<Registration, std::string> registered(const Beginning& beginning) {
-    auto found = find_registration(beginning.common_dir, beginning.run);
-    if (!found || found->path != beginning.path || !leads_back(*found)) {
-        return fail(fmt::format("git made a worktree that is not at {}", beginning.path));
+Result<Registration, std::string> enter_worktree(const Beginning& beginning, const std::string& branch,
+                                                 const std::string& head) {
+    return register_worktree(beginning.common_dir, beginning.run, beginning.path,
+                             branch.empty() ? head : "ref: " + branch_ref(branch));
+}
+
+Result<void, std::string> fill_worktree(const Registration& registration) {
+    const Git git = Git::of_worktree(registration.common_dir, registration.git_dir, registration.path);
+    if (auto done = git.ask({"reset", "--hard", "--quiet", "--no-recurse-submodules"}); !done)
+        return fail(done.error());
+    return {};
+}
+
+Result<void, std::string> copy_sparseness(const Git& git, const std::string& from, const Registration& to) {
+    if (git.setting("core.sparsecheckout") != "true") return {};
+    std::uint64_t bytes_left = included_bytes_max;
+    if (auto copied = copy_file(from, to.git_dir, "info/sparse-checkout", bytes_left); !copied) {
+        return fail(copied.error());
     }
-    return std::move(*found);
+    if (git.setting("extensions.worktreeconfig") != "true") return {};
+    const std::string cone = git.setting("core.sparsecheckoutcone") == "true" ? "true" : "false";
+    const auto put =
+        put_file(to.git_dir, "config.worktree",
+                 {.bytes = fmt::format("[core]\n\tsparseCheckout = true\n\tsparseCheckoutCone = {}\n", cone)});
+    if (!put) return fail(put.error());
+    return {};
 }
 
 // git itself says which files the patterns match: those that are not tracked, ignored or not. What it lists with a
@@ -226,9 +241,13 @@ Result<void, std::string> copy_included(const Git& git, const std::string& top, 
         return fail(
             fmt::format("{} names {} files; at most {} are copied", include_file, names.size(), included_files_max));
     }
+    std::uint64_t bytes_left = included_bytes_max;
     for (const std::string& name : names) {
         if (name.ends_with('/')) continue;
-        if (auto copied = copy_file(top, path, name); !copied) return fail(copied.error());
+        if (auto copied = copy_file(top, path, name, bytes_left); !copied) {
+            return fail(
+                fmt::format("{}: {}; at most {} bytes are copied", include_file, copied.error(), included_bytes_max));
+        }
     }
     return {};
 }

@@ -383,25 +383,6 @@ TEST_F(InterruptedMakeTest, by_a_kill_at_any_moment) {
     EXPECT_EQ(std::distance(fs::directory_iterator(repository_ + "/.git/worktrees"), {}), 8);
 }
 
-TEST_F(InterruptedMakeTest, by_a_kill_that_its_git_survives) {
-    const std::string log = root_ + "/log";
-    sh(repository_, "echo 'tracked filter=slow' > .gitattributes; git add .; git commit -q -m slow");
-    sh(repository_, "git config filter.slow.smudge 'echo begin >> ../log; sleep 0.5; echo end >> ../log; cat'");
-    sh(repository_, "sed -i s,../log," + log + ",g .git/config");
-    const MakeWorktree what = wanted(repository_, "run_slow");
-    const pid_t pid = fork();
-    if (pid == 0) _exit(make_worktree(what).has_value() ? 0 : 1);
-    for (int i = 0; i < 4000 && !fs::exists(log); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
-
-    const Worktree worktree = made(what);
-
-    // The second begins when the first has ended, although nobody waits for that one any more.
-    EXPECT_EQ(content(log), "begin\nend\nbegin\nend\n");
-    EXPECT_EQ(content(worktree.path + "/tracked"), "one\n");
-}
-
 TEST_F(InterruptedMakeTest, and_removed_after_the_base_was_noted) { expect_removable(); }
 
 TEST_F(InterruptedMakeTest, and_removed_after_the_branch) {

@@ -24,7 +24,9 @@ using Reasons = std::vector<Reason>;
 
 constexpr std::size_t named_max = 3;
 
-void check_processes(const Worktree& worktree, Reasons& reasons);
+void check_processes(const std::string& path, Reasons& reasons);
+// What the worktree holds.
+void check_work(const Registration& registration, const Worktree& worktree, Examination& found);
 void check_files(const Registration& registration, Reasons& reasons);
 void check_commits(const Registration& registration, const std::string& common_dir, const Worktree& worktree,
                    Examination& found);
@@ -51,7 +53,7 @@ Examination examine(const Worktree& worktree, Lease lease) {
     Reasons& reasons = found.reasons;
     if (lease == Lease::held)
         reasons.push_back({Keeps::leased, fmt::format("run {} still has its lease", worktree.run)});
-    check_processes(worktree, reasons);
+    check_processes(worktree.path, reasons);
 
     const auto common_dir = common_dir_of(worktree.repository);
     if (!common_dir) {
@@ -72,19 +74,24 @@ Examination examine(const Worktree& worktree, Lease lease) {
         reasons.push_back({Keeps::not_ours, std::move(why)});
         return found;
     }
-    check_files(*registration, reasons);
-    check_commits(*registration, *common_dir, worktree, found);
-    check_operations(*registration, reasons);
-    check_lock(*registration, worktree, reasons);
-    check_nested(*registration, reasons);
+    check_work(*registration, worktree, found);
     std::ranges::sort(reasons, {}, &Reason::keeps);
+    return found;
+}
+
+Examination examine_moved(const Worktree& worktree, const Registration& moved) {
+    Examination found;
+    check_processes(moved.path, found.reasons);
+    check_work(moved, worktree, found);
+    // Again: a process may have got a file of it from another process, which is gone by now.
+    if (found.reasons.empty()) check_processes(moved.path, found.reasons);
     return found;
 }
 
 namespace {
 
-void check_processes(const Worktree& worktree, Reasons& reasons) {
-    const auto found = processes_inside(worktree.path);
+void check_processes(const std::string& path, Reasons& reasons) {
+    const auto found = processes_inside(path);
     if (!found) return reasons.push_back({Keeps::unreadable, found.error()});
     if (found->inside.empty()) return;
     std::vector<std::string> names;
@@ -94,6 +101,14 @@ void check_processes(const Worktree& worktree, Reasons& reasons) {
     std::string detail = some_of(names);
     if (found->unseen > 0) detail += fmt::format("; {} processes of other users could not be looked at", found->unseen);
     reasons.push_back({Keeps::process_inside, std::move(detail)});
+}
+
+void check_work(const Registration& registration, const Worktree& worktree, Examination& found) {
+    check_files(registration, found.reasons);
+    check_commits(registration, registration.common_dir, worktree, found);
+    check_operations(registration, found.reasons);
+    check_lock(registration, worktree, found.reasons);
+    check_nested(registration, found.reasons);
 }
 
 std::string whose_it_is(const Registration& registration, const Worktree& worktree) {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "supervisor/registration.h"
 #include "supervisor/worktrees.h"
 
 namespace interlock::supervisor {
@@ -15,5 +16,8 @@ struct Examination {
 };
 
 Examination examine(const Worktree& worktree, Lease lease);
+
+// The same for a worktree whose directory was moved to `moved.path`, where only those find it who were in it before.
+Examination examine_moved(const Worktree& worktree, const Registration& moved);
 
 }  // namespace interlock::supervisor

@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -70,11 +72,11 @@ std::string main_worktree_of(const std::string& common_dir) {
     const std::filesystem::path dir(common_dir);
     if (dir.filename() != ".git") return common_dir;
     // A bare repository may be called .git too.
-    const auto bare = Git::of_repository(common_dir).line({"config", "--type=bool", "core.bare"});
-    return bare && *bare == "true" ? common_dir : dir.parent_path().string();
+    return Git::of_repository(common_dir).setting("core.bare") == "true" ? common_dir : dir.parent_path().string();
 }
 
 std::optional<Registration> find_registration(const std::string& common_dir, const std::string& run) {
+    std::optional<Registration> found;
     std::error_code error;
     for (std::filesystem::directory_iterator entries(common_dir + "/worktrees", error), end; !error && entries != end;
          entries.increment(error)) {
@@ -87,14 +89,55 @@ std::optional<Registration> find_registration(const std::string& common_dir, con
 
         std::string path = read_trimmed(git_dir + "/gitdir").value_or("");
         if (path.ends_with("/.git")) path.resize(path.size() - 5);
-        return Registration{.state = made       ? State::made
-                                     : removing ? State::removing
-                                                : State::half_made,
-                            .git_dir = git_dir,
-                            .path = std::move(path),
-                            .lock = lock};
+        found = Registration{.state = made       ? State::made
+                                      : removing ? State::removing
+                                                 : State::half_made,
+                             .common_dir = common_dir,
+                             .git_dir = git_dir,
+                             .path = std::move(path),
+                             .lock = lock};
+        // Another run can write this run's name into its own git directory, but not what the worktree points to.
+        if (leads_back(*found)) return found;
     }
-    return std::nullopt;
+    return found;
+}
+
+Result<Registration, std::string> register_worktree(const std::string& common_dir, const std::string& run,
+                                                    const std::string& path, const std::string& head) {
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    if (error) return fail(fmt::format("cannot make {}: {}", path, error.message()));
+    if (!std::filesystem::is_empty(path, error) || error) return fail(fmt::format("{} already exists", path));
+    // A name that is taken is of a worktree that is gone from disk, or of another run.
+    std::string name = run;
+    for (int i = 1; status_of(common_dir + "/worktrees/" + name); ++i) name = fmt::format("{}-{}", run, i);
+    const std::string git_dir = fmt::format("{}/worktrees/{}", common_dir, name);
+
+    // The lock comes first; see the head of registration.h.
+    const auto put = [](const std::string& top, const std::string& file, std::string text) {
+        return put_file(top, file, {.bytes = std::move(text) + "\n"});
+    };
+    for (const auto& [file, text] : {std::pair("locked", lock_reason(run)), std::pair("gitdir", path + "/.git"),
+                                     std::pair("commondir", std::string("../..")), std::pair("HEAD", head)}) {
+        const auto done = put(common_dir, fmt::format("worktrees/{}/{}", name, file), text);
+        if (!done) return fail(done.error());
+        if (!*done) return fail(fmt::format("{}/{} already exists", git_dir, file));
+    }
+    const auto linked = put(path, ".git", "gitdir: " + git_dir);
+    if (!linked) return fail(linked.error());
+    if (!*linked) return fail(fmt::format("{}/.git already exists", path));
+    return Registration{.state = State::half_made,
+                        .common_dir = common_dir,
+                        .git_dir = git_dir,
+                        .path = path,
+                        .lock = lock_reason(run)};
+}
+
+Result<void, std::string> unregister(const Registration& registration) {
+    if (auto gone = remove_tree(registration.git_dir); !gone) return gone;
+    // git has this directory only while it has worktrees.
+    rmdir((registration.common_dir + "/worktrees").c_str());
+    return {};
 }
 
 Result<void, std::string> mark(const Registration& registration, const std::string& run, State state) {
@@ -111,7 +154,7 @@ Result<void, std::string> discard_half_made(const Registration& registration) {
     if (leads_back(registration)) {
         if (auto gone = remove_tree(registration.path); !gone) return gone;
     }
-    return remove_tree(registration.git_dir);
+    return unregister(registration);
 }
 
 Result<void, std::string> forget_worktree(const std::string& common_dir, const std::string& run,

@@ -22,6 +22,7 @@ struct Registration {
         removing,  // All that is worth keeping has been kept; only the removal is unfinished.
     };
     State state;
+    std::string common_dir;
     std::string git_dir;              // <common_dir>/worktrees/<name>
     std::string path;                 // Where the worktree is; empty when git had not written it yet.
     std::optional<std::string> lock;  // The reason for which it is locked.
@@ -42,6 +43,14 @@ Result<std::string, std::string> common_dir_of(const std::string& dir);
 std::string main_worktree_of(const std::string& common_dir);
 
 std::optional<Registration> find_registration(const std::string& common_dir, const std::string& run);
+
+// Enters a worktree into the repository, as `git worktree add` does, without files. `path` is an empty directory or not
+// there; `head` is the text of its HEAD.
+Result<Registration, std::string> register_worktree(const std::string& common_dir, const std::string& run,
+                                                    const std::string& path, const std::string& head);
+// The reverse. The worktree itself stays.
+Result<void, std::string> unregister(const Registration& registration);
+
 Result<void, std::string> mark(const Registration& registration, const std::string& run, Registration::State state);
 
 // Whether the directory at registration.path is this very worktree.
@@ -54,7 +63,7 @@ Result<void, std::string> discard_half_made(const Registration& registration);
 Result<void, std::string> forget_worktree(const std::string& common_dir, const std::string& run,
                                           const std::string& branch);
 
-// One at a time for each repository, also across processes. It waits, up to a limit.
+// One at a time for each repository, also across processes. It waits, up to a limit. No program inherits the lock.
 Result<OpenFile, std::string> lock_repository(const std::string& lock_dir, const std::string& common_dir);
 
 // A path as git will write it: links in the directories above are resolved.

@@ -1,17 +1,18 @@
 // Removing a worktree, whole or from where an interrupted removal got to.
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <utility>
+
+#include <fcntl.h>
 
 #include <fmt/format.h>
 
 #include "supervisor/file_tree.h"
 #include "supervisor/reasons_to_keep.h"
 #include "supervisor/registration.h"
-#include "supervisor/subprocess.h"
+#include "supervisor/saved_work.h"
 #include "supervisor/worktree_commits.h"
 #include "supervisor/worktrees.h"
 
@@ -20,14 +21,19 @@ namespace {
 
 using State = Registration::State;
 
-constexpr auto teardown_timeout = std::chrono::seconds(60);
-
 // Why it may not be removed, as one sentence.
 std::string refusal(const RemoveWorktree& wanted, const std::vector<Reason>& reasons);
-std::string run_teardown(const Worktree& worktree);
+enum class Save { no, yes };
+// Tears down what can go, and says what went wrong.
+Result<std::string, std::string> tear_down(const RemoveWorktree& wanted);
+// Moves the directory aside, looks at it there, and saves what has to be. Afterwards nothing in it is the only one of
+// its kind, and a removal that is interrupted can only go on. On an error everything is as before.
+Result<void, std::string> set_aside(const RemoveWorktree& wanted, const Registration& registration, Save save);
+// What an interrupted removal moved and had not looked at yet comes back.
+Result<void, std::string> bring_back(const Worktree& worktree, const Registration& registration);
 // Everything after the last check. It begins again wherever it stopped.
-Result<void, std::string> take_away(const Worktree& worktree, const std::string& common_dir, const OpenFile& lock);
-Result<Removed, std::string> tidy_up(const Worktree& worktree, const std::string& common_dir, const OpenFile& lock);
+Result<void, std::string> take_away(const Worktree& worktree, const std::string& common_dir);
+Result<Removed, std::string> tidy_up(const Worktree& worktree, const std::string& common_dir);
 
 std::string aside(const Worktree& worktree) { return worktree.path + ".removing"; }
 
@@ -46,13 +52,11 @@ Result<Removed, std::string> remove_worktree(const RemoveWorktree& wanted) {
     // can go is seen before, so that nothing is torn down that stays.
     std::string teardown_failed;
     const auto found = find_registration(*common_dir, worktree.run);
-    const bool tears_down = found && found->state == State::made && !worktree.teardown.empty();
+    const bool tears_down = found && found->state == State::made && wanted.tear_down && !worktree.teardown.empty();
     if (tears_down) {
-        if (std::string why = refusal(wanted, reasons_to_keep(worktree, Lease::none)); !why.empty()) return fail(why);
-        if (wanted.force == Force::yes) {
-            if (auto saved = save_work(worktree); !saved) return fail(fmt::format("not removed: {}", saved.error()));
-        }
-        teardown_failed = run_teardown(worktree);
+        auto done = tear_down(wanted);
+        if (!done) return fail(std::move(done.error()));
+        teardown_failed = std::move(*done);
     }
 
     // 2. With the lock: look, also at what the teardown has done.
@@ -61,6 +65,9 @@ Result<Removed, std::string> remove_worktree(const RemoveWorktree& wanted) {
     const auto registration = find_registration(*common_dir, worktree.run);
     if (!registration && status_of(worktree.path)) {
         return fail(fmt::format("not removed: {} is not the worktree of run {}", worktree.path, worktree.run));
+    }
+    if (registration && registration->state == State::made) {
+        if (auto back = bring_back(worktree, *registration); !back) return fail(back.error());
     }
     Examination found_now;
     if (registration) found_now = examine(worktree, Lease::none);
@@ -72,16 +79,14 @@ Result<Removed, std::string> remove_worktree(const RemoveWorktree& wanted) {
         // What a teardown leaves is not what the run left, which was saved before it. Without force nothing is left to
         // save, but commits which others have only in other words.
         const bool save = wanted.force == Force::yes ? !tears_down : found_now.unreachable_commits;
-        if (save) {
-            if (auto saved = save_work(worktree); !saved) return fail(fmt::format("not removed: {}", saved.error()));
+        if (auto moved = set_aside(wanted, *registration, save ? Save::yes : Save::no); !moved) {
+            return fail(moved.error());
         }
-        // From here on nothing in it is the only one of its kind, and a removal that is interrupted can only go on.
-        if (auto marked = mark(*registration, worktree.run, State::removing); !marked) return fail(marked.error());
     }
 
     // 3. Take it away, and see that it is gone.
-    if (auto gone = take_away(worktree, *common_dir, *lock); !gone) return fail(gone.error());
-    auto removed = tidy_up(worktree, *common_dir, *lock);
+    if (auto gone = take_away(worktree, *common_dir); !gone) return fail(gone.error());
+    auto removed = tidy_up(worktree, *common_dir);
     if (removed) removed->teardown_failed = std::move(teardown_failed);
     return removed;
 }
@@ -104,39 +109,74 @@ std::string refusal(const RemoveWorktree& wanted, const std::vector<Reason>& rea
     return why;
 }
 
-std::string run_teardown(const Worktree& worktree) {
-    if (!is_directory(worktree.path)) return "";
-    const std::string& dir = is_directory(worktree.directory) ? worktree.directory : worktree.path;
-    const auto finished = run_program({"/bin/sh", "-c", worktree.teardown},
-                                      {.dir = dir, .timeout = teardown_timeout, .output_max = std::size_t{1} << 30});
-    if (!finished) return fmt::format("the teardown: {}", finished.error());
-    if (finished->exit_code == 0) return "";
-    return fmt::format("the teardown ended with exit code {}: {}", finished->exit_code,
-                       finished->err.substr(0, finished->err.find('\n')));
+Result<std::string, std::string> tear_down(const RemoveWorktree& wanted) {
+    const Worktree& worktree = wanted.worktree;
+    if (std::string why = refusal(wanted, reasons_to_keep(worktree, Lease::none)); !why.empty()) return fail(why);
+    if (wanted.force == Force::yes) {
+        if (auto saved = save_work(worktree); !saved) return fail(fmt::format("not removed: {}", saved.error()));
+    }
+    if (!is_directory(worktree.path)) return std::string();
+    auto done = wanted.tear_down(is_directory(worktree.directory) ? worktree.directory : worktree.path);
+    if (!done) return fail(fmt::format("not removed: the teardown cannot run: {}", done.error()));
+    return std::move(*done);
 }
 
-Result<void, std::string> take_away(const Worktree& worktree, const std::string& common_dir, const OpenFile& lock) {
-    const auto registration = find_registration(common_dir, worktree.run);
-    if (!registration) return {};
-    const Git git = Git::of_repository(common_dir).with_lock(lock.fd());
-    if (registration->lock) {
-        // It may be that git cannot find it any more; what counts is that it is gone in the end.
-        if (auto unlocked = git.run({"worktree", "unlock", worktree.path}); !unlocked) return fail(unlocked.error());
+bool move(const std::string& from, const std::string& to) {
+    // What came to stand under the new name stays what it is.
+    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+    // Not every file system can do that. rename() replaces empty directories only.
+    return errno == EINVAL && rename(from.c_str(), to.c_str()) == 0;
+}
+
+Result<void, std::string> bring_back(const Worktree& worktree, const Registration& registration) {
+    Registration moved = registration;
+    moved.path = aside(worktree);
+    if (status_of(worktree.path) || !leads_back(moved)) return {};
+    if (!move(aside(worktree), worktree.path)) {
+        return fail(fmt::format("cannot move {} back: {}", aside(worktree), std::strerror(errno)));
     }
-    // Moved aside first. So the directory under this name is the whole worktree or is not there, and whatever is put in
-    // its place after a crash is never taken for the rest of it.
-    if (leads_back(*registration) && registration->path == worktree.path) {
-        if (rename(worktree.path.c_str(), aside(worktree).c_str()) != 0) {
+    return {};
+}
+
+Result<void, std::string> set_aside(const RemoveWorktree& wanted, const Registration& registration, Save save) {
+    const Worktree& worktree = wanted.worktree;
+    Registration moved = registration;
+    if (leads_back(registration) && registration.path == worktree.path) {
+        if (!move(worktree.path, aside(worktree))) {
             return fail(fmt::format("cannot move {} aside: {}", worktree.path, std::strerror(errno)));
         }
+        moved.path = aside(worktree);
+    }
+    const auto kept = [&](const std::string& why) {
+        if (const auto back = bring_back(worktree, registration); !back) return fail(why + "; " + back.error());
+        return fail(why);
+    };
+    // Its path leads nowhere now. Who could still change it has something of it open, and is seen.
+    if (moved.path == aside(worktree)) {
+        const std::string why = refusal(wanted, examine_moved(worktree, moved).reasons);
+        if (!why.empty()) return kept(why);
+    }
+    if (save == Save::yes) {
+        if (auto saved = save_work_at(worktree, moved); !saved) {
+            return kept(fmt::format("not removed: {}", saved.error()));
+        }
+    }
+    if (auto marked = mark(registration, worktree.run, State::removing); !marked) return kept(marked.error());
+    return {};
+}
+
+Result<void, std::string> take_away(const Worktree& worktree, const std::string& common_dir) {
+    const auto registration = find_registration(common_dir, worktree.run);
+    if (!registration) return {};
+    // An older version marked before it moved.
+    if (leads_back(*registration) && registration->path == worktree.path && !move(worktree.path, aside(worktree))) {
+        return fail(fmt::format("cannot move {} aside: {}", worktree.path, std::strerror(errno)));
     }
     if (auto gone = remove_tree(aside(worktree)); !gone) return gone;
     if (status_of(worktree.path)) {
         return fail(fmt::format("not removed: {} is not the worktree of run {}", worktree.path, worktree.run));
     }
-    auto removed = git.ask({"worktree", "remove", "--force", "--force", worktree.path});
-    if (!removed) return fail(removed.error());
-    return {};
+    return unregister(*registration);
 }
 
 // Whether the branch is gone. It stays if somebody uses it, or if it is all that keeps its commits.
@@ -157,8 +197,8 @@ Result<bool, std::string> delete_branch(const Worktree& worktree, const std::str
     return true;
 }
 
-Result<Removed, std::string> tidy_up(const Worktree& worktree, const std::string& common_dir, const OpenFile& lock) {
-    const Git git = Git::of_repository(common_dir).with_lock(lock.fd());
+Result<Removed, std::string> tidy_up(const Worktree& worktree, const std::string& common_dir) {
+    const Git git = Git::of_repository(common_dir);
     const auto listed = list_worktrees(worktree.repository);
     if (!listed) return fail(listed.error());
     const bool still_listed =

@@ -26,6 +26,13 @@ class RemoveWorktreeTest : public WorktreesTest {
         EXPECT_TRUE(again) << (again ? "" : again.error());
         return again.value_or(Worktree{});
     }
+    static RemoveWorktree with_teardown(RemoveWorktree what) {
+        what.tear_down = [text = what.worktree.teardown](const std::string& dir) -> Result<std::string, std::string> {
+            const int status = std::system(fmt::format("cd {} && ({})", shell_word(dir), text).c_str());
+            return status == 0 ? "" : fmt::format("exit code {}", WEXITSTATUS(status));
+        };
+        return what;
+    }
     std::string kept(const std::string& what) const {
         return sh(repository_, "git rev-parse refs/interlock/kept/run_1" + what);
     }
@@ -186,10 +193,10 @@ TEST_F(RemoveWorktreeTest, the_teardown_runs_first_and_cannot_prevent_the_remova
     Worktree worktree = made(wanted(repository_ + "/sub"));
     worktree.teardown = "pwd > ../../../torn_down; rm -rf file; echo no good >&2; exit 3";
 
-    const Removed gone = removed(removal(worktree, Force::yes));
+    const Removed gone = removed(with_teardown(removal(worktree, Force::yes)));
 
     EXPECT_EQ(content(root_ + "/torn_down"), worktree.directory + "\n");
-    EXPECT_NE(gone.teardown_failed.find("exit code 3: no good"), std::string::npos);
+    EXPECT_NE(gone.teardown_failed.find("exit code 3"), std::string::npos);
     // What it destroyed was saved before.
     EXPECT_EQ(content(restored(worktree).path + "/sub/file"), "two\n");
 }
@@ -198,9 +205,22 @@ TEST_F(RemoveWorktreeTest, what_the_teardown_changes_keeps_an_unforced_removal) 
     Worktree worktree = made(wanted(repository_));
     worktree.teardown = "echo report > report";
 
-    EXPECT_FALSE(remove_worktree(removal(worktree)));
+    EXPECT_FALSE(remove_worktree(with_teardown(removal(worktree))));
 
     EXPECT_EQ(content(worktree.path + "/report"), "report\n");
+}
+
+TEST_F(RemoveWorktreeTest, a_teardown_that_cannot_run_as_the_run_did_keeps_the_worktree) {
+    Worktree worktree = made(wanted(repository_));
+    worktree.teardown = "true";
+    RemoveWorktree what = removal(worktree, Force::yes);
+    what.tear_down = [](const std::string&) { return fail(std::string("there is no sandbox")); };
+
+    const auto refused = remove_worktree(what);
+
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().find("there is no sandbox"), std::string::npos);
+    EXPECT_TRUE(fs::exists(worktree.path + "/tracked"));
 }
 
 TEST_F(RemoveWorktreeTest, write_protected_directories_go_too) {
@@ -299,8 +319,11 @@ TEST_F(RemoveWorktreeTest, a_removal_that_has_begun_to_delete_does_not_save_what
     write(worktree.path + "/new", "x");
     write(worktree.path + ".removing/in the way", "x");
     EXPECT_FALSE(remove_worktree(removal(worktree, Force::yes)));
-    EXPECT_EQ(reasons(worktree), Names{});
+    EXPECT_EQ(content(worktree.path + "/new"), "x");
     fs::remove_all(worktree.path + ".removing");
+    EXPECT_TRUE(save_work(worktree));
+    write(repository_ + "/.git/worktrees/run_1/interlock", "removing run_1\n");
+    EXPECT_EQ(reasons(worktree), Names{});
     // As if the deletion had come that far.
     fs::rename(worktree.path, worktree.path + ".removing");
     fs::remove(worktree.path + ".removing/new");

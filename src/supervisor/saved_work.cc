@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <map>
 #include <set>
@@ -53,17 +54,21 @@ Git careful(const Git& git) { return git.with_setting("core.fsync=all").with_set
 }  // namespace
 
 Result<std::string, std::string> save_work(const Worktree& worktree) {
-    // 1. Look.
     const auto common_dir = common_dir_of(worktree.repository);
     if (!common_dir) return fail(common_dir.error());
     const auto registration = find_to_save(worktree, *common_dir);
     if (!registration) return fail(registration.error());
-    const auto index = IndexCopy::make(*registration);
+    return save_work_at(worktree, *registration);
+}
+
+Result<std::string, std::string> save_work_at(const Worktree& worktree, const Registration& registration) {
+    // 1. Look.
+    const auto index = IndexCopy::make(registration);
     if (!index) return fail(index.error());
     const Git git = careful(index->git());
-    const auto commits = commits_of(*registration, *common_dir, worktree.branch);
+    const auto commits = commits_of(registration, registration.common_dir, worktree.branch);
     if (!commits) return fail(commits.error());
-    const auto changed = files_to_save(*index, *registration);
+    const auto changed = files_to_save(*index, registration);
     if (!changed) return fail(changed.error());
     const auto before = git.object(kept_ref(worktree.run));
     if (!before) return fail(before.error());
@@ -71,7 +76,7 @@ Result<std::string, std::string> save_work(const Worktree& worktree) {
     // 2. Write. What is staged comes first, because the copy of the index then becomes what is on disk.
     const auto staged = save_staged(git, commits->head);
     if (!staged) return fail(staged.error());
-    const auto files = files_now(git, registration->path, *changed, Store::yes);
+    const auto files = files_now(git, registration.path, *changed, Store::yes);
     if (!files) return fail(files.error());
     const auto tree = save_tree(git, *files);
     if (!tree) return fail(tree.error());
@@ -92,15 +97,15 @@ Result<std::string, std::string> save_work(const Worktree& worktree) {
         return fail(named.error());
 
     // 3. Read back, and look again: what changed meanwhile is in the commit by halves.
-    const auto named = Git::of_repository(*common_dir).object(kept_ref(worktree.run));
+    const auto named = Git::of_repository(registration.common_dir).object(kept_ref(worktree.run));
     if (!named) return fail(named.error());
     if (*named != *commit) return fail(fmt::format("{} was written but is not there", kept_ref(worktree.run)));
     if (auto good = read_back(git, *commit, worktree.base, *files); !good) return fail(good.error());
-    const auto index_after = IndexCopy::make(*registration);
+    const auto index_after = IndexCopy::make(registration);
     if (!index_after) return fail(index_after.error());
-    const auto changed_after = files_to_save(*index_after, *registration);
+    const auto changed_after = files_to_save(*index_after, registration);
     if (!changed_after) return fail(changed_after.error());
-    const auto files_after = files_now(git, registration->path, *changed_after, Store::no);
+    const auto files_after = files_now(git, registration.path, *changed_after, Store::no);
     if (!files_after) return fail(files_after.error());
     const auto head_after = git.object("HEAD^{commit}");
     if (!head_after) return fail(head_after.error());
@@ -297,7 +302,8 @@ struct Difference {
 
 Result<std::vector<Difference>, std::string> differences(const Git& git, const std::string& from,
                                                          const std::string& to) {
-    const auto listed = git.ask({"diff-tree", "-r", "-z", "--no-renames", "--ignore-submodules=none", from, to});
+    const auto listed =
+        git.ask({"diff-tree", "-r", "-z", "--no-renames", "--ignore-submodules=none", "--end-of-options", from, to});
     if (!listed) return fail(listed.error());
     std::vector<Difference> found;
     std::string objects;
@@ -355,6 +361,28 @@ Result<void, std::string> write_files(const Git& git, const std::string& path, s
     return {};
 }
 
+// The text of a commit can be anything: whoever may write the repository's refs can put one there. Its names go to git
+// as arguments, so they are names of objects and of branches and nothing else.
+bool is_well_formed(const Git& git, const SavedWork& saved) {
+    const auto is_ref = [&](const std::string& name) {
+        const auto checked = git.run({"check-ref-format", name});
+        return name.starts_with(branch_ref("")) && checked && checked->exit_code == 0;
+    };
+    const std::array objects = {&saved.branch_tip, &saved.head, &saved.staged};
+    return is_object_name(saved.base) && is_ref(branch_ref(saved.branch)) &&
+           (saved.head_ref.empty() || is_ref(saved.head_ref)) &&
+           std::ranges::all_of(objects, [](const std::string* name) { return name->empty() || is_object_name(*name); });
+}
+
+// A tree can name anything too. git never writes these names itself: they lead out of the worktree, or make another
+// repository of it.
+bool stays_inside(const std::string& name) {
+    return std::ranges::all_of(pieces(name + "/", '/'), [](std::string part) {
+        std::ranges::transform(part, part.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+        return !part.empty() && part != "." && part != ".." && part != ".git";
+    });
+}
+
 }  // namespace
 
 Result<SavedWork, std::string> read_saved_work(const std::string& common_dir, const std::string& run) {
@@ -370,24 +398,28 @@ Result<SavedWork, std::string> read_saved_work(const std::string& common_dir, co
         if (line.starts_with("Interlock-") && colon != std::string::npos)
             said[line.substr(10, colon - 10)] = line.substr(colon + 2);
     }
-    if (said["Run"] != run || said["Branch"].empty() || said["Base"].empty()) {
+    SavedWork saved{.commit = *commit,
+                    .run = run,
+                    .branch = said["Branch"],
+                    .branch_tip = said["Branch-Tip"],
+                    .head = said["Head"],
+                    .head_ref = said["Head-Ref"],
+                    .base = said["Base"],
+                    .staged = said["Staged"],
+                    .subdirectory = from_hex(said["Subdirectory"])};
+    if (said["Run"] != run || !is_well_formed(git, saved)) {
         return fail(fmt::format("{} is not what a run left", kept_ref(run)));
     }
-    return SavedWork{.commit = *commit,
-                     .run = run,
-                     .branch = said["Branch"],
-                     .branch_tip = said["Branch-Tip"],
-                     .head = said["Head"],
-                     .head_ref = said["Head-Ref"],
-                     .base = said["Base"],
-                     .staged = said["Staged"],
-                     .subdirectory = from_hex(said["Subdirectory"])};
+    return saved;
 }
 
 Result<void, std::string> put_back(const SavedWork& saved, const Registration& registration) {
-    const Git git = Git::of_worktree(registration.git_dir, registration.path);
+    const Git git = Git::of_worktree(registration.common_dir, registration.git_dir, registration.path);
     auto files = differences(git, saved.head.empty() ? saved.base : saved.head, saved.commit);
     if (!files) return fail(std::move(files.error()));
+    for (const Difference& file : *files) {
+        if (!stays_inside(file.name)) return fail(fmt::format("{} is not what a run left", kept_ref(saved.run)));
+    }
     for (const Difference& file : *files) {
         if (auto taken = take_file(registration.path, file.name); !taken) return fail(taken.error());
     }
@@ -407,7 +439,7 @@ Result<void, std::string> put_back(const SavedWork& saved, const Registration& r
     }
 
     if (!saved.staged.empty()) {
-        if (auto read = git.ask({"read-tree", saved.staged}); !read) return fail(read.error());
+        if (auto read = git.ask({"read-tree", "--end-of-options", saved.staged}); !read) return fail(read.error());
     }
     // Exit code 1 says that files differ from the index, which is what they shall do.
     if (auto refreshed = git.run({"update-index", "-q", "--refresh"}); !refreshed) return fail(refreshed.error());

@@ -24,6 +24,9 @@ struct SavedWork {
     std::string subdirectory = {};  // Of the worktree, where the run works.
 };
 
+// save_work() of a worktree whose directory is at `registration.path` now.
+Result<std::string, std::string> save_work_at(const Worktree& worktree, const Registration& registration);
+
 Result<SavedWork, std::string> read_saved_work(const std::string& common_dir, const std::string& run);
 
 // Into a worktree that was just checked out at `saved.head` (or at `saved.base` when that is empty).

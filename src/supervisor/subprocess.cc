@@ -10,8 +10,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +19,6 @@
 #include <fmt/format.h>
 
 #include "supervisor/open_file.h"
-#include "supervisor/spawn_settings.h"
 
 namespace interlock::supervisor {
 namespace {
@@ -71,7 +70,7 @@ namespace {
 
 // Where things are, and nothing that is secret or that changes which repository git looks at.
 bool passed_on(std::string_view name) {
-    static constexpr std::array<std::string_view, 24> names = {"PATH",
+    static constexpr std::array<std::string_view, 14> names = {"PATH",
                                                                "HOME",
                                                                "USER",
                                                                "LOGNAME",
@@ -79,23 +78,13 @@ bool passed_on(std::string_view name) {
                                                                "LANG",
                                                                "TZ",
                                                                "TMPDIR",
-                                                               "http_proxy",
-                                                               "https_proxy",
-                                                               "no_proxy",
-                                                               "all_proxy",
-                                                               "HTTP_PROXY",
-                                                               "HTTPS_PROXY",
-                                                               "NO_PROXY",
-                                                               "ALL_PROXY",
-                                                               "SSL_CERT_FILE",
-                                                               "SSL_CERT_DIR",
-                                                               "SSH_AUTH_SOCK",
+                                                               "XDG_CONFIG_HOME",
+                                                               "XDG_CONFIG_DIRS",
                                                                "GIT_CONFIG_GLOBAL",
                                                                "GIT_CONFIG_SYSTEM",
                                                                "GIT_CONFIG_NOSYSTEM",
-                                                               "GIT_EXEC_PATH",
-                                                               "GIT_SSL_CAINFO"};
-    return std::ranges::find(names, name) != names.end() || name.starts_with("LC_") || name.starts_with("XDG_");
+                                                               "GIT_EXEC_PATH"};
+    return std::ranges::find(names, name) != names.end() || name.starts_with("LC_");
 }
 
 std::string_view name_of(std::string_view variable) { return variable.substr(0, variable.find('=')); }
@@ -112,7 +101,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& additi
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
     std::vector<char*> pointers;
-    // posix_spawn does not change what its char* point to; its signature is older than const.
+    // exec does not change what its char* point to; its signature is older than const.
     for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
     pointers.push_back(nullptr);
     return pointers;
@@ -140,6 +129,72 @@ Result<OpenFile, std::string> input_file(std::string_view input) {
     return file;
 }
 
+// What the child needs between vfork and exec. It shares this process's memory, so it makes system calls and nothing
+// else.
+struct Setup {
+    int in;
+    int out;
+    int err;
+    int confinement;
+    const char* dir;
+    pid_t parent;
+    char** argv;
+    char** environment;
+};
+
+bool becomes(int from, int to) { return from == to ? fcntl(to, F_SETFD, 0) == 0 : dup2(from, to) >= 0; }
+
+// Marks all descriptors but 0, 1 and 2, so that exec closes them.
+void close_the_others_at_exec() {
+    constexpr unsigned at_exec = 1 << 2;  // CLOSE_RANGE_CLOEXEC
+    if (syscall(SYS_close_range, 3U, ~0U, at_exec) == 0) return;
+    const long fd_max = sysconf(_SC_OPEN_MAX);  // Kernels before 5.11.
+    for (int fd = 3; fd < fd_max; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+bool enter(int confinement) {
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_landlock_restrict_self, confinement, 0) == 0;
+}
+
+// Returns only if the program cannot be started; errno says why.
+void become(const Setup& setup) {
+    if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0) return;
+    if (getppid() != setup.parent) _exit(127);
+    if (!becomes(setup.in, STDIN_FILENO) || !becomes(setup.out, STDOUT_FILENO) || !becomes(setup.err, STDERR_FILENO)) {
+        return;
+    }
+    close_the_others_at_exec();
+    if (setup.dir != nullptr && chdir(setup.dir) != 0) return;
+    struct sigaction as_after_boot{};
+    as_after_boot.sa_handler = SIG_DFL;
+    for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, &as_after_boot, nullptr);
+    if (setup.confinement >= 0 && !enter(setup.confinement)) return;
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    execvpe(setup.argv[0], setup.argv, setup.environment);
+}
+
+// The child's number, or the error. All signals wait meanwhile: a handler of this process must not run in the child.
+Result<pid_t, int> spawn(const Setup& setup) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    volatile int error = 0;
+    const pid_t pid = vfork();
+    if (pid == 0) {
+        become(setup);
+        error = errno;
+        _exit(127);
+    }
+    if (pid < 0) error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (pid >= 0 && error != 0) waitpid(pid, nullptr, 0);
+    if (error != 0) return fail(static_cast<int>(error));
+    return pid;
+}
+
 Result<Child, std::string> start(const std::vector<std::string>& argv, const ProgramOptions& options) {
     auto in = input_file(options.input);
     if (!in) return fail(std::move(in.error()));
@@ -148,27 +203,24 @@ Result<Child, std::string> start(const std::vector<std::string>& argv, const Pro
     auto err = make_pipe();
     if (!err) return fail(std::move(err.error()));
 
-    // The child's 0, 1 and 2 are duplicates, and so is 3 where there is a descriptor to keep. All others are closed: a
-    // library may have made one without CLOEXEC, and a server's sockets are not for git, filters and teardowns.
-    constexpr int first_of_others = STDERR_FILENO + 1;
-    SpawnSettings settings(SpawnSettings::Own::group);
-    posix_spawn_file_actions_adddup2(&settings.actions, in->fd(), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&settings.actions, out->write_end.fd(), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&settings.actions, err->write_end.fd(), STDERR_FILENO);
-    if (options.keep_open >= 0) {
-        posix_spawn_file_actions_adddup2(&settings.actions, options.keep_open, first_of_others);
-    }
-    posix_spawn_file_actions_addclosefrom_np(&settings.actions, first_of_others + (options.keep_open >= 0 ? 1 : 0));
-    if (!options.dir.empty()) posix_spawn_file_actions_addchdir_np(&settings.actions, options.dir.c_str());
-
     const auto variables = environment_with(options.env);
-    Child child;
-    const int error = posix_spawnp(&child.pid, argv.front().c_str(), &settings.actions, &settings.attributes,
-                                   pointers_to(argv).data(), pointers_to(variables).data());
-    if (error != 0) {
+    const auto words = pointers_to(argv);
+    const auto environment = pointers_to(variables);
+    const auto pid = spawn({.in = in->fd(),
+                            .out = out->write_end.fd(),
+                            .err = err->write_end.fd(),
+                            .confinement = options.confinement,
+                            .dir = options.dir.empty() ? nullptr : options.dir.c_str(),
+                            .parent = getpid(),
+                            .argv = const_cast<char**>(words.data()),
+                            .environment = const_cast<char**>(environment.data())});
+    if (!pid) {
         return fail(fmt::format("cannot start {}{}: {}", argv.front(),
-                                options.dir.empty() ? "" : fmt::format(" in {}", options.dir), std::strerror(error)));
+                                options.dir.empty() ? "" : fmt::format(" in {}", options.dir),
+                                std::strerror(pid.error())));
     }
+    Child child;
+    child.pid = *pid;
     // By its number, because the header of glibc 2.36 that declares it does so for C only.
     child.ended = OpenFile(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
     child.out = std::move(out->read_end);

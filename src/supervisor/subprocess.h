@@ -1,9 +1,10 @@
 // A program that is started, waited for and gone: its exit code and what it wrote.
 //
 //   (1) Nothing of this process leaks into the program: no descriptor, no blocked or ignored signal, and of the
-//       environment only the few variables that say where things are (PATH, HOME, the language, proxies, and where git
-//       keeps its settings). Passwords and the GIT_DIR of whoever started the server are not among them.
+//       environment only the few variables that say where things are (PATH, HOME, the language, and where git keeps the
+//       user's settings). Passwords, proxies, the ssh agent and the GIT_DIR of the server's caller are not among them.
 //   (2) When run_program() returns, the program has ended, and so has every process that stayed in its process group.
+//       If this process dies first, the kernel sends the program SIGTERM, so that git removes its lock files.
 //   (3) No shell reads the arguments.
 //
 // It blocks; call it on a worker thread. Nobody else in the process may reap the child (waitpid of -1, or SIGCHLD
@@ -25,7 +26,7 @@ struct ProgramOptions {
     std::chrono::milliseconds timeout = std::chrono::seconds(60);
     std::string input = {};                                  // What the program reads from its standard input.
     std::size_t output_max = std::size_t{64} * 1024 * 1024;  // More is an error, and the program is killed.
-    int keep_open = -1;  // A descriptor that the program holds until it ends, such as a lock that must not outlive it.
+    int confinement = -1;  // A Landlock ruleset that the program enters before it starts; -1: none.
 };
 
 struct Finished {

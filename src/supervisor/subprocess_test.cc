@@ -4,16 +4,18 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "supervisor/confinement.h"
 #include "supervisor/open_file.h"
 
 namespace interlock::supervisor {
@@ -80,33 +82,74 @@ TEST(SubprocessTest, secrets_and_the_callers_git_variables_stay_here) {
     EXPECT_NE(seen.find("PATH="), std::string::npos);
 }
 
-TEST(SubprocessTest, descriptors_of_this_process_are_not_inherited_but_the_one_to_keep) {
-    const OpenFile secret(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    const OpenFile kept(open("/dev/zero", O_RDONLY | O_CLOEXEC));
+TEST(SubprocessTest, descriptors_of_this_process_are_not_inherited) {
+    const OpenFile secret(open("/dev/zero", O_RDONLY | O_CLOEXEC));
+    const OpenFile careless(open("/dev/zero", O_RDONLY));  // NOLINT(android-cloexec-open)
 
-    const std::string seen = sh("ls -l /proc/self/fd", {.keep_open = kept.fd()}).out;
+    const std::string seen = sh("ls -l /proc/self/fd").out;
 
-    EXPECT_NE(seen.find("3 -> /dev/zero"), std::string::npos) << seen;
-    EXPECT_EQ(seen.find(fmt::format("{} -> /dev/null", secret.fd())), std::string::npos) << seen;
-    EXPECT_TRUE(fcntl(kept.fd(), F_GETFD) & FD_CLOEXEC);
+    EXPECT_NE(seen.find("->"), std::string::npos) << seen;
+    EXPECT_EQ(seen.find("/dev/zero"), std::string::npos) << seen;
+}
+
+TEST(SubprocessTest, a_program_is_asked_to_end_when_this_process_dies) {
+    const std::string note = testing::TempDir() + "/subprocess_asked";
+    std::filesystem::remove(note);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        sh(fmt::format("trap 'echo asked > {0}; exit' TERM; echo begun > {0}; while :; do sleep 0.01; done", note));
+        _exit(0);
+    }
+    const auto says = [&](const std::string& word) {
+        std::string text;
+        std::ifstream(note) >> text;
+        return text == word;
+    };
+    EXPECT_TRUE(soon([&] { return says("begun"); }));
+
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+
+    EXPECT_TRUE(soon([&] { return says("asked"); }));
+    std::filesystem::remove(note);
+}
+
+TEST(SubprocessTest, what_a_confinement_does_not_name_cannot_be_executed_or_written) {
+    const std::string dir = testing::TempDir() + "/subprocess_confined";
+    std::filesystem::remove_all(dir);
+    std::filesystem::create_directories(dir + "/in");
+    const OpenFile ruleset = confine_git({dir + "/in"});
+    if (!ruleset) GTEST_SKIP() << "this kernel has no Landlock";
+    const auto confined = [&](const std::vector<std::string>& words) {
+        const auto finished = run_program(words, {.confinement = ruleset.fd()});
+        return finished && finished->exit_code == 0;
+    };
+
+    EXPECT_FALSE(confined({"/bin/sh", "-c", "true"}));
+    EXPECT_TRUE(confined({"git", "--version"}));
+    EXPECT_TRUE(confined({"git", "config", "--file", dir + "/in/config", "a.b", "c"}));
+    EXPECT_FALSE(confined({"git", "config", "--file", dir + "/config", "a.b", "c"}));
+    // As git starts what a configuration names.
+    EXPECT_FALSE(confined({"git", "-c", "alias.x=!touch " + dir + "/in/HIT", "x"}));
+    EXPECT_FALSE(std::filesystem::exists(dir + "/in/HIT"));
+    std::filesystem::remove_all(dir);
 }
 
 TEST(SubprocessTest, what_takes_too_long_is_killed_with_its_whole_group) {
-    OpenFile lock(open(testing::TempDir().c_str(), O_RDONLY | O_CLOEXEC));
-    ASSERT_EQ(flock(lock.fd(), LOCK_EX), 0);
+    const std::string note = testing::TempDir() + "/subprocess_sleeper";
     const auto begin = std::chrono::steady_clock::now();
 
     const auto finished =
-        run_program({"/bin/sh", "-c", "sleep 100 & sleep 100"}, {.timeout = 100ms, .keep_open = lock.fd()});
+        run_program({"/bin/sh", "-c", fmt::format("sleep 100 & echo $! > {}; sleep 100", note)}, {.timeout = 300ms});
 
     ASSERT_FALSE(finished);
-    EXPECT_NE(finished.error().find("took longer than 100 ms"), std::string::npos);
+    EXPECT_NE(finished.error().find("took longer than 300 ms"), std::string::npos);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
-    // Both sleepers had a copy of the descriptor, and the lock is free only when the last copy is closed.
-    const OpenFile other(open(testing::TempDir().c_str(), O_RDONLY | O_CLOEXEC));
-    EXPECT_NE(flock(other.fd(), LOCK_EX | LOCK_NB), 0);
-    lock = OpenFile();
-    EXPECT_TRUE(soon([&] { return flock(other.fd(), LOCK_EX | LOCK_NB) == 0; }));
+    pid_t sleeper = 0;
+    std::ifstream(note) >> sleeper;
+    ASSERT_GT(sleeper, 0);
+    EXPECT_TRUE(soon([&] { return !std::filesystem::exists(fmt::format("/proc/{}/exe", sleeper)); }));
+    std::filesystem::remove(note);
 }
 
 TEST(SubprocessTest, a_child_left_behind_neither_delays_the_answer_nor_survives_it) {

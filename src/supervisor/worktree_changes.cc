@@ -1,9 +1,6 @@
 #include "supervisor/worktree_changes.h"
 
 #include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -50,22 +47,16 @@ std::string behind_words(std::string_view text, int words) {
 Result<IndexCopy, std::string> IndexCopy::make(const Registration& registration) {
     // Beside the index, because a split index looks for its other half there.
     static std::atomic<unsigned> count = 0;
-    const std::string path = fmt::format("{}/interlock-index-{}-{}", registration.git_dir, getpid(), ++count);
-    const std::string original = registration.git_dir + "/index";
-    IndexCopy copy(Git::of_worktree(registration.git_dir, registration.path).with_env("GIT_INDEX_FILE=" + path), path);
-    std::error_code error;
-    std::filesystem::copy_file(original, path, error);
-    // Without an index git sees every file as removed from it, and so do we.
-    if (error && error != std::errc::no_such_file_or_directory) {
-        return fail(fmt::format("cannot copy {}: {}", original, error.message()));
-    }
-    // git tells by the age of the index which files it has to read. A copy that looked newer would hide changes that
-    // were made right after the original was written.
-    if (!error) {
-        const auto written = std::filesystem::last_write_time(original, error);
-        if (!error) std::filesystem::last_write_time(path, written, error);
-        if (error) return fail(fmt::format("cannot copy {}: {}", original, error.message()));
-    }
+    const std::string name = fmt::format("interlock-index-{}-{}", getpid(), ++count);
+    const std::string path = registration.git_dir + "/" + name;
+    IndexCopy copy(Git::of_worktree(registration.common_dir, registration.git_dir, registration.path)
+                       .with_env("GIT_INDEX_FILE=" + path),
+                   path);
+    // Without an index git sees every file as removed from it, and so do we. git tells by the age of the index which
+    // files it has to read: a copy that looked newer would hide changes that were made right after the original was
+    // written. A run can write in this directory, so what stands under the new name goes.
+    unlink(path.c_str());
+    if (auto copied = copy_within(registration.git_dir, "index", name); !copied) return fail(copied.error());
     if (auto looked = look_at_everything(copy.git_, registration.path); !looked) return fail(looked.error());
     return copy;
 }
@@ -77,8 +68,10 @@ IndexCopy::~IndexCopy() {
 }
 
 Result<std::vector<ChangedFile>, std::string> changed_files(const IndexCopy& index) {
+    // Of a submodule only its commit is compared: to look at its files, git would start a git with the submodule's own
+    // configuration. Repositories inside a worktree keep it anyway.
     const auto status = index.git().ask({"status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames",
-                                         "--ignored=no", "--ignore-submodules=none"});
+                                         "--ignored=no", "--ignore-submodules=dirty"});
     if (!status) return fail(status.error());
     std::vector<ChangedFile> files;
     for (const std::string& entry : pieces(*status, '\0')) {

@@ -47,12 +47,6 @@ Result<Refs, std::string> refs_seen_by(const Git& git, const std::string& branch
     return refs;
 }
 
-bool is_object_name(std::string_view text) {
-    return (text.size() == 40 || text.size() == 64) &&
-           std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }) &&
-           text.find_first_not_of('0') != std::string_view::npos;
-}
-
 // Commits that unfinished and past operations left in files of the worktree's git directory.
 void add_operation_commits(const std::string& git_dir, std::set<std::string>& positions) {
     for (const char* name :
@@ -108,7 +102,7 @@ Result<std::vector<std::vector<std::string>>, std::string> only_from(const std::
 
 Result<WorktreeCommits, std::string> commits_of(const Registration& registration, const std::string& common_dir,
                                                 const std::string& branch) {
-    const Git git = Git::of_worktree(registration.git_dir, registration.path);
+    const Git git = Git::of_worktree(common_dir, registration.git_dir, registration.path);
     WorktreeCommits found;
     auto head = git.object("HEAD^{commit}");
     if (!head) return fail(std::move(head.error()));

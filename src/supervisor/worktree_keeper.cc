@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include "store/read_rows.h"
+#include "supervisor/file_tree.h"
+#include "supervisor/registration.h"
+#include "supervisor/teardown.h"
 
 namespace interlock::supervisor {
 namespace {
@@ -43,6 +46,18 @@ const core::Place* workspace_of(const core::Run& run) {
         if (place.kind == core::ClaimKind::workspace) return &place;
     }
     return nullptr;
+}
+
+// What git in the worktree of a sandboxed run writes outside of it: objects, refs, their logs, and the worktree's own
+// git directory. Not the rest of the repository's git directory: its configuration and its hooks name programs.
+std::vector<std::string> written_by_git(const std::string& common_dir, const std::string& run) {
+    std::vector<std::string> writable;
+    for (const char* name : {"/objects", "/refs", "/logs"}) {
+        // A link could lead anywhere.
+        if (is_directory(common_dir + name)) writable.push_back(common_dir + name);
+    }
+    if (const auto registration = find_registration(common_dir, run)) writable.push_back(registration->git_dir);
+    return writable;
 }
 
 }  // namespace
@@ -92,7 +107,9 @@ Result<WorktreeKeeper::Made, std::string> WorktreeKeeper::make(core::RunId run, 
     put.base = made->base;
     put.repository = made->repository;
     if (auto told = tell(put); !told) return fail(told.error());
-    return Made{.directory = made->directory, .port_base = reply->port_base, .writable = {repository->common_dir}};
+    return Made{.directory = made->directory,
+                .port_base = reply->port_base,
+                .writable = written_by_git(repository->common_dir, text)};
 }
 
 Result<WorktreeKeeper::Kept, std::string> WorktreeKeeper::why(core::RunId run) {
@@ -104,10 +121,12 @@ Result<WorktreeKeeper::Kept, std::string> WorktreeKeeper::why(core::RunId run) {
 Result<std::string, std::string> WorktreeKeeper::remove(core::RunId run, Force force) {
     const auto row = find(run);
     if (!row) return fail(row.error());
-    const auto removed = remove_worktree({.worktree = on_disk(*row),
-                                          .force = force,
-                                          .lease = in_use(*row) ? Lease::held : Lease::none,
-                                          .lock_dir = options_.lock_dir});
+    const auto removed =
+        remove_worktree({.worktree = on_disk(*row),
+                         .force = force,
+                         .lease = in_use(*row) ? Lease::held : Lease::none,
+                         .lock_dir = options_.lock_dir,
+                         .tear_down = [&](const std::string& directory) { return tear_down(*row, directory); }});
     if (!removed) return fail(removed.error());
     if (auto told = tell(core::DropWorktree{run, removed->kept_ref}); !told) return fail(told.error());
     return removed->kept_ref;
@@ -152,6 +171,30 @@ Result<core::Worktree, std::string> WorktreeKeeper::find(core::RunId run) {
     }
     if ((*row)->node != options_.node) return fail(fmt::format("it is on node '{}'; ask that one", (*row)->node));
     return std::move(**row);
+}
+
+Result<std::string, std::string> WorktreeKeeper::tear_down(const core::Worktree& worktree,
+                                                           const std::string& directory) {
+    const auto run = options_.reads.with([&](store::Snapshot& snapshot) {
+        return store::read_row<core::Run>(snapshot, options_.org, worktree.run.value);
+    });
+    const auto launch = options_.reads.with([&](store::Snapshot& snapshot) {
+        return store::read_row<core::Launch>(snapshot, options_.org, worktree.run.value);
+    });
+    if (!run || !launch) return fail(run ? launch.error().detail : run.error().detail);
+    // Without them it is not known whether the run was in a sandbox.
+    if (!*run || !*launch) return fail(std::string("the run that it belongs to is not stored any more"));
+    const auto common_dir = common_dir_of(worktree.repository);
+    if (!common_dir) return fail(common_dir.error());
+    const std::string text = to_text("run", worktree.run.value);
+    return carry_out({.run = **run,
+                      .process = (*launch)->process,
+                      .text = worktree.teardown,
+                      .directory = directory,
+                      .home = fmt::format("{}/runs/{}/teardown", options_.data_dir, text),
+                      .environment = options_.environment,
+                      .writable = written_by_git(*common_dir, text),
+                      .port_base = worktree.port_base});
 }
 
 // Whether a run that has not ended works there, or will. What cannot be read is taken for a yes.

@@ -27,6 +27,8 @@ class WorktreeKeeper {
         core::OrgId org;
         std::string node;
         std::string lock_dir;  // For one change at a time per repository.
+        std::string data_dir;
+        std::vector<std::string> environment;  // That of the server, "NAME=value".
         store::ReadPool& reads;
         std::function<engine::Answer(core::CommandBody)> ask;
     };
@@ -53,6 +55,7 @@ class WorktreeKeeper {
  private:
     Result<core::WorktreeReply, std::string> tell(core::CommandBody body);
     Result<core::Worktree, std::string> find(core::RunId run);
+    Result<std::string, std::string> tear_down(const core::Worktree& worktree, const std::string& directory);
     bool in_use(const core::Worktree& worktree);
 
     const Options options_;

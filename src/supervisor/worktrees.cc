@@ -37,19 +37,25 @@ Result<Repository, std::string> find_repository(const std::string& dir) {
     auto subdirectory = git.line({"rev-parse", "--show-prefix"});
     if (!subdirectory) return fail(std::move(subdirectory.error()));
     if (subdirectory->ends_with('/')) subdirectory->pop_back();
-    const auto head = git.object("HEAD^{commit}");
+    auto git_dir = git.line({"rev-parse", "--absolute-git-dir"});
+    if (!git_dir) return fail(std::move(git_dir.error()));
+    const auto head = Git::of_worktree(*common_dir, *git_dir, *top).object("HEAD^{commit}");
     if (!head) return fail(head.error());
     if (head->empty()) {
         return fail(fmt::format("the repository of {} has no commit yet, so there is nothing to begin with", dir));
     }
-    return Repository{
-        .top = std::move(*top), .common_dir = std::move(*common_dir), .subdirectory = std::move(*subdirectory)};
+    return Repository{.top = std::move(*top),
+                      .common_dir = std::move(*common_dir),
+                      .git_dir = std::move(*git_dir),
+                      .subdirectory = std::move(*subdirectory)};
 }
 
 Result<std::vector<ListedWorktree>, std::string> list_worktrees(const std::string& repository) {
     const auto common_dir = common_dir_of(repository);
     if (!common_dir) return fail(common_dir.error());
-    const auto listed = Git::of_repository(*common_dir).ask({"worktree", "list", "--porcelain", "-z"});
+    // The directory itself and not through a view, because git tells the main worktree by its name.
+    const auto listed =
+        Git::in(*common_dir).with_env("GIT_DIR=" + *common_dir).ask({"worktree", "list", "--porcelain", "-z"});
     if (!listed) return fail(listed.error());
     std::vector<ListedWorktree> worktrees;
     for (const std::string& attribute : pieces(*listed, '\0')) {

@@ -9,14 +9,14 @@
 //       Keeps applies. With force it goes only after everything in it that git can hold was written under
 //       refs/interlock/kept/<run> and read back.
 //   (3) While a run is leased or a process is inside, nothing is removed, by no force.
-//   (4) Changes to a repository's worktrees happen one after the other (a lock per repository, held by the git that was
-//       started too, so that a git which outlives a killed server still keeps others out).
+//   (4) Changes to a repository's worktrees happen one after the other: there is a lock per repository, which no
+//       program inherits. A git whose server is killed gets SIGTERM from the kernel.
 //   (5) Every function can be called again after it was interrupted anywhere, with the same arguments.
 //
 // In the repository they leave refs/interlock/base/<run> (what the worktree began with, while there is one) and
 // refs/interlock/kept/<run> (what was saved of it), the branch, and the file `interlock` in the worktree's own git
-// directory. These functions never run a hook, an editor, a pager or a credential prompt; filters of .gitattributes
-// (git-lfs) do run when files are checked out.
+// directory. These functions run no program that a repository names; see git.h. So filters of .gitattributes do not
+// run, and files that git-lfs stores are checked out as its pointers.
 //
 // What they do not do: submodules are left uninitialised. Ignored files are not saved. Of a process of another user
 // only root can see where it is; without that it is not seen. A process in another mount namespace is recognised by its
@@ -26,6 +26,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ namespace interlock::supervisor {
 struct Repository {
     std::string top;           // The worktree that the directory lies in.
     std::string common_dir;    // What all worktrees of the repository share.
+    std::string git_dir;       // Of `top` alone; in a main worktree the same.
     std::string subdirectory;  // Of the directory within `top`; empty when it is `top`.
 };
 
@@ -105,6 +107,9 @@ struct RemoveWorktree {
     Force force = Force::no;
     Lease lease = Lease::none;
     std::string lock_dir = {};
+    // Runs worktree.teardown in the directory, and returns what went wrong with it. An error says why it cannot run as
+    // the run did; then nothing is removed. Empty: no teardown runs.
+    std::function<Result<std::string, std::string>(const std::string& directory)> tear_down = {};
 };
 
 struct Removed {
@@ -113,8 +118,9 @@ struct Removed {
     std::string teardown_failed;  // What went wrong with the teardown, which stops nothing; else empty.
 };
 
-// The teardown runs first, in the worktree, for at most a minute; with force the work is saved before it. Force also
-// goes against a lock of somebody else, but not against a repository inside, nor where git cannot read.
+// The teardown runs first, in the worktree; with force the work is saved before it. Force also goes against a lock of
+// somebody else, but not against a repository inside, nor where git cannot read. The directory is moved aside before
+// the last look, and moved back if that look finds a reason to keep it.
 Result<Removed, std::string> remove_worktree(const RemoveWorktree& wanted);
 
 // From refs/interlock/kept/<run>: the branch as it was, and what was not committed is not committed again. The ref
