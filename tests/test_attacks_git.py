@@ -338,6 +338,20 @@ def test_a_kept_tree_that_leads_out_of_the_worktree_is_refused(runs, repo, name)
     assert not list(runs.data.glob("worktrees/**/owned"))
 
 
+@pytest.mark.parametrize("name", ["refs/interlock", "refs/heads/interlock", "logs/refs/heads", "worktrees"])
+def test_a_link_in_the_repository_leads_no_write_out_of_it(runs, repo, tmp_path, name):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    link = repo / ".git" / name
+    shutil.rmtree(link, ignore_errors=True)
+    link.symlink_to(victim)
+
+    run = runs.start("true", workspace=str(repo), isolate=True)
+
+    assert runs.wait(run)["status"] == "failed"
+    assert list(victim.rglob("*")) == []
+
+
 def test_links_in_the_git_directory_of_a_worktree_lead_nowhere(runs, repo, tmp_path):
     """A run can put links where the server writes its mark and its copy of the index."""
     victim = tmp_path / "victim"

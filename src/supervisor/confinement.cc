@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <string_view>
 
 #include <elf.h>
 #include <fcntl.h>
@@ -10,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "supervisor/git.h"
 #include "supervisor/subprocess.h"
 
 namespace interlock::supervisor {
@@ -68,18 +66,9 @@ std::string loader_of(const std::string& program) {
     return "";
 }
 
-// git as run_program() finds it in the PATH, and its loader.
 std::vector<std::string> programs_of_git() {
-    constexpr std::string_view path_is = "PATH=";
-    for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-        const std::string_view text = *variable;
-        if (!text.starts_with(path_is)) continue;
-        for (const std::string& dir : pieces(text.substr(path_is.size()), ':')) {
-            const std::string git = dir + "/git";
-            if (!dir.empty() && access(git.c_str(), X_OK) == 0) return {git, loader_of(git)};
-        }
-    }
-    return {};
+    const std::string git = find_program("git");
+    return git.empty() ? std::vector<std::string>() : std::vector{git, loader_of(git)};
 }
 
 OpenFile make_ruleset(const std::vector<std::string>& programs, const std::vector<std::string>& writable) {

@@ -167,6 +167,22 @@ TEST_F(WorktreesTest, a_tracked_link_does_not_lead_an_included_file_out_of_the_w
     EXPECT_EQ(sh(repository, "git for-each-ref --format='%(refname)'"), "refs/heads/main");
 }
 
+TEST_F(WorktreesTest, a_sparse_worktree_gives_a_sparse_one) {
+    for (const char* extension : {"false", "true"}) {
+        const std::string repository = made_repository(std::string("sparse_") + extension);
+        sh(repository, std::string("git config extensions.worktreeConfig ") + extension +
+                           "; git config core.repositoryformatversion 1; mkdir other; echo x > other/x; git add .\n"
+                           "git commit -q -m more; git sparse-checkout set --cone sub; ls");
+
+        const Worktree worktree = made(wanted(repository, std::string("run_") + extension));
+
+        EXPECT_TRUE(fs::exists(worktree.path + "/sub/file"));
+        EXPECT_FALSE(fs::exists(worktree.path + "/other"));
+        EXPECT_EQ(sh(worktree.path, "git status --porcelain"), "");
+        EXPECT_EQ(reasons(worktree), Names{});
+    }
+}
+
 TEST_F(WorktreesTest, no_hook_runs) {
     const std::string repository = made_repository();
     for (const char* hook : {"post-checkout", "reference-transaction", "post-index-change"}) {

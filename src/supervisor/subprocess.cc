@@ -49,6 +49,22 @@ std::string system_error(std::string_view what) { return fmt::format("{}: {}", w
 
 }  // namespace
 
+std::string find_program(const std::string& name) {
+    constexpr std::string_view path_is = "PATH=";
+    if (name.find('/') != std::string::npos) return name;
+    for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+        std::string_view rest = *variable;
+        if (!rest.starts_with(path_is)) continue;
+        for (rest.remove_prefix(path_is.size()); !rest.empty();) {
+            const std::string_view dir = rest.substr(0, rest.find(':'));
+            rest.remove_prefix(std::min(dir.size() + 1, rest.size()));
+            std::string program = fmt::format("{}/{}", dir, name);
+            if (dir.starts_with('/') && access(program.c_str(), X_OK) == 0) return program;
+        }
+    }
+    return "";
+}
+
 Result<Finished, std::string> run_program(const std::vector<std::string>& argv, const ProgramOptions& options) {
     if (argv.empty()) return fail(std::string("there is no program to start"));
     auto child = start(argv, options);
@@ -136,6 +152,7 @@ struct Setup {
     int out;
     int err;
     int confinement;
+    const char* program;
     const char* dir;
     pid_t parent;
     char** argv;
@@ -172,7 +189,7 @@ void become(const Setup& setup) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    execvpe(setup.argv[0], setup.argv, setup.environment);
+    execve(setup.program, setup.argv, setup.environment);
 }
 
 // The child's number, or the error. All signals wait meanwhile: a handler of this process must not run in the child.
@@ -203,6 +220,8 @@ Result<Child, std::string> start(const std::vector<std::string>& argv, const Pro
     auto err = make_pipe();
     if (!err) return fail(std::move(err.error()));
 
+    const std::string program = find_program(argv.front());
+    if (program.empty()) return fail(fmt::format("cannot start {}: there is no such program", argv.front()));
     const auto variables = environment_with(options.env);
     const auto words = pointers_to(argv);
     const auto environment = pointers_to(variables);
@@ -210,6 +229,7 @@ Result<Child, std::string> start(const std::vector<std::string>& argv, const Pro
                             .out = out->write_end.fd(),
                             .err = err->write_end.fd(),
                             .confinement = options.confinement,
+                            .program = program.c_str(),
                             .dir = options.dir.empty() ? nullptr : options.dir.c_str(),
                             .parent = getpid(),
                             .argv = const_cast<char**>(words.data()),

@@ -35,6 +35,10 @@ struct Finished {
     std::string err;  // Its beginning, where it is long.
 };
 
+// The program of that name in a directory of the PATH that is named from the root: what lies where the program is to
+// work is not meant. Empty when there is none; a name with a slash is itself.
+std::string find_program(const std::string& name);
+
 // The error is a sentence: not found, timed out, wrote too much. A program that ended by itself is never an error.
 Result<Finished, std::string> run_program(const std::vector<std::string>& argv, const ProgramOptions& options = {});
 

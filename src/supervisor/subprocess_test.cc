@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,6 +57,20 @@ TEST(SubprocessTest, a_program_that_does_not_exist_is_an_error_with_its_name) {
 
     ASSERT_FALSE(finished);
     EXPECT_NE(finished.error().find("no-such-program-here"), std::string::npos);
+}
+
+TEST(SubprocessTest, a_program_that_lies_where_it_is_to_work_is_not_meant) {
+    const std::string dir = testing::TempDir() + "/subprocess_path";
+    std::filesystem::create_directories(dir);
+    std::ofstream(dir + "/planted-program") << "#!/bin/sh\n";
+    chmod((dir + "/planted-program").c_str(), 0755);
+    const std::string before = std::getenv("PATH");
+    setenv("PATH", ("." + std::string(":") + before).c_str(), 1);
+
+    EXPECT_FALSE(run_program({"planted-program"}, {.dir = dir}));
+
+    setenv("PATH", before.c_str(), 1);
+    std::filesystem::remove_all(dir);
 }
 
 TEST(SubprocessTest, arguments_arrive_as_they_are) {
