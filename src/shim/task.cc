@@ -3,12 +3,17 @@
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <string>
+#include <utility>
+#include <variant>
 
 #include "shim/holder.h"
 #include "shim/launch.h"
