@@ -1,13 +1,19 @@
 """What a program in a run may not do to its own shim, to the server and to terminals."""
 
+import contextlib
+import hashlib
 import os
+import pathlib
 import signal
+import socket
+import struct
 import subprocess
+import time
 
 import pytest
 
 from interlock_server import Server, eventually
-from supervised import Runs, processes_of, shims_of
+from supervised import PYTHON, Runs, git, processes_of, repository, shims_of
 
 ESCAPE = "\033]0;owned\007"
 
@@ -74,3 +80,164 @@ def test_a_server_is_not_started_from_inside_a_run(runs, binary, tmp_path):
     assert runs.wait(run)["status"] == "failed"
     assert "start it outside of runs" in runs.output(run)
     assert not (tmp_path / "data").exists()
+
+
+# ---- who speaks for a run -----------------------------------------------------------------------------------------
+
+
+def message(*words):
+    body = b"".join(struct.pack("<I", len(word)) + word for word in map(os.fsencode, words))
+    return struct.pack("<I", len(body)) + body
+
+
+class Stranger:
+    """A process of the server's user that talks to the supervisor without being anybody's shim."""
+
+    def __init__(self, data):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(20)
+        directory = os.open(data, os.O_PATH)
+        self.socket.connect(f"/proc/self/fd/{directory}/supervisor.sock")
+        os.close(directory)
+
+    def say(self, *words):
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.socket.sendall(message(*words))
+
+    def hello(self, run, phase, *, child=("0", ""), version="2", secret="0" * 64):
+        start = pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self.say("hello", version, run, str(os.getpid()), start, boot, phase, *child, "0", secret)
+
+    def hears(self):
+        """Everything that the server says until it closes the connection."""
+        heard = b""
+        with contextlib.suppress(ConnectionResetError):
+            while part := self.socket.recv(1 << 16):
+                heard += part
+        return heard
+
+
+GRAB = """
+import ctypes, os, struct, sys, time
+libc, shim = ctypes.CDLL(None, use_errno=True), os.getppid()
+words = (b'ended', b'exited', b'0', b'')
+body = b''.join(struct.pack('<I', len(word)) + word for word in words)
+pidfd = libc.syscall(434, shim, 0)
+for fd in os.listdir(f'/proc/{shim}/fd'):
+    try:
+        if not os.readlink(f'/proc/{shim}/fd/{fd}').startswith('socket:'):
+            continue
+        os.write(libc.syscall(438, pidfd, int(fd), 0), struct.pack('<I', len(body)) + body)
+    except OSError:
+        pass
+time.sleep(1.5)
+sys.exit(7)
+"""
+
+
+def test_an_end_that_the_run_sends_over_its_shims_connection_is_not_believed(runs, tmp_path):
+    run = runs.start(*PYTHON, GRAB, workspace=str(tmp_path))
+
+    ended = runs.wait(run)
+
+    assert (ended["status"], ended["exit_code"]) == ("failed", 7)
+
+
+def test_a_process_that_comes_after_the_shim_was_killed_does_not_speak_for_the_run(binary, tmp_path):
+    with Server(binary, tmp_path) as server:
+        runs = Runs(server)
+        run = runs.start("sleep", "100")
+        runs.wait(run, "running")
+        shim = shims_of(runs.data)[run]
+        state = dict(line.split(" ", 1) for line in (runs.data / "runs" / run / "state").read_text().splitlines()[:-1])
+        stranger = Stranger(runs.data)
+        os.kill(server.process.pid, signal.SIGSTOP)
+        stranger.hello(run, "running", child=(state["child_pid"], state["child_start"]))
+        os.kill(shim, signal.SIGKILL)
+        time.sleep(0.3)
+        os.kill(server.process.pid, signal.SIGCONT)
+        stranger.say("ended", "exited", "0", "")
+
+        assert runs.wait(run)["status"] == "lost"
+        assert processes_of(run) == []
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_stranger_is_not_given_the_launch_of_a_run(runs, tmp_path, version):
+    repo = repository(tmp_path / "repo")
+    git("config", "filter.slow.smudge", "sleep 2; cat", cwd=repo)
+    (repo / ".gitattributes").write_text("* filter=slow\n")
+    git("add", ".", cwd=repo)
+    git("commit", "-qm", "slow", cwd=repo)
+    run = runs.start("sh", "-c", "exit 5", workspace=str(repo), isolate=True, env={"SECRET_TOKEN": "tok123"})
+    stranger = Stranger(runs.data)
+    stranger.hello(run, "waiting", version=version)
+
+    heard = stranger.hears()
+    ended = runs.wait(run)
+
+    assert b"tok123" not in heard and b"INTERLOCK_KEY" not in heard, heard
+    assert (ended["status"], ended["exit_code"]) == ("failed", 5)
+
+
+def test_the_secret_of_a_shim_is_in_no_file_argument_or_environment(runs, tmp_path):
+    made = runs.admin.post("/v1/runs", {"agent": runs.agent(), "command": ["true"], "foreground": True}).ok(201)
+    background = runs.start("sleep", "100", workspace=str(tmp_path))
+    runs.wait(background, "running")
+    shim = shims_of(runs.data)[background]
+
+    assert len(made["shim_secret"]) == 64
+    assert "shim_secret" not in runs.show(made["id"])
+    stored = [path for path in (runs.data / "runs").rglob("*") if path.is_file() and not path.is_symlink()]
+    assert not [path for path in stored if made["shim_secret"].encode() in path.read_bytes()]
+    hashes = (runs.data / "runs" / background / "shim-secrets").read_text().split()
+    for name in ("cmdline", "environ"):
+        words = pathlib.Path(f"/proc/{shim}/{name}").read_bytes().split(b"\0")
+        assert not [word for word in words if hashlib.sha256(word).hexdigest() in hashes]
+    runs.stop(background)
+    runs.stop(made["id"])
+
+
+def test_shims_prove_themselves_to_the_next_server(binary, tmp_path):
+    with Server(binary, tmp_path) as server:
+        runs = Runs(server)
+        run = runs.start("sh", "-c", "sleep 3; exit 6")
+        runs.wait(run, "running")
+        runs.restart()
+        stranger = Stranger(runs.data)
+        stranger.hello(run, "running")
+        stranger.say("ended", "exited", "0", "")
+
+        ended = runs.wait(run)
+        assert (ended["status"], ended["exit_code"]) == ("failed", 6)
+
+
+# ---- the supervisor's socket --------------------------------------------------------------------------------------
+
+
+def test_a_flood_of_connections_stops_neither_runs_nor_requests(runs, tmp_path):
+    server = runs.server.process.pid
+    open_before = len(os.listdir(f"/proc/{server}/fd"))
+    flood = [Stranger(runs.data) for _ in range(400)]
+    most = len(os.listdir(f"/proc/{server}/fd")) - open_before
+    try:
+        run = runs.start("true", workspace=str(tmp_path))
+        runs.wait(run, "succeeded")
+        most = max(most, len(os.listdir(f"/proc/{server}/fd")) - open_before)
+    finally:
+        for stranger in flood:
+            stranger.socket.close()
+
+    assert most < 100, most
+
+
+def test_a_stranger_has_a_second_and_64_kib(runs):
+    silent, long = Stranger(runs.data), Stranger(runs.data)
+    long.socket.sendall(struct.pack("<I", (64 << 10) + 1))
+    began = time.monotonic()
+
+    assert long.hears() == b""
+    assert time.monotonic() - began < 0.8
+    assert silent.hears() == b""
+    assert time.monotonic() - began < 5

@@ -57,7 +57,7 @@ def test_the_end_of_the_main_process_is_the_end_of_the_run(world, script, how, c
 def test_what_a_run_used_is_counted_with_its_descendants(world):
     ended, _ = world.end_of(f"{sys.executable} -c 'x = bytearray(64 << 20); sum(range(3000000))'; exit 0")
 
-    user_ms, system_ms, rss_kb = map(int, ended[3:])
+    user_ms, system_ms, rss_kb = map(int, ended[3:6])
     assert user_ms >= 20 and rss_kb > 64 << 10 and rss_kb < 1 << 20
 
 
@@ -581,3 +581,22 @@ def test_an_idle_shim_is_small_and_starts_fast(world):
     time.sleep(1)
     after = pathlib.Path(f"/proc/{shim.pid}/stat").read_text().split()[13:15]
     assert sum(map(int, after)) - sum(map(int, before)) <= 2
+
+
+# ---- the secret ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flags", [[], ["--foreground"]])
+def test_the_secret_from_the_pipe_is_shown_and_the_run_does_not_inherit_it(world, flags):
+    read, write = os.pipe()
+    os.write(write, b"s3cret")
+    os.close(write)
+    shim = world.shim(*flags, "--secret-fd", str(read), pass_fds=[read])
+    os.close(read)
+    line = world.supervisor.accept()
+    world.send_launch(shim, line, ["sh", "-c", f"test ! -e /proc/self/fd/{read}"])
+
+    ended = world.finish(shim, line)
+
+    assert line.hello[0] == "2" and line.hello[-1] == "s3cret"
+    assert ended[:2] == ["exited", "0"] and ended[-1] == "s3cret"

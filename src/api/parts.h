@@ -196,6 +196,8 @@ struct Parts {
     std::function<Result<std::vector<std::string>, std::string>(const std::string& path)> repository;
     // Makes the place that a run was given to stay out of another's way, and says where it is. Blocks.
     std::function<Result<std::string, std::string>(core::RunId run, const std::string& workspace)> make_worktree;
+    // A new secret for the shim of a run in a terminal: with it the shim proves that it speaks for the run. Blocks.
+    std::function<std::string(core::RunId run)> shim_secret;
     // What the run's process wrote, at most `limit` bytes of it from `offset` on; so many from the end where that is
     // negative. Nothing, and no error, where nothing is yet. Blocks.
     std::function<Result<LogPiece, std::string>(core::RunId run, std::int64_t offset, std::int64_t limit)> run_log;

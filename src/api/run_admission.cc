@@ -82,8 +82,9 @@ struct AdmittedView : RunDetail {
     std::int64_t place_in_line = 0;
     core::WaitsFor waits_for = core::WaitsFor::nothing;
     bool repeated = false;
+    std::optional<std::string> shim_secret;  // For the terminal that the run is in. It is in no other response.
 };
-BOOST_DESCRIBE_STRUCT(AdmittedView, (RunDetail), (place_in_line, waits_for, repeated))
+BOOST_DESCRIBE_STRUCT(AdmittedView, (RunDetail), (place_in_line, waits_for, repeated, shim_secret))
 
 // ---- who may ask for what -----------------------------------------------------------------------------------------
 
@@ -245,13 +246,15 @@ net::Task<std::optional<Problem>> check_repository(Call& call, const core::Admit
 
 // ---- the answer ---------------------------------------------------------------------------------------------------
 
-net::Response admitted(StoredRun stored, const Done& done, const std::optional<std::string>& worktree) {
+net::Response admitted(StoredRun stored, const Done& done, const std::optional<std::string>& worktree,
+                       std::optional<std::string> shim_secret) {
     AdmittedView view;
     static_cast<RunDetail&>(view) = detail_of(stored);
     if (worktree) view.workspace = worktree;
     view.place_in_line = done.as<core::AdmitReply>().place_in_line;
     view.waits_for = done.as<core::AdmitReply>().waits_for;
     view.repeated = done.repeated;
+    view.shim_secret = std::move(shim_secret);
     return respond(201, view, done.repeated);
 }
 
@@ -286,7 +289,12 @@ Answered admit_and_show(Call& call, core::AdmitRun command, std::optional<std::s
         if (!made) co_return respond(call, made.error());
         worktree = *made;
     }
-    co_return admitted(std::move(*stored), *done, worktree);
+    std::optional<std::string> shim_secret;
+    if (stored->launch && stored->launch->process.foreground && !core::has_ended(run.state)) {
+        const auto& issue = call.parts.shim_secret;
+        shim_secret = co_await net::run_on(call.parts.workers, [&issue, id = run.id] { return issue(id); });
+    }
+    co_return admitted(std::move(*stored), *done, worktree, std::move(shim_secret));
 }
 
 // ---- POST /v1/runs ------------------------------------------------------------------------------------------------

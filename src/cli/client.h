@@ -36,6 +36,7 @@ struct World {
     struct Shim {
         std::string data_dir;
         std::string run;
+        std::string secret = {};  // Proves to the server that the process holds the run.
         bool quiet = false;
         std::vector<std::string> environment = {};  // "NAME=value"
     };

@@ -174,6 +174,7 @@ ExitCode hand_over(Context& context, Client& client, const json::value& run) {
     if (context.world.become_shim) {
         failure = context.world.become_shim({.data_dir = find_data_dir(context.settings, context.environment),
                                              .run = id,
+                                             .secret = text_of(member_of(run, "shim_secret")),
                                              .quiet = context.settings.quiet,
                                              .environment = environment_for(context, run)});
     }

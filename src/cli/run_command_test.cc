@@ -42,7 +42,8 @@ class RunCommandTest : public CliTest {
 
 TEST_F(RunCommandTest, a_command_is_asked_for_with_the_current_directory_and_handed_over) {
     put_server_file();
-    admits(R"(,"command":["/usr/bin/claude","-p"],"process":{"pass_env":["MINE"],"adapter":""})");
+    admits(
+        R"(,"shim_secret":"s3cret","command":["/usr/bin/claude","-p"],"process":{"pass_env":["MINE"],"adapter":""})");
     context.environment.variables = {"PATH=/bin", "MINE=1", "SECRET=2", "ANTHROPIC_API_KEY=k", "INTERLOCK_KEY=x"};
 
     run({"run"}, {.arguments = {"/usr/bin/claude", "-p"}, .flags = {{"env", {"MINE", "A=b=c"}}}});
@@ -57,6 +58,7 @@ TEST_F(RunCommandTest, a_command_is_asked_for_with_the_current_directory_and_han
     ASSERT_TRUE(become);
     EXPECT_EQ(become->data_dir, directory());
     EXPECT_EQ(become->run, "run_1");
+    EXPECT_EQ(become->secret, "s3cret");
     EXPECT_EQ(become->environment, (std::vector<std::string>{"PATH=/bin", "MINE=1", "ANTHROPIC_API_KEY=k"}));
     EXPECT_TRUE(started.empty());
 }

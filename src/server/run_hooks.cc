@@ -19,6 +19,7 @@
 #include "server/up_command.h"
 #include "shim/fd.h"
 #include "supervisor/shim_image.h"
+#include "supervisor/spawn_shim.h"
 
 namespace interlock::server {
 namespace {
@@ -39,6 +40,12 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     for (std::string& text : texts) all.push_back(text.data());
     all.push_back(nullptr);
     return all;
+}
+
+cli::Failure cannot_hold(std::string_view why) {
+    return {.exit = cli::ExitCode::refused,
+            .code = "no_shim",
+            .detail = fmt::format("the run cannot be held here: {}", why)};
 }
 
 }  // namespace
@@ -68,6 +75,11 @@ cli::Outcome<void> start_server(const std::string& data_dir) {
 cli::Failure become_shim(const cli::World::Shim& shim) {
     std::vector<std::string> words{"interlock-shim", shim.data_dir, shim.run, "--foreground"};
     if (shim.quiet) words.push_back("--quiet");
+    // The pipe is inherited, and the shim closes it before it starts anything.
+    const auto secret = supervisor::pipe_with(shim.secret);
+    if (!secret) return cannot_hold(secret.error());
+    ::fcntl(secret->get(), F_SETFD, 0);
+    words.insert(words.end(), {"--secret-fd", std::to_string(secret->get())});
     std::vector<std::string> variables = shim.environment;
     const std::vector<char*> environment = pointers(variables);
     if (const auto path = supervisor::shim_path()) {
@@ -77,9 +89,7 @@ cli::Failure become_shim(const cli::World::Shim& shim) {
     words.insert(words.begin(), "interlock");
     words[1] = "shim";
     ::execve("/proc/self/exe", pointers(words).data(), environment.data());
-    return {.exit = cli::ExitCode::refused,
-            .code = "no_shim",
-            .detail = fmt::format("the run cannot be held here: {}", std::strerror(errno))};
+    return cannot_hold(std::strerror(errno));
 }
 
 }  // namespace interlock::server

@@ -164,6 +164,7 @@ struct Server::Parts {
     RunKeys run_keys{home, keys};
     std::unique_ptr<SettingDesk> settings;
     std::unique_ptr<supervisor::WorktreeKeeper> worktree_keeper;
+    std::unique_ptr<supervisor::ShimSecrets> shim_secrets;
     std::unique_ptr<GatewayHost> gateway;
     std::unique_ptr<net::WorkerPool> blocking;  // For git, and for killing what does not want to die.
     std::unique_ptr<supervisor::Supervisor> supervisor;
@@ -287,6 +288,7 @@ Result<void, std::string> Server::Parts::find_worktrees() {
     auto place = supervisor::resolve_workspace(path, core::ClaimMode::write, supervisor::this_host());
     if (!place) return fail(place.error().detail);
     worktrees = std::move(*place);
+    shim_secrets = std::make_unique<supervisor::ShimSecrets>(options.data_dir);
     worktree_keeper = std::make_unique<supervisor::WorktreeKeeper>(
         supervisor::WorktreeKeeper::Options{.org = home,
                                             .node = options.node_name,
@@ -457,6 +459,7 @@ Result<void, std::string> Server::Parts::supervise() {
          .submit = [this](std::vector<engine::Submission> commands) { engine->submit(std::move(commands)); },
          .reads = *reads,
          .worktrees = *worktree_keeper,
+         .secrets = *shim_secrets,
          .elsewhere = [this](std::function<void()> work) { return blocking->submit(std::move(work)); },
          .open_key = [this](const core::Run& run) { return run_keys.open(run); },
          .close_key = [this](core::RunId run) { run_keys.close(run); },
@@ -566,6 +569,7 @@ api::Parts Server::Parts::api_parts() {
             if (!made) return fail(made.error());
             return made->directory;
         },
+        .shim_secret = [this](core::RunId run) { return shim_secrets->issue(run); },
         .run_log = [this](core::RunId run, std::int64_t offset,
                           std::int64_t limit) -> Result<api::LogPiece, std::string> {
             auto part = supervisor::read_log(options.data_dir + "/runs/" + to_text("run", run.value), offset, limit);

@@ -34,9 +34,9 @@ bool Connection::connect(std::int64_t now_ms) {
     return true;
 }
 
-void Connection::send(const Message& message) {
+void Connection::send(const FromShim& message) {
     if (!socket_ || unsent_.size() > unsent_bytes_max) return;
-    unsent_ += encode(message);
+    unsent_ += encode(to_message(message));
     flush();
 }
 
@@ -47,7 +47,12 @@ void Connection::exchange(std::int64_t now_ms) {
     if (lost_ || reader_.broken()) lose(now_ms);
 }
 
-std::optional<Message> Connection::next() { return reader_.next(); }
+std::optional<FromServer> Connection::next() {
+    while (const auto message = reader_.next()) {
+        if (auto known = read_from_server(*message)) return known;
+    }
+    return std::nullopt;
+}
 
 // One part at a time, however much there is: the run's output must not wait for a talkative server.
 void Connection::receive(std::int64_t now_ms) {

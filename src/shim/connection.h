@@ -9,6 +9,7 @@
 
 #include "shim/fd.h"
 #include "shim/message.h"
+#include "shim/protocol.h"
 
 namespace interlock::shim {
 
@@ -27,10 +28,11 @@ class Connection {
     // When the server was last known to be there.
     std::int64_t heard_at() const { return heard_at_; }
 
-    void send(const Message& message);
+    void send(const FromShim& message);
     // Reads and writes what can be without waiting. Afterwards the line may be lost.
     void exchange(std::int64_t now_ms);
-    std::optional<Message> next();
+    // Messages that this release does not know are passed over.
+    std::optional<FromServer> next();
 
  private:
     void receive(std::int64_t now_ms);

@@ -62,7 +62,7 @@ std::optional<Message> MessageReader::next() {
     if (broken_ || rest.size() < length_bytes) return std::nullopt;
     const std::size_t length = length_at(rest);
     std::optional<Message> message;
-    if (length <= message_bytes_max) {
+    if (length <= bytes_max_) {
         if (rest.size() - length_bytes < length) return std::nullopt;
         message = decode(rest.substr(length_bytes, length));
     }

@@ -5,7 +5,7 @@
 //   (2) A message of more than message_bytes_max, or one whose lengths do not add up, breaks the stream for good: there
 //       is no telling where the next one begins.
 //
-// What the verbs mean is not known here.
+// The meaning of the verbs is in protocol.h.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,8 @@ std::string encode(const Message& message);
 class MessageReader {
  public:
     void add(std::string_view bytes);
+    // Longer messages break the stream. A peer that is not known yet is allowed less.
+    void limit(std::size_t bytes_max) { bytes_max_ = bytes_max; }
     // Empty when the next message is not whole yet, or never will be: see broken(). A message has at least its verb.
     std::optional<Message> next();
     bool broken() const { return broken_; }
@@ -34,6 +36,7 @@ class MessageReader {
     std::string buffer_;
     std::size_t taken_ = 0;  // The part of the buffer that was given out already.
     bool broken_ = false;
+    std::size_t bytes_max_ = message_bytes_max;
 };
 
 }  // namespace interlock::shim

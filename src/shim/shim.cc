@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <csignal>
 #include <cstring>
@@ -18,6 +19,7 @@
 
 #include "shim/connection.h"
 #include "shim/holder.h"
+#include "shim/protocol.h"
 #include "shim/remove_tree.h"
 #include "shim/state.h"
 #include "shim/task.h"
@@ -31,6 +33,7 @@ constexpr std::int64_t done_wait_background_ms = 60'000;  // For the server to t
 constexpr std::int64_t done_wait_foreground_ms = 10'000;
 constexpr std::int64_t silence_shown_ms = 2'000;  // Foreground: when the user hears that nobody answers.
 constexpr std::int64_t look_again_ms = 20;        // For the last processes of a run to be gone.
+constexpr std::size_t secret_bytes_max = 256;
 constexpr int code_failed = 1, code_usage = 2, code_refused = 1;
 
 // Signals that we hear of by reading. Blocked, they neither end nor stop us.
@@ -42,6 +45,7 @@ struct Options {
     std::string run;
     bool foreground = false;
     bool quiet = false;
+    std::string secret;  // Proves to the server that this process is the run's shim.
 };
 
 std::int64_t now_in_ms() {
@@ -76,14 +80,20 @@ class Shim {
 
     void tell_again(const State& before);
 
-    bool is(std::string_view phase) const { return state_.phase == phase; }
+    bool is(Phase phase) const { return state_.phase == phase; }
     void set_up_signals();
     void wait_for_something();
     void keep_connected();
 
-    void on_message(const Message& message);
-    void on_launch(const Message& message);
-    void on_refused(const Message& message);
+    void on(const Wait& message);
+    void on(const LaunchOrder& message);
+    void on(const Refused& message);
+    void on(const Stop& message) { end(Ending::stopped, message.reason); }
+    void on(const Pause&) { hold_still(true); }
+    void on(const Resume&) { hold_still(false); }
+    void on(const Fenced& message) { fence(message.why); }
+    void on(const Done& message);
+    void hold_still(bool still);
     void end(Ending why, const std::string& reason);
     void fence(const std::string& why);
 
@@ -132,7 +142,7 @@ class Shim {
 
 int Shim::run() {
     const auto before = read_state(directory_);
-    if (before && before->phase == "running") {
+    if (before && before->phase == Phase::running) {
         // Another shim died over it. What is left of the run is the server's to end, and starting it twice nobody's.
         say("interlock: run " + options_.run + " was started before and lost its shim");
         return code_failed;
@@ -141,11 +151,11 @@ int Shim::run() {
     state_.start = start_time(getpid());
     state_.boot = boot_id();
     state_.run = options_.run;
-    state_.phase = "waiting";
+    state_.phase = Phase::waiting;
     set_up_signals();
     if (options_.foreground) terminal_ = Terminal::of_this_process();
     // It ended and the server was not there to hear it: this shim only says so.
-    if (before && before->phase == "ended") tell_again(*before);
+    if (before && before->phase == Phase::ended) tell_again(*before);
     save();
     while (!exit_code_) {
         keep_connected();
@@ -153,14 +163,14 @@ int Shim::run() {
         now_ = now_in_ms();
         on_signals();
         connection_.exchange(now_);
-        while (auto message = connection_.next()) on_message(*message);
+        while (auto message = connection_.next()) std::visit([this](const auto& each) { on(each); }, *message);
         if (holder_.report_fd() >= 0) {
             if (const auto report = holder_.take_report()) on_report(*report);
         }
         if (holder_.output_fd() >= 0) holder_.take_output();
         if (const auto stopped_by = holder_.reap(now_)) on_main_stopped(*stopped_by);
         if (holder_.main_status()) terminal_.take_back(holder_.pid());
-        if (is("running") && holder_.is_over()) on_over();
+        if (is(Phase::running) && holder_.is_over()) on_over();
         on_time();
     }
     finish();
@@ -173,7 +183,7 @@ void Shim::tell_again(const State& before) {
     state_.pid = self.pid;
     state_.start = self.start;
     state_.boot = self.boot;
-    child_code_ = before.how == "signaled" ? 128 + before.code : before.code;
+    child_code_ = before.how == How::signaled ? 128 + before.code : before.code;
     ended_at_ = now_;
 }
 
@@ -198,7 +208,7 @@ void Shim::set_up_signals() {
 void Shim::keep_connected() {
     if (!connection_.connect(now_)) return;
     send_hello();
-    if (is("ended")) send_ended();
+    if (is(Phase::ended)) send_ended();
 }
 
 void Shim::wait_for_something() {
@@ -211,31 +221,30 @@ void Shim::wait_for_something() {
     std::int64_t next = std::min({beat_at_, timeout_at_, holder_.next_at()});
     if (!connection_.connected()) next = std::min(next, connection_.retry_at());
     // The control group tells nobody here when it becomes empty.
-    if (is("running") && holder_.main_status()) next = std::min(next, now_ + look_again_ms);
+    if (is(Phase::running) && holder_.main_status()) next = std::min(next, now_ + look_again_ms);
     poll(waits, std::size(waits), static_cast<int>(std::clamp<std::int64_t>(next - now_in_ms(), 0, 1'000)));
 }
 
-void Shim::on_message(const Message& message) {
-    const std::string& verb = message.front();
-    const std::string text = message.size() > 1 ? message[1] : "";
-    if (verb == "wait" && options_.foreground && is("waiting")) status_line_.show(text);
-    if (verb == "launch" && is("waiting")) on_launch(message);
-    if (verb == "refused" && is("waiting")) on_refused(message);
-    if (verb == "stop") end(Ending::stopped, text);
-    if (verb == "fenced") fence(text);
-    if (verb == "done" && is("ended")) {
-        if (options_.foreground && !options_.quiet && !text.empty()) say(text);
-        leave(child_code_);
-    }
-    if ((verb == "pause" || verb == "resume") && is("running")) {
-        verb == "pause" ? holder_.pause() : holder_.resume();
-        connection_.send({holder_.paused() ? "paused" : "resumed"});
-    }
+void Shim::on(const Wait& message) {
+    if (options_.foreground && is(Phase::waiting)) status_line_.show(message.text);
 }
 
-void Shim::on_launch(const Message& message) {
+void Shim::on(const Done& message) {
+    if (!is(Phase::ended)) return;
+    if (options_.foreground && !options_.quiet && !message.receipt.empty()) say(message.receipt);
+    leave(child_code_);
+}
+
+void Shim::hold_still(bool still) {
+    if (!is(Phase::running)) return;
+    still ? holder_.pause() : holder_.resume();
+    holder_.paused() ? connection_.send(Paused{}) : connection_.send(Resumed{});
+}
+
+void Shim::on(const LaunchOrder& order) {
+    if (!is(Phase::waiting)) return;
     status_line_.clear();
-    auto read = read_launch(message);
+    auto read = read_launch(order.message);
     if (const auto* problem = std::get_if<std::string>(&read)) return not_started(126, *problem);
     Launch launch = std::move(std::get<Launch>(read));
     if (launch.home.empty()) launch.home = directory_;
@@ -246,7 +255,7 @@ void Shim::on_launch(const Message& message) {
     if (const auto problem = holder_.start(std::move(launch), options)) return not_started(126, *problem);
     // Both of us do it, so that it is done before the run needs it and before we could be asked to undo it.
     if (runs_in_terminal_) terminal_.give(holder_.pid());
-    state_.phase = "running";
+    state_.phase = Phase::running;
     state_.child_pid = holder_.pid();
     state_.child_start = start_time(holder_.pid());
     state_.cgroup = holder_.cgroup();
@@ -254,26 +263,24 @@ void Shim::on_launch(const Message& message) {
     save();
 }
 
-void Shim::on_refused(const Message& message) {
+void Shim::on(const Refused& message) {
+    if (!is(Phase::waiting)) return;
     status_line_.clear();
-    const std::string text = message.size() > 1 ? message[1] : "";
-    int code = code_refused;
-    if (message.size() > 2) std::from_chars(message[2].data(), message[2].data() + message[2].size(), code);
-    if (options_.foreground && !text.empty()) say(text);
-    state_.phase = "ended";
-    state_.how = "not_started";
-    state_.code = code;
-    state_.detail = text;
+    if (options_.foreground && !message.why.empty()) say(message.why);
+    state_.phase = Phase::ended;
+    state_.how = How::not_started;
+    state_.code = message.code;
+    state_.detail = message.why;
     save();
-    leave(code);
+    leave(message.code);
 }
 
 void Shim::end(Ending why, const std::string& reason) {
-    if (is("waiting")) {
+    if (is(Phase::waiting)) {
         // It was taken back before it began.
         return not_started(128 + SIGTERM, "stopped before it started" + (reason.empty() ? "" : ": " + reason));
     }
-    if (!is("running") || ending_ != Ending::by_itself || holder_.main_status()) return;
+    if (!is(Phase::running) || ending_ != Ending::by_itself || holder_.main_status()) return;
     ending_ = why;
     reason_ = reason;
     holder_.stop(now_);
@@ -285,7 +292,7 @@ void Shim::fence(const std::string& why) {
     if (options_.foreground && ending_ != Ending::fenced) say("interlock: " + why);
     ending_ = Ending::fenced;
     reason_ = why;
-    if (is("running")) return holder_.kill_at(now_);
+    if (is(Phase::running)) return holder_.kill_at(now_);
     leave(code_failed);
 }
 
@@ -301,20 +308,20 @@ void Shim::on_signals() {
 // In the background nobody but the server and whoever ends the machine has something to say.
 void Shim::on_signal(int signal) {
     if (signal != SIGTERM) return;
-    if (is("waiting")) return leave(128 + SIGTERM);
+    if (is(Phase::waiting)) return leave(128 + SIGTERM);
     end(Ending::stopped, "the shim was asked to end");
 }
 
 void Shim::on_signal_in_foreground(int signal) {
     const bool asks_to_end = signal == SIGINT || signal == SIGTERM || signal == SIGQUIT || signal == SIGHUP;
     if (signal == SIGCONT) return main_stopped_ ? go_on() : void();
-    if (is("waiting")) {
+    if (is(Phase::waiting)) {
         if (asks_to_end) status_line_.clear(), leave(128 + signal);
         if (signal == SIGTSTP) terminal_.stop_ourselves(signal);
         return;
     }
     // The server will find the end in the state file.
-    if (is("ended")) return asks_to_end ? leave(child_code_) : void();
+    if (is(Phase::ended)) return asks_to_end ? leave(child_code_) : void();
     if (signal == SIGTTIN || signal == SIGTTOU) return;
     holder_.signal_group(signal);
     if (signal != SIGINT && signal != SIGTERM) return;
@@ -339,13 +346,13 @@ void Shim::on_main_stopped(int signal) {
         return go_on();
     }
     // The server is told while we can speak: a moment later we stand still too.
-    connection_.send({"paused"});
+    connection_.send(Paused{});
     terminal_.take_back(holder_.pid());
     terminal_.stop_ourselves(signal);
     now_ = now_in_ms();
     if (runs_in_terminal_ && terminal_.ours()) terminal_.give(holder_.pid());
     go_on();
-    connection_.send({"resumed"});
+    connection_.send(Resumed{});
 }
 
 void Shim::go_on() {
@@ -364,7 +371,7 @@ void Shim::on_report(const ChildReport& report) {
         return;
     }
     save();
-    connection_.send({"started", text_of(state_.child_pid), state_.child_start, report.text});
+    connection_.send(Started{.child_pid = state_.child_pid, .child_start = state_.child_start, .note = report.text});
 }
 
 void Shim::on_time() {
@@ -372,7 +379,7 @@ void Shim::on_time() {
         const std::int64_t every = holder_.started() ? holder_.launch().beat_ms : Launch{}.beat_ms;
         beat_at_ = now_ + every;
         read_log_sizes();
-        connection_.send({"beat", text_of(state_.log_end), text_of(state_.hole_begin), text_of(state_.hole_end)});
+        connection_.send(Beat{.log_end = state_.log_end, .hole_begin = state_.hole_begin, .hole_end = state_.hole_end});
         if (!saved_) save();
     }
     if (now_ >= timeout_at_) {
@@ -382,15 +389,15 @@ void Shim::on_time() {
     holder_.on_time(now_);
 
     const std::int64_t silent_for = now_ - std::max(connection_.heard_at(), began_at_);
-    if (is("waiting") && options_.foreground && !connection_.connected() && silent_for > silence_shown_ms) {
+    if (is(Phase::waiting) && options_.foreground && !connection_.connected() && silent_for > silence_shown_ms) {
         status_line_.show("interlock: waiting for the server, which does not answer");
     }
-    if (is("waiting") && !options_.foreground && now_ - began_at_ > launch_wait_ms) {
+    if (is(Phase::waiting) && !options_.foreground && now_ - began_at_ > launch_wait_ms) {
         // The state stays at waiting: nothing was started, and the server may send another shim.
         leave(code_failed);
     }
     const std::int64_t patience = options_.foreground ? done_wait_foreground_ms : done_wait_background_ms;
-    if (is("ended") && !exit_code_ && now_ - std::max(connection_.heard_at(), ended_at_) > patience) {
+    if (is(Phase::ended) && !exit_code_ && now_ - std::max(connection_.heard_at(), ended_at_) > patience) {
         if (options_.foreground)
             say("interlock: the run has ended, but the server could not be told; it will find out");
         leave(child_code_);
@@ -410,12 +417,12 @@ void Shim::on_over() {
     const bool exited = WIFEXITED(status);
     state_.code = exited ? WEXITSTATUS(status) : WTERMSIG(status);
     child_code_ = exited ? state_.code : 128 + state_.code;
-    state_.how = ending_ == Ending::timed_out   ? "timed_out"
-                 : ending_ != Ending::by_itself ? "stopped"
-                 : exited                       ? "exited"
-                                                : "signaled";
+    state_.how = ending_ == Ending::timed_out   ? How::timed_out
+                 : ending_ != Ending::by_itself ? How::stopped
+                 : exited                       ? How::exited
+                                                : How::signaled;
     state_.detail = detail_of_end(status);
-    state_.phase = "ended";
+    state_.phase = Phase::ended;
     state_.cgroup = "";
     ended_at_ = now_;
     save();
@@ -438,8 +445,8 @@ std::string Shim::detail_of_end(int status) const {
 }
 
 void Shim::not_started(int code, const std::string& text) {
-    state_.phase = "ended";
-    state_.how = "not_started";
+    state_.phase = Phase::ended;
+    state_.how = How::not_started;
     state_.code = child_code_ = code;
     state_.detail = text;
     state_.cgroup = "";
@@ -455,13 +462,25 @@ void Shim::finish() {
 }
 
 void Shim::send_hello() {
-    connection_.send({"hello", "1", state_.run, text_of(state_.pid), state_.start, state_.boot, state_.phase,
-                      text_of(state_.child_pid), state_.child_start, options_.foreground ? "1" : "0"});
+    connection_.send(Hello{.run = state_.run,
+                           .pid = state_.pid,
+                           .start = state_.start,
+                           .boot = state_.boot,
+                           .phase = state_.phase,
+                           .child_pid = state_.child_pid,
+                           .child_start = state_.child_start,
+                           .foreground = options_.foreground,
+                           .secret = options_.secret});
 }
 
 void Shim::send_ended() {
-    connection_.send({"ended", state_.how, text_of(state_.code), state_.detail, text_of(state_.user_ms),
-                      text_of(state_.system_ms), text_of(state_.max_rss_kb)});
+    connection_.send(Ended{.how = state_.how,
+                           .code = state_.code,
+                           .detail = state_.detail,
+                           .user_ms = state_.user_ms,
+                           .system_ms = state_.system_ms,
+                           .max_rss_kb = state_.max_rss_kb,
+                           .secret = options_.secret});
 }
 
 void Shim::read_log_sizes() {
@@ -484,11 +503,24 @@ void leave_the_caller() {
     for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null.get(), stream);
 }
 
+// The other end of the pipe has been written and closed. A descriptor keeps the secret out of arguments, environment
+// and files, which other processes can read.
+std::string read_secret(std::string_view descriptor) {
+    int number = -1;
+    std::from_chars(descriptor.data(), descriptor.data() + descriptor.size(), number);
+    const Fd pipe(number);
+    std::array<char, secret_bytes_max> bytes;
+    const ssize_t got = pipe ? ::read(pipe.get(), bytes.data(), bytes.size()) : -1;
+    return got > 0 ? std::string(bytes.data(), static_cast<std::size_t>(got)) : "";
+}
+
 std::optional<Options> read_options(int argc, char** argv) {
     Options options;
     for (int i = 1; i < argc; ++i) {
         const std::string word = argv[i];
-        if (word == "--foreground") {
+        if (word == "--secret-fd" && i + 1 < argc) {
+            options.secret = read_secret(argv[++i]);
+        } else if (word == "--foreground") {
             options.foreground = true;
         } else if (word == "--quiet") {
             options.quiet = true;
@@ -512,7 +544,7 @@ int run_shim(int argc, char** argv) {
     if (argc == 2 && std::string_view(argv[1]) == task_option) return run_task();
     const auto options = read_options(argc, argv);
     if (!options) {
-        say("usage: shim DATA_DIR RUN [--foreground] [--quiet]");
+        say("usage: shim DATA_DIR RUN [--foreground] [--quiet] [--secret-fd N]");
         return code_usage;
     }
     const auto failed_with = [](const std::string& path) {

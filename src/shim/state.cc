@@ -66,6 +66,17 @@ bool read_value(std::string_view text, std::string& field) {
     return true;
 }
 
+bool read_value(std::string_view text, Phase& field) {
+    const auto phase = phase_of(text);
+    field = phase.value_or(field);
+    return phase.has_value();
+}
+
+bool read_value(std::string_view text, How& field) {
+    field = how_of(text);
+    return true;
+}
+
 template <class Number>
 bool read_value(std::string_view text, Number& field) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), field);
@@ -92,6 +103,8 @@ bool write_state(const std::string& directory, const State& state) {
         text += ' ';
         if constexpr (std::is_same_v<decltype(field), const std::string&>) {
             text += escaped(field);
+        } else if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(field)>>) {
+            text += text_of(field);
         } else {
             text += std::to_string(field);
         }

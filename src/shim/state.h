@@ -13,6 +13,8 @@
 #include <optional>
 #include <string>
 
+#include "shim/protocol.h"
+
 namespace interlock::shim {
 
 struct State {
@@ -20,12 +22,12 @@ struct State {
     std::string start;  // Its start time.
     std::string boot;
     std::string run;
-    std::string phase;  // waiting, running or ended: as in `hello`.
+    Phase phase = Phase::waiting;
     pid_t child_pid = 0;
     std::string child_start;
     std::string cgroup;  // "" when there is none.
-    // As in `ended`; "" and 0 before that.
-    std::string how;
+    // As in `ended`; none and 0 before that.
+    How how = How::none;
     int code = 0;
     std::string detail;
     std::int64_t user_ms = 0;

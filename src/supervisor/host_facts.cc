@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "shim/fd.h"
-#include "supervisor/run_end.h"
 
 namespace interlock::supervisor {
 namespace {
@@ -67,7 +66,7 @@ std::chrono::nanoseconds age_of_process(const std::string& start) {
     ::clock_gettime(CLOCK_BOOTTIME, &now);
     const auto since_boot = std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
     const std::chrono::nanoseconds tick(std::chrono::nanoseconds(std::chrono::seconds(1)) / ::sysconf(_SC_CLK_TCK));
-    return std::max(std::chrono::nanoseconds(0), since_boot - number_of<std::int64_t>(start) * tick);
+    return std::max(std::chrono::nanoseconds(0), since_boot - std::atol(start.c_str()) * tick);
 }
 
 }  // namespace interlock::supervisor

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -21,36 +22,35 @@ std::string signal_name(int signal) {
 }  // namespace
 
 core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, const std::string& stop,
-                         const shim::Message& ended) {
-    const std::string& how = ended[1];
-    const int code = number_of<int>(ended[2]);
-    const std::string& detail = ended[3];
+                         const shim::Ended& ended) {
+    using shim::How;
+    const auto& [how, code, detail] = std::tie(ended.how, ended.code, ended.detail);
     core::FinishRun finish{run, fence, core::RunState::failed, {}, {}};
     // Of what was stopped or took too long, the detail says whether a signal ended it.
     const bool by_signal =
-        how == "signaled" || (how != "exited" && detail.find("ended by signal ") != std::string::npos);
+        how == How::signaled || (how != How::exited && detail.find("ended by signal ") != std::string::npos);
     finish.exit_code = std::clamp(by_signal ? 128 + code : code, 0, 255);
     // Only a committed request to stop makes a run cancelled. The run itself can send its shim a signal.
-    if (!stop.empty() && (how == "stopped" || how == "not_started")) {
+    if (!stop.empty() && (how == How::stopped || how == How::not_started)) {
         core::CancelRun cancel{run, fence, stop, {}};
         cancel.exit_code = finish.exit_code;
         return cancel;
     }
     const bool interrupted = code == SIGINT || code == SIGTERM || code == SIGHUP || code == SIGQUIT;
-    if (foreground && how == "signaled" && interrupted) {
+    if (foreground && how == How::signaled && interrupted) {
         core::CancelRun cancel{run, fence, "interrupted by " + signal_name(code), {}};
         cancel.exit_code = finish.exit_code;
         return cancel;
     }
-    if (how == "exited" && code == 0) {
+    if (how == How::exited && code == 0) {
         finish.outcome = core::RunState::succeeded;
-    } else if (how == "exited") {
+    } else if (how == How::exited) {
         finish.reason = fmt::format("exit code {}", code);
-    } else if (how == "signaled") {
+    } else if (how == How::signaled) {
         finish.reason = "killed by " + signal_name(code);
-    } else if (how == "stopped") {
+    } else if (how == How::stopped) {
         finish.reason = "its shim received a signal that Interlock did not send";
-    } else if (how == "timed_out") {
+    } else if (how == How::timed_out) {
         finish.outcome = core::RunState::timed_out;
         finish.reason = "it ran for longer than it may";
     } else {

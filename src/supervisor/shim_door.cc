@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -67,6 +68,8 @@ void ShimDoor::wake() {
 }
 
 std::vector<ShimDoor::Heard> ShimDoor::wait(std::chrono::milliseconds timeout) {
+    // The caller has dealt with all that was heard, so a guest that gives way now has not proven anything.
+    if (std::exchange(knocked_, false)) let_in();
     std::array<epoll_event, 128> events;
     const int count =
         ::epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), static_cast<int>(timeout.count()));
@@ -74,7 +77,7 @@ std::vector<ShimDoor::Heard> ShimDoor::wait(std::chrono::milliseconds timeout) {
     for (int i = 0; i < count; ++i) {
         const std::uint64_t what = events[static_cast<std::size_t>(i)].data.u64;
         if (what == the_door) {
-            let_in();
+            knocked_ = true;
         } else if (what == the_bell) {
             std::uint64_t rung = 0;
             (void)!::read(bell_.get(), &rung, sizeof rung);
@@ -85,14 +88,26 @@ std::vector<ShimDoor::Heard> ShimDoor::wait(std::chrono::milliseconds timeout) {
             if (stays && (happened & ~std::uint32_t{EPOLLOUT}) != 0) stays = read_from(guest, found->second, heard);
             if (stays) continue;
             heard.push_back({guest, found->second.process, std::nullopt});
+            strangers_.erase(what);
             visits_.erase(found);
         }
     }
+    end_long_stays(heard);
     return heard;
 }
 
+void ShimDoor::end_long_stays(std::vector<Heard>& heard) {
+    const auto came_before = std::chrono::steady_clock::now() - stranger_stays;
+    while (!strangers_.empty() && strangers_.begin()->second < came_before) {
+        const Guest guest(strangers_.begin()->first);
+        heard.push_back({guest, visits_.at(guest.value).process, std::nullopt});
+        show_out(guest);
+    }
+}
+
+// As many at a time as there is always room for: each is read once before newer ones can take its place.
 void ShimDoor::let_in() {
-    while (true) {
+    for (std::size_t i = 0; i < strangers_beside; ++i) {
         shim::Fd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket) return;
         ucred who{};
@@ -101,7 +116,12 @@ void ShimDoor::let_in() {
         if (!known || (who.uid != ::geteuid() && who.uid != 0)) continue;
         const std::uint64_t number = guests_++;
         if (!watch(poll_, socket, number, EPOLLIN, EPOLL_CTL_ADD)) continue;
-        visits_.emplace(number, Visit{.socket = std::move(socket), .process = who.pid});
+        if (strangers_.size() >= strangers_per_run * live_runs_ + strangers_beside) {
+            show_out(Guest(strangers_.begin()->first));
+        }
+        Visit& visit = visits_.emplace(number, Visit{.socket = std::move(socket), .process = who.pid}).first->second;
+        visit.reader.limit(message_of_stranger_max);
+        strangers_.emplace(number, std::chrono::steady_clock::now());
     }
 }
 
@@ -114,7 +134,10 @@ bool ShimDoor::read_from(Guest guest, Visit& visit, std::vector<Heard>& heard) {
         if (got < 0) return errno == EAGAIN || errno == EINTR;
         if (got == 0) return false;
         visit.reader.add({buffer.data(), static_cast<std::size_t>(got)});
-        while (auto message = visit.reader.next()) heard.push_back({guest, visit.process, std::move(*message)});
+        while (const auto message = visit.reader.next()) {
+            // A verb of a newer release is passed over.
+            if (auto known = shim::read_from_shim(*message)) heard.push_back({guest, visit.process, std::move(*known)});
+        }
         if (visit.reader.broken()) return false;
     }
     return true;
@@ -135,14 +158,23 @@ bool ShimDoor::write_to(Guest guest, Visit& visit) {
     return watch(poll_, visit.socket, guest.value, events, EPOLL_CTL_MOD);
 }
 
-void ShimDoor::send(Guest guest, const shim::Message& message) {
+void ShimDoor::send(Guest guest, const shim::FromServer& message) {
     const auto found = visits_.find(guest.value);
     if (found == visits_.end()) return;
-    found->second.unsent += shim::encode(message);
+    found->second.unsent += shim::encode(shim::to_message(message));
     // Who cannot be written to any more is heard to leave by the next wait.
     if (!write_to(guest, found->second)) ::shutdown(found->second.socket.get(), SHUT_RDWR);
 }
 
-void ShimDoor::show_out(Guest guest) { visits_.erase(guest.value); }
+void ShimDoor::admit(Guest guest) {
+    strangers_.erase(guest.value);
+    const auto found = visits_.find(guest.value);
+    if (found != visits_.end()) found->second.reader.limit(shim::message_bytes_max);
+}
+
+void ShimDoor::show_out(Guest guest) {
+    strangers_.erase(guest.value);
+    visits_.erase(guest.value);
+}
 
 }  // namespace interlock::supervisor

@@ -1,7 +1,9 @@
 // The door for shims: a socket in the data directory, and what comes in by it.
 //
 //   (1) Only this user's processes, and root's, come in.
-//   (2) Nothing here waits for a shim: what one does not take at once is kept for it, up to a bound, and a shim that
+//   (2) A connection is a stranger's until admit() is called for its guest. A stranger has one second and messages of
+//       64 KiB. There is room for two strangers per live run and a few more; then the oldest gives way to a new one.
+//   (3) Nothing here waits for a shim: what one does not take at once is kept for it, up to a bound, and a shim that
 //       takes nothing for longer than that is shown out. It comes back by itself.
 //
 // For one thread, but for wake().
@@ -11,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +24,7 @@
 #include "base/strong.h"
 #include "shim/fd.h"
 #include "shim/message.h"
+#include "shim/protocol.h"
 
 namespace interlock::supervisor {
 
@@ -30,19 +34,25 @@ class ShimDoor {
  public:
     static constexpr const char* name = "supervisor.sock";
     static constexpr std::size_t unsent_max = std::size_t{8} << 20;
+    static constexpr std::size_t strangers_per_run = 2, strangers_beside = 16;
+    static constexpr std::size_t message_of_stranger_max = std::size_t{64} << 10;
+    static constexpr std::chrono::milliseconds stranger_stays{1000};
 
     // In this directory; what a server before left there is replaced. The error is a sentence.
     static Result<std::unique_ptr<ShimDoor>, std::string> open(const std::string& directory);
 
     struct Heard {
         Guest guest;
-        pid_t process = 0;                     // Whose it is, by the system's word.
-        std::optional<shim::Message> message;  // None: it has left.
+        pid_t process = 0;                      // Whose it is, by the system's word.
+        std::optional<shim::FromShim> message;  // None: it has left.
     };
     // What was said meanwhile; waits for at most this long if it was nothing.
     std::vector<Heard> wait(std::chrono::milliseconds timeout);
 
-    void send(Guest guest, const shim::Message& message);
+    void send(Guest guest, const shim::FromServer& message);
+    // The guest has proven whose shim it is.
+    void admit(Guest guest);
+    void set_live_runs(std::size_t count) { live_runs_ = count; }
     void show_out(Guest guest);
     // Ends a wait. From any thread.
     void wake();
@@ -58,6 +68,7 @@ class ShimDoor {
 
     ShimDoor() = default;
     void let_in();
+    void end_long_stays(std::vector<Heard>& heard);
     bool read_from(Guest guest, Visit& visit, std::vector<Heard>& heard);
     bool write_to(Guest guest, Visit& visit);
 
@@ -65,6 +76,9 @@ class ShimDoor {
     shim::Fd poll_;
     shim::Fd bell_;
     std::uint64_t guests_ = 0;
+    std::size_t live_runs_ = 0;
+    bool knocked_ = false;
+    std::map<std::uint64_t, std::chrono::steady_clock::time_point> strangers_;  // In the order of their coming.
     std::unordered_map<std::uint64_t, Visit> visits_;
 };
 

@@ -7,6 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <thread>
 
@@ -14,6 +16,8 @@ namespace interlock::supervisor {
 namespace {
 
 using namespace std::chrono_literals;
+
+const shim::FromShim hello = shim::Hello{.run = "run_1", .pid = 7};
 
 class ShimDoorTest : public testing::Test {
  protected:
@@ -61,16 +65,16 @@ TEST_F(ShimDoorTest, only_its_user_can_come_to_it) {
 
 TEST_F(ShimDoorTest, what_is_said_is_heard_with_who_said_it) {
     const shim::Fd guest = come_in();
-    say(guest, shim::encode({"hello", "a"}) + shim::encode({"beat"}));
+    say(guest, shim::encode(shim::to_message(hello)) + shim::encode({"sing"}) + shim::encode({"beat"}));
 
     const auto heard = hear();
     ASSERT_EQ(heard.size(), 2u);
     EXPECT_EQ(heard[0].process, ::getpid());
-    EXPECT_EQ(heard[0].message, (shim::Message{"hello", "a"}));
-    EXPECT_EQ(heard[1].message, shim::Message{"beat"});
+    EXPECT_EQ(heard[0].message, hello);
+    EXPECT_EQ(heard[1].message, shim::FromShim(shim::Beat{}));
     EXPECT_EQ(heard[0].guest, heard[1].guest);
 
-    door->send(heard[0].guest, {"done", "well"});
+    door->send(heard[0].guest, shim::Done{"well"});
     std::array<char, 100> bytes;
     const ssize_t got = ::recv(guest.get(), bytes.data(), bytes.size(), 0);
     EXPECT_EQ(std::string(bytes.data(), static_cast<std::size_t>(got)), shim::encode({"done", "well"}));
@@ -78,14 +82,14 @@ TEST_F(ShimDoorTest, what_is_said_is_heard_with_who_said_it) {
 
 TEST_F(ShimDoorTest, who_leaves_or_makes_no_sense_is_heard_to_leave) {
     shim::Fd leaves = come_in();
-    say(leaves, shim::encode({"hello"}));
+    say(leaves, shim::encode({"beat"}));
     const Guest first = hear().front().guest;
     leaves.reset();
     auto heard = hear();
     ASSERT_EQ(heard.size(), 1u);
     EXPECT_EQ(heard[0].guest, first);
     EXPECT_FALSE(heard[0].message);
-    door->send(first, {"done"});  // Nobody is there, and nothing happens.
+    door->send(first, shim::Done{});  // Nobody is there, and nothing happens.
 
     const shim::Fd babbles = come_in();
     say(babbles, std::string(100, '\xff'));
@@ -108,16 +112,72 @@ TEST_F(ShimDoorTest, who_never_stops_talking_keeps_nobody_from_being_heard) {
                 std::this_thread::yield();
         }
     });
-    say(quiet, shim::encode({"hello"}));
+    say(quiet, shim::encode(shim::to_message(hello)));
 
     bool heard_quiet = false;
     const auto give_up = std::chrono::steady_clock::now() + 10s;
     while (!heard_quiet && std::chrono::steady_clock::now() < give_up) {
         for (const auto& heard : door->wait(100ms)) {
-            heard_quiet = heard_quiet || (heard.message && heard.message->front() == "hello");
+            heard_quiet = heard_quiet || (heard.message && *heard.message == hello);
         }
     }
     EXPECT_TRUE(heard_quiet);
+}
+
+bool is_closed(const shim::Fd& guest) {
+    char byte = 0;
+    return ::recv(guest.get(), &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+TEST_F(ShimDoorTest, strangers_that_fill_the_room_give_way_to_new_ones) {
+    door->set_live_runs(2);
+    const std::size_t room = ShimDoor::strangers_beside + 2 * ShimDoor::strangers_per_run;
+    const shim::Fd known = come_in();
+    say(known, shim::encode(shim::to_message(hello)));
+    door->admit(hear().front().guest);
+    std::vector<shim::Fd> strangers;
+    for (std::size_t i = 0; i < 4 * room; ++i) {
+        strangers.push_back(come_in());
+        door->wait(0ms);
+    }
+    for (int i = 0; i < 10; ++i) door->wait(0ms);
+
+    EXPECT_EQ(static_cast<std::size_t>(std::ranges::count_if(strangers, is_closed)), strangers.size() - room);
+    EXPECT_FALSE(is_closed(strangers.back()));
+    EXPECT_FALSE(is_closed(known));
+}
+
+TEST_F(ShimDoorTest, a_stranger_is_shown_out_after_a_second_and_an_admitted_guest_stays) {
+    const shim::Fd known = come_in();
+    say(known, shim::encode(shim::to_message(hello)));
+    const Guest guest = hear().front().guest;
+    door->admit(guest);
+    const shim::Fd stranger = come_in();
+    const auto came = std::chrono::steady_clock::now();
+    const auto heard = hear();
+
+    ASSERT_EQ(heard.size(), 1u);
+    EXPECT_NE(heard[0].guest, guest);
+    EXPECT_FALSE(heard[0].message);
+    EXPECT_GE(std::chrono::steady_clock::now() - came, ShimDoor::stranger_stays);
+    EXPECT_TRUE(is_closed(stranger));
+    EXPECT_FALSE(is_closed(known));
+}
+
+TEST_F(ShimDoorTest, a_stranger_may_not_send_a_long_message_and_an_admitted_guest_may) {
+    const shim::Fd guest = come_in();
+    say(guest, shim::encode(shim::to_message(hello)));
+    door->admit(hear().front().guest);
+    const std::string message = shim::encode({"wait", std::string(ShimDoor::message_of_stranger_max, 'x')});
+    say(guest, message.substr(0, 8));
+    const shim::Fd stranger = come_in();
+    say(stranger, message.substr(0, 8));
+    const auto heard = hear();
+
+    ASSERT_EQ(heard.size(), 1u);
+    EXPECT_FALSE(heard[0].message);
+    EXPECT_TRUE(is_closed(stranger));
+    EXPECT_FALSE(is_closed(guest));
 }
 
 TEST_F(ShimDoorTest, a_bell_ends_a_wait) {

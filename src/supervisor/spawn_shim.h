@@ -6,10 +6,14 @@
 #include <string>
 
 #include "base/result.h"
+#include "shim/fd.h"
 
 namespace interlock::supervisor {
 
-// The process; whoever started it waits for it. The error is a sentence.
-Result<pid_t, std::string> spawn_shim(const std::string& data_dir, const std::string& run);
+// The process, which the caller has to wait for. It reads the secret from a pipe. The error is a sentence.
+Result<pid_t, std::string> spawn_shim(const std::string& data_dir, const std::string& run, const std::string& secret);
+
+// The read end of a pipe that holds this text and whose write end is closed.
+Result<shim::Fd, std::string> pipe_with(const std::string& text);
 
 }  // namespace interlock::supervisor

@@ -40,9 +40,7 @@ constexpr auto reap_patience = 10s;
 constexpr auto timeout_margin = 5s;  // For a shim that ends its run after the timeout and the grace period.
 constexpr std::size_t pages_per_read = 256;
 
-shim::Message ended_message(const shim::State& state) {
-    return {"ended", state.how, std::to_string(state.code), state.detail};
-}
+shim::Ended end_in(const shim::State& state) { return {.how = state.how, .code = state.code, .detail = state.detail}; }
 
 }  // namespace
 
@@ -84,6 +82,7 @@ void Supervisor::run() {
         if (!timers_.empty()) until = std::min(until, std::max(now, timers_.begin()->first));
         if (news_) until = std::min(until, std::max(now, followed_ + follow_every));
         const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(until - now);
+        door_->set_live_runs(runs_.size());
         for (const ShimDoor::Heard& heard : door_->wait(timeout)) hear(heard);
 
         // 2. What others left to do, and what is due.
@@ -151,14 +150,17 @@ bool Supervisor::read_everything() {
         const auto id = id_from_text("run", name);
         if (!id || known.contains(name)) continue;
         const auto state = shim::read_state(entry.path().string());
-        if (!state || state->phase != "running" || state->boot != shim::boot_id()) continue;
+        if (!state || state->phase != shim::Phase::running || state->boot != shim::boot_id()) continue;
         const auto row = read_run(core::RunId(*id));
         if (!row) return false;
         options_.log.warn("run_left_over", {{"run", name}});
         leaving_[*id] = *row ? (*row)->wanted : std::vector<core::Place>();
         see_gone(core::RunId(*id), *state, ItsShim::spared);
     }
-    for (const core::Run& run : unfinished) take_on(run);
+    for (const core::Run& run : unfinished) {
+        unfinished_at_start_.insert(run.id.value);
+        take_on(run);
+    }
     return true;
 }
 
@@ -188,7 +190,9 @@ void Supervisor::on_event(const core::Event& event) {
             const bool pauses = changed->state == core::RunState::paused;
             // What its terminal did is told back to us, and is done already.
             if (std::erase(run->echoes, changed->state) > 0 || run->away) return;
-            if (pauses != run->paused && run->guest) door_->send(*run->guest, {pauses ? "pause" : "resume"});
+            if (pauses != run->paused && run->guest) {
+                pauses ? door_->send(*run->guest, shim::Pause{}) : door_->send(*run->guest, shim::Resume{});
+            }
             run->paused = pauses;
         }
     } else if (const auto* stopped = std::get_if<core::RunStopRequested>(&event)) {
@@ -198,9 +202,10 @@ void Supervisor::on_event(const core::Event& event) {
         stop(*run);
     } else if (const auto* ended = std::get_if<core::RunEnded>(&event)) {
         Watched* run = find(ended->run);
-        if (run == nullptr || run->phase == Phase::ending || run->phase == Phase::reaping) return;
+        if (run == nullptr) return options_.secrets.forget(ended->run);
+        if (run->phase == Phase::ending || run->phase == Phase::reaping) return;
         if (run->phase == Phase::in_line) {
-            if (run->guest) door_->send(*run->guest, {"refused", "the run has ended: " + ended->reason, "1"});
+            if (run->guest) door_->send(*run->guest, shim::Refused{.why = "the run has ended: " + ended->reason});
             return forget(ended->run);
         }
         fence_off(ended->run, ended->reason);
@@ -252,18 +257,18 @@ void Supervisor::take_on(const core::Run& row) {
 
     (void)options_.open_key(row);  // The process of an earlier server's run has it already.
     const auto state = shim::read_state(home_of(run.text));
-    if (state && state->phase == "ended") {
+    if (state && state->phase == shim::Phase::ended) {
         run.shim = *state;
-        run.ended = ended_message(*state);
+        run.ended = end_in(*state);
         return has_ended(run);
     }
     const bool this_boot = state && state->boot == shim::boot_id();
-    if (state && state->phase == "running" && !this_boot) {
+    if (state && state->phase == shim::Phase::running && !this_boot) {
         run.phase = Phase::ending;
         return finish(row.id, core::LoseRun{row.id, row.fence, "the machine was restarted while it ran"});
     }
     if (this_boot && run.shim.pid == 0) run.shim = *state;
-    if (this_boot && state->phase == "running") {
+    if (this_boot && state->phase == shim::Phase::running) {
         if (!shim_is_alive(*state)) return has_gone(run);
         if (run.ends_within) run.deadline = Clock::now() - age_of_process(state->child_start) + *run.ends_within;
         const auto shim = shim::look_at(state->pid);
@@ -394,7 +399,7 @@ void Supervisor::prepared(core::RunId id, core::Fence fence, core::Run row, core
 
 void Supervisor::spawn(Watched& run) {
     run.spawned = Clock::now();
-    const auto child = spawn_shim(options_.data_dir, run.text);
+    const auto child = spawn_shim(options_.data_dir, run.text, options_.secrets.issue(run.id));
     if (child) {
         children_.emplace(*child, run.id);
         return;
@@ -407,7 +412,7 @@ void Supervisor::spawn(Watched& run) {
 }
 
 void Supervisor::hand_over(Watched& run) {
-    door_->send(*run.guest, *run.launch);
+    door_->send(*run.guest, shim::LaunchOrder{*run.launch});
     run.launch.reset();  // The key is in it.
     run.launched = true;
     if (run.ends_within) run.deadline = Clock::now() + *run.ends_within;
@@ -418,47 +423,52 @@ void Supervisor::hand_over(Watched& run) {
 
 void Supervisor::hear(const ShimDoor::Heard& heard) {
     if (!heard.message) return has_left(heard.guest);
-    const shim::Message& message = *heard.message;
-    if (message.front() == "hello") return greet(heard, message);
+    if (const auto* hello = std::get_if<shim::Hello>(&*heard.message)) return greet(heard, *hello);
     const auto whose = by_guest_.find(heard.guest.value);
     Watched* run = whose == by_guest_.end() ? nullptr : find(whose->second);
     if (run == nullptr) {
         // Who greets with an end has been answered.
-        if (message.front() != "ended") door_->send(heard.guest, {"fenced", "the run is over"});
+        if (!std::holds_alternative<shim::Ended>(*heard.message))
+            door_->send(heard.guest, shim::Fenced{"the run is over"});
         return;
     }
     run->heard = Clock::now();
-    if (message.front() == "started" && message.size() >= 4) {
-        run->shim.child_pid = number_of<pid_t>(message[1]);
-        run->shim.child_start = message[2];
-        if (!message[3].empty()) options_.log.info("run_note", {{"run", run->text}, {"note", message[3]}});
+    if (const auto* started = std::get_if<shim::Started>(&*heard.message)) {
+        run->shim.child_pid = started->child_pid;
+        run->shim.child_start = started->child_start;
+        if (!started->note.empty()) options_.log.info("run_note", {{"run", run->text}, {"note", started->note}});
         has_started(*run);
-    } else if (run->foreground && (message.front() == "paused" || message.front() == "resumed")) {
-        put_away(*run, message.front() == "paused");
-    } else if (message.front() == "ended" && message.size() >= 4) {
+    } else if (run->foreground && std::holds_alternative<shim::Paused>(*heard.message)) {
+        put_away(*run, true);
+    } else if (run->foreground && std::holds_alternative<shim::Resumed>(*heard.message)) {
+        put_away(*run, false);
+    } else if (const auto* ended = std::get_if<shim::Ended>(&*heard.message)) {
         if (run->phase == Phase::reaping || run->phase == Phase::ending) return;
-        run->ended = message;
+        // A process may have taken a descriptor of its shim's connection.
+        if (options_.secrets.check(run->id, ended->secret) == ShimSecrets::Verdict::refused) {
+            return options_.log.warn("end_refused", {{"run", run->text}});
+        }
+        run->ended = *ended;
         has_ended(*run);
     }
 }
 
-void Supervisor::greet(const ShimDoor::Heard& heard, const shim::Message& hello) {
-    const auto id = hello.size() >= 10 ? id_from_text("run", hello[2]) : std::nullopt;
-    if (!id || number_of<pid_t>(hello[3]) != heard.process) return door_->show_out(heard.guest);
+void Supervisor::greet(const ShimDoor::Heard& heard, const shim::Hello& hello) {
+    const auto id = id_from_text("run", hello.run);
+    if (!id || hello.pid != heard.process) return door_->show_out(heard.guest);
     const core::RunId run_id(*id);
-    const std::string& phase = hello[6];
     Watched* run = find(run_id);
     if (run == nullptr) {
         const auto row = read_run(run_id);
         if (!row) return door_->show_out(heard.guest);  // Not to be known now. It comes back.
         if (*row) take_on(**row);
         run = find(run_id);
-        if (run == nullptr) return turn_away(heard.guest, phase, *row);
+        if (run == nullptr) return turn_away(heard.guest, hello.phase, *row);
     }
-    if (run->phase == Phase::reaping) return door_->send(heard.guest, {"fenced", "the run was given up"});
-    // A run has one shim, and as long as that lives nobody else speaks for the run.
-    if (run->shim.pid != heard.process && shim_is_alive(run->shim)) return door_->show_out(heard.guest);
-    if (run->guest) {
+    if (!is_its_shim(*run, heard, hello)) return door_->show_out(heard.guest);
+    if (run->phase == Phase::reaping) return door_->send(heard.guest, shim::Fenced{"the run was given up"});
+    door_->admit(heard.guest);
+    if (run->guest && *run->guest != heard.guest) {
         by_guest_.erase(run->guest->value);
         door_->show_out(*run->guest);
     }
@@ -469,11 +479,11 @@ void Supervisor::greet(const ShimDoor::Heard& heard, const shim::Message& hello)
     run->shim.start = shim::start_time(heard.process);
     run->shim.boot = shim::boot_id();
     run->shim.run = run->text;
-    run->shim.child_pid = number_of<pid_t>(hello[7]);
-    run->shim.child_start = hello[8];
+    run->shim.child_pid = hello.child_pid;
+    run->shim.child_start = hello.child_start;
     if (!cgroups_.empty()) run->shim.cgroup = cgroups_ + "/" + run->text;
 
-    if (phase == "waiting") {
+    if (hello.phase == shim::Phase::waiting) {
         if (run->phase == Phase::in_line) return tell_waiting(*run, run->heard);
         if (run->running) return fence_off(run_id, "the run is already running elsewhere");
         if (!run->stop.empty()) return stop(*run);
@@ -484,23 +494,41 @@ void Supervisor::greet(const ShimDoor::Heard& heard, const shim::Message& hello)
     }
     if (run->phase == Phase::ending) return;
     run->phase = Phase::present;
-    if (phase == "running" && !run->running) has_started(*run);
+    if (hello.phase == shim::Phase::running && !run->running) has_started(*run);
     if (run->away) put_away(*run, false);
     run->stop_sent = false;
     if (!run->stop.empty()) stop(*run);
-    if (run->paused) door_->send(heard.guest, {"pause"});
+    if (run->paused) door_->send(heard.guest, shim::Pause{});
+}
+
+bool Supervisor::is_its_shim(const Watched& run, const ShimDoor::Heard& heard, const shim::Hello& hello) {
+    const bool known = run.shim.pid == heard.process && run.shim.start == shim::start_time(heard.process);
+    const auto verdict = options_.secrets.check(run.id, hello.secret);
+    // Only a run that an earlier server has begun may have a shim without a secret.
+    const bool of_earlier_release = verdict == ShimSecrets::Verdict::none_issued &&
+                                    unfinished_at_start_.contains(run.id.value) && (known || run.foreground);
+    if (verdict != ShimSecrets::Verdict::proven && !of_earlier_release) {
+        options_.log.warn("shim_refused", {{"run", run.text}, {"process", std::int64_t{heard.process}}});
+        if (hello.version < shim::protocol_version && hello.phase == shim::Phase::waiting) {
+            door_->send(heard.guest, shim::Refused{.why = "this shim is of an older release and has no secret to show; "
+                                                          "start the run with the server's release of interlock"});
+        }
+        return false;
+    }
+    // A run has one shim, and as long as that lives no other process speaks for the run.
+    return known || !shim_is_alive(run.shim);
 }
 
 // Nothing is to be done for this run, so its shim is not needed.
-void Supervisor::turn_away(Guest guest, const std::string& phase, const std::optional<core::Run>& row) {
+void Supervisor::turn_away(Guest guest, shim::Phase phase, const std::optional<core::Run>& row) {
     const bool ours = row && row->supervised && row->node == options_.node;
     if (ours && !core::has_ended(row->state)) return door_->show_out(guest);  // Its launch could not be read.
-    if (phase == "waiting") {
+    if (phase == shim::Phase::waiting) {
         const std::string why = row && !row->reason.empty() ? ": " + row->reason : "";
-        return door_->send(guest, {"refused", "the run has ended" + why, "1"});
+        return door_->send(guest, shim::Refused{.why = "the run has ended" + why});
     }
-    if (phase == "ended" && row) return door_->send(guest, {"done", receipt_of(*row, options_.url())});
-    door_->send(guest, {"fenced", "the run is over"});
+    if (phase == shim::Phase::ended && row) return door_->send(guest, shim::Done{receipt_of(*row, options_.url())});
+    door_->send(guest, shim::Fenced{"the run is over"});
 }
 
 void Supervisor::has_started(Watched& run) {
@@ -568,11 +596,11 @@ void Supervisor::has_left(Guest guest) {
 // Its shim is dead.
 void Supervisor::has_gone(Watched& run) {
     const auto state = shim::read_state(home_of(run.text));
-    if (state && state->phase == "ended") {
-        run.ended = ended_message(*state);
+    if (state && state->phase == shim::Phase::ended) {
+        run.ended = end_in(*state);
         return has_ended(run);
     }
-    if (run.running || run.launched || (state && state->phase == "running")) {
+    if (run.running || run.launched || (state && state->phase == shim::Phase::running)) {
         return reap(run, fmt::format("its shim (process {}) was killed", run.shim.pid));
     }
     if (run.foreground) {
@@ -593,7 +621,7 @@ void Supervisor::stop(Watched& run) {
         case Phase::reaping:
             return;
         case Phase::present:
-            if (run.guest && !run.stop_sent) door_->send(*run.guest, {"stop", run.stop});
+            if (run.guest && !run.stop_sent) door_->send(*run.guest, shim::Stop{run.stop});
             run.stop_sent = run.guest.has_value();
             wake(run);
             return;
@@ -605,7 +633,7 @@ void Supervisor::stop(Watched& run) {
         case Phase::held_back:
         case Phase::preparing:
             // There is no process yet, and there will be none.
-            if (run.guest) door_->send(*run.guest, {"refused", "the run was stopped: " + run.stop, "1"});
+            if (run.guest) door_->send(*run.guest, shim::Refused{.why = "the run was stopped: " + run.stop});
             run.phase = Phase::ending;
             finish(run.id, core::CancelRun{run.id, run.fence, run.stop, {}});
             return;
@@ -643,7 +671,7 @@ void Supervisor::finished(core::RunId id, const engine::Answer& answer, core::Co
     const bool done = reply != nullptr && reply->status == core::RunStatus::done;
     if (run->phase == Phase::reaping || std::holds_alternative<core::LoseRun>(body) || (!done && run->ended)) {
         // Nothing is left of it.
-        if (run->guest) door_->send(*run->guest, {"fenced", "the run is over"});
+        if (run->guest) door_->send(*run->guest, shim::Fenced{"the run is over"});
         // The run had stopped its shim: it goes on, hears that, and ends.
         if (!std::holds_alternative<core::LoseRun>(body)) {
             shim::send_signal({.pid = run->shim.pid, .start = run->shim.start}, SIGCONT);
@@ -652,8 +680,8 @@ void Supervisor::finished(core::RunId id, const engine::Answer& answer, core::Co
     }
     if (!done) return fence_off(id, "the run is over");
     // Who has not said that it has ended has not begun.
-    if (run->guest && run->ended) door_->send(*run->guest, {"done", receipt(id)});
-    if (run->guest && !run->ended) door_->send(*run->guest, {"refused", receipt(id), "1"});
+    if (run->guest && run->ended) door_->send(*run->guest, shim::Done{receipt(id)});
+    if (run->guest && !run->ended) door_->send(*run->guest, shim::Refused{.why = receipt(id)});
     forget(id);
 }
 
@@ -661,7 +689,7 @@ void Supervisor::finished(core::RunId id, const engine::Answer& answer, core::Co
 void Supervisor::fence_off(core::RunId id, const std::string& why) {
     Watched* run = find(id);
     if (run == nullptr) return;
-    if (run->guest) door_->send(*run->guest, {"fenced", why});
+    if (run->guest) door_->send(*run->guest, shim::Fenced{why});
     leaving_[id.value] = std::move(run->places);
     see_gone(id, run->shim, its_shim(*run));
     forget(id);
@@ -675,8 +703,8 @@ void Supervisor::see_gone(core::RunId id, const shim::State& state, ItsShim its_
             const bool gone = end_leftovers(state, to_text("run", id.value), its_shim, reap_patience);
             if (gone && !shim_is_alive(state)) {  // So that nobody looks for it again.
                 shim::State over = state;
-                over.phase = "ended";
-                over.how = "stopped";
+                over.phase = shim::Phase::ended;
+                over.how = shim::How::stopped;
                 shim::write_state(home, over);
             }
             inbox->post([this, id, gone, again] { gone ? void(leaving_.erase(id.value)) : later(1s, again); });
@@ -715,6 +743,7 @@ void Supervisor::forget(core::RunId id) {
     if (found == runs_.end()) return;
     if (found->second.guest) by_guest_.erase(found->second.guest->value);
     runs_.erase(found);
+    options_.secrets.forget(id);
     options_.close_key(id);
 }
 
@@ -830,7 +859,7 @@ void Supervisor::tell_waiting(Watched& run, Clock::time_point now) {
     const auto text = waiting_text(options_.reads, options_.org, run.id);
     if (!text || *text == run.waits) return;
     run.waits = *text;
-    door_->send(*run.guest, {"wait", *text});
+    door_->send(*run.guest, shim::Wait{*text});
 }
 
 // How far the wall clock has leapt ahead of the time that passed. A clock that was set ahead would make every log look

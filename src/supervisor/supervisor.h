@@ -10,8 +10,9 @@
 //   (3) A run is started once: its shim holds a lock for as long as it lives.
 //   (4) A shim whose run is over, or another's, is told so and kills what it holds.
 //   (5) Nothing is begun in a place where a process of a run that was given up may still be.
-//   (6) A restart of the server ends nothing: shims go on without it, come back to it, and are known again by process
-//       id, start time and boot. Only what was known as the run's shim speaks for the run.
+//   (6) A restart of the server ends nothing: shims go on without it and come back to it. A process speaks for a run
+//       only with the secret of one of its shims, and only while no other shim of the run lives. The shim of an earlier
+//       release has no secret, and is known by process id, start time and boot.
 //
 // It has a thread of its own, which waits for shims, commits and time, and for nothing else: what blocks is done
 // elsewhere.
@@ -28,6 +29,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/log.h"
@@ -38,6 +40,7 @@
 #include "supervisor/inbox.h"
 #include "supervisor/leftovers.h"
 #include "supervisor/shim_door.h"
+#include "supervisor/shim_secrets.h"
 #include "supervisor/worktree_keeper.h"
 
 namespace interlock::supervisor {
@@ -53,6 +56,7 @@ class Supervisor {
         std::function<void(std::vector<engine::Submission>)> submit;
         store::ReadPool& reads;
         WorktreeKeeper& worktrees;
+        ShimSecrets& secrets;
         // Runs what blocks, on another thread; false when there is no room now.
         std::function<bool(std::function<void()>)> elsewhere;
         std::function<std::string(const core::Run&)> open_key;  // A key that is good for this run.
@@ -114,7 +118,7 @@ class Supervisor {
         std::string stop = {};                            // Why it is to end; empty: it is not.
         bool stop_sent = false;
         std::optional<shim::Message> launch = {};  // Made ready before its shim is here.
-        std::optional<shim::Message> ended = {};   // What its shim said at the end.
+        std::optional<shim::Ended> ended = {};     // What its shim said at the end.
         std::string waits = {};                    // What its terminal was told last.
     };
 
@@ -141,8 +145,9 @@ class Supervisor {
 
     // What shims say.
     void hear(const ShimDoor::Heard& heard);
-    void greet(const ShimDoor::Heard& heard, const shim::Message& hello);
-    void turn_away(Guest guest, const std::string& phase, const std::optional<core::Run>& row);
+    void greet(const ShimDoor::Heard& heard, const shim::Hello& hello);
+    bool is_its_shim(const Watched& run, const ShimDoor::Heard& heard, const shim::Hello& hello);
+    void turn_away(Guest guest, shim::Phase phase, const std::optional<core::Run>& row);
     void has_started(Watched& run);
     void put_away(Watched& run, bool away);
     void has_ended(Watched& run);
@@ -184,6 +189,7 @@ class Supervisor {
     core::Seq cursor_{0};  // Of the feed.
     std::unordered_map<Id, Watched> runs_;
     std::unordered_map<Id, std::vector<core::Place>> leaving_;  // Given up, and not yet seen to be gone: their places.
+    std::unordered_set<Id> unfinished_at_start_;
     std::unordered_map<std::uint64_t, core::RunId> by_guest_;
     std::map<pid_t, core::RunId> children_;  // Shims that this process started and has to bury.
     std::multimap<Clock::time_point, std::function<void()>> timers_;

@@ -1,0 +1,163 @@
+#include "shim/protocol.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <utility>
+
+namespace interlock::shim {
+namespace {
+
+constexpr std::array<std::pair<Phase, std::string_view>, 3> phases{
+    {{Phase::waiting, "waiting"}, {Phase::running, "running"}, {Phase::ended, "ended"}}};
+constexpr std::array<std::pair<How, std::string_view>, 6> hows{{{How::none, ""},
+                                                                {How::exited, "exited"},
+                                                                {How::signaled, "signaled"},
+                                                                {How::stopped, "stopped"},
+                                                                {How::timed_out, "timed_out"},
+                                                                {How::not_started, "not_started"}}};
+
+// Reads the fields behind the verb, one after the other.
+class Fields {
+ public:
+    // With fewer than `required` fields nothing is read.
+    Fields(const Message& message, std::size_t required) : message_(message), good_(message.size() > required) {}
+
+    // An optional field that is missing keeps its default.
+    void take(std::string& field) {
+        if (const std::string* text = next()) field = *text;
+    }
+    void take(bool& field) {
+        if (const std::string* text = next()) field = *text == "1";
+    }
+    void take(Phase& field) {
+        const std::string* text = next();
+        if (text == nullptr) return;
+        const auto phase = phase_of(*text);
+        good_ = good_ && phase;
+        field = phase.value_or(field);
+    }
+    void take(How& field) {
+        if (const std::string* text = next()) field = how_of(*text);
+    }
+    template <class Number>
+    void take(Number& field) {
+        const std::string* text = next();
+        if (text == nullptr) return;
+        const char* last = text->data() + text->size();
+        const auto [end, error] = std::from_chars(text->data(), last, field);
+        good_ = good_ && error == std::errc{} && end == last;
+    }
+
+    template <class Whole>
+    std::optional<Whole> give(Whole whole) const {
+        return good_ ? std::optional<Whole>(std::move(whole)) : std::nullopt;
+    }
+
+ private:
+    const std::string* next() { return good_ && at_ < message_.size() ? &message_[at_++] : nullptr; }
+
+    const Message& message_;
+    std::size_t at_ = 1;
+    bool good_;
+};
+
+template <class Whole, class... Field>
+std::optional<Whole> read_fields(const Message& message, std::size_t required, Field Whole::*... fields) {
+    Fields reader(message, required);
+    Whole whole;
+    (reader.take(whole.*fields), ...);
+    return reader.give(std::move(whole));
+}
+
+std::string number(std::int64_t value) { return std::to_string(value); }
+
+struct Writer {
+    Message operator()(const Hello& m) const {
+        return {"hello",
+                number(m.version),
+                m.run,
+                number(m.pid),
+                m.start,
+                m.boot,
+                std::string(text_of(m.phase)),
+                number(m.child_pid),
+                m.child_start,
+                m.foreground ? "1" : "0",
+                m.secret};
+    }
+    Message operator()(const Beat& m) const {
+        return {"beat", number(m.log_end), number(m.hole_begin), number(m.hole_end)};
+    }
+    Message operator()(const Started& m) const { return {"started", number(m.child_pid), m.child_start, m.note}; }
+    Message operator()(const Paused&) const { return {"paused"}; }
+    Message operator()(const Resumed&) const { return {"resumed"}; }
+    Message operator()(const Ended& m) const {
+        return {"ended",           std::string(text_of(m.how)), number(m.code),       m.detail,
+                number(m.user_ms), number(m.system_ms),         number(m.max_rss_kb), m.secret};
+    }
+    Message operator()(const Wait& m) const { return {"wait", m.text}; }
+    Message operator()(const LaunchOrder& m) const { return m.message; }
+    Message operator()(const Refused& m) const { return {"refused", m.why, number(m.code)}; }
+    Message operator()(const Stop& m) const { return {"stop", m.reason}; }
+    Message operator()(const Pause&) const { return {"pause"}; }
+    Message operator()(const Resume&) const { return {"resume"}; }
+    Message operator()(const Fenced& m) const { return {"fenced", m.why}; }
+    Message operator()(const Done& m) const { return {"done", m.receipt}; }
+};
+
+}  // namespace
+
+std::string_view text_of(Phase phase) {
+    return std::ranges::find(phases, phase, &decltype(phases)::value_type::first)->second;
+}
+
+std::string_view text_of(How how) { return std::ranges::find(hows, how, &decltype(hows)::value_type::first)->second; }
+
+std::optional<Phase> phase_of(std::string_view text) {
+    const auto* found = std::ranges::find(phases, text, &decltype(phases)::value_type::second);
+    return found == phases.end() ? std::nullopt : std::optional(found->first);
+}
+
+How how_of(std::string_view text) {
+    const auto* found = std::ranges::find(hows, text, &decltype(hows)::value_type::second);
+    return found == hows.end() ? How::not_started : found->first;
+}
+
+Message to_message(const FromShim& message) { return std::visit(Writer{}, message); }
+Message to_message(const FromServer& message) { return std::visit(Writer{}, message); }
+
+std::optional<FromShim> read_from_shim(const Message& message) {
+    if (message.empty()) return std::nullopt;
+    const std::string& verb = message.front();
+    if (verb == "hello") {
+        return read_fields(message, 9, &Hello::version, &Hello::run, &Hello::pid, &Hello::start, &Hello::boot,
+                           &Hello::phase, &Hello::child_pid, &Hello::child_start, &Hello::foreground, &Hello::secret);
+    }
+    if (verb == "beat") return read_fields(message, 0, &Beat::log_end, &Beat::hole_begin, &Beat::hole_end);
+    if (verb == "started") return read_fields(message, 3, &Started::child_pid, &Started::child_start, &Started::note);
+    if (verb == "paused") return Paused{};
+    if (verb == "resumed") return Resumed{};
+    if (verb == "ended") {
+        return read_fields(message, 3, &Ended::how, &Ended::code, &Ended::detail, &Ended::user_ms, &Ended::system_ms,
+                           &Ended::max_rss_kb, &Ended::secret);
+    }
+    return std::nullopt;
+}
+
+std::optional<FromServer> read_from_server(const Message& message) {
+    if (message.empty()) return std::nullopt;
+    const std::string& verb = message.front();
+    if (verb == "wait") return read_fields(message, 0, &Wait::text);
+    if (verb == "launch") return LaunchOrder{message};
+    if (verb == "refused") return read_fields(message, 0, &Refused::why, &Refused::code);
+    if (verb == "stop") return read_fields(message, 0, &Stop::reason);
+    if (verb == "pause") return Pause{};
+    if (verb == "resume") return Resume{};
+    if (verb == "fenced") return read_fields(message, 0, &Fenced::why);
+    if (verb == "done") return read_fields(message, 0, &Done::receipt);
+    return std::nullopt;
+}
+
+}  // namespace interlock::shim
