@@ -13,7 +13,7 @@ import time
 import pytest
 
 from interlock_server import Server, eventually
-from supervised import PYTHON, Runs, git, processes_of, repository, shims_of
+from supervised import PYTHON, Runs, alive, end_process, git, processes_of, repository, shims_of, wait_for
 
 ESCAPE = "\033]0;owned\007"
 
@@ -90,32 +90,66 @@ def message(*words):
     return struct.pack("<I", len(body)) + body
 
 
-class Stranger:
-    """A process of the server's user that talks to the supervisor without being anybody's shim."""
+def connect(data):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(20)
+    directory = os.open(data, os.O_PATH)
+    connection.connect(f"/proc/self/fd/{directory}/supervisor.sock")
+    os.close(directory)
+    return connection
 
-    def __init__(self, data):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(20)
-        directory = os.open(data, os.O_PATH)
-        self.socket.connect(f"/proc/self/fd/{directory}/supervisor.sock")
-        os.close(directory)
+
+RELAY = """
+import os, select, socket, subprocess, sys, time
+connection, directory = socket.socket(socket.AF_UNIX), os.open(sys.argv[1], os.O_PATH)
+path = f'/proc/self/fd/{directory}/supervisor.sock'
+while not os.path.exists(path):  # A server that starts makes it anew.
+    time.sleep(0.01)
+connection.connect(path)
+os.write(1, b'.')
+if sys.argv[2:]:
+    subprocess.Popen(['sleep', '100'], env={'INTERLOCK_RUN': sys.argv[2]})
+while True:
+    for ready in select.select([0, connection], [], [])[0]:
+        part = os.read(0, 1 << 16) if ready == 0 else connection.recv(1 << 16)
+        if not part:
+            sys.exit()
+        connection.sendall(part) if ready == 0 else os.write(1, part)
+"""
+
+
+class Stranger:
+    """A process of the server's user that talks to the supervisor as a shim does. With `run`, it has a child."""
+
+    def __init__(self, data, *run):
+        self.process = subprocess.Popen([*PYTHON, RELAY, str(data), *run], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.heard = os.read(self.process.stdout.fileno(), 1)  # It is connected.
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
 
     def say(self, *words):
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.socket.sendall(message(*words))
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(message(*words))
+            self.process.stdin.flush()
 
     def hello(self, run, phase, *, child=("0", ""), version="2", secret="0" * 64):
-        start = pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        self.say("hello", version, run, str(os.getpid()), start, boot, phase, *child, "0", secret)
+        pid = self.process.pid
+        self.say("hello", version, run, str(pid), start_of(pid), boot, phase, *child, "0", secret)
 
     def hears(self):
         """Everything that the server says until it closes the connection."""
-        heard = b""
-        with contextlib.suppress(ConnectionResetError):
-            while part := self.socket.recv(1 << 16):
-                heard += part
-        return heard
+        return self.process.stdout.read()
+
+
+def start_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
 
 
 GRAB = """
@@ -145,13 +179,13 @@ def test_an_end_that_the_run_sends_over_its_shims_connection_is_not_believed(run
 
 
 def test_a_process_that_comes_after_the_shim_was_killed_does_not_speak_for_the_run(binary, tmp_path):
-    with Server(binary, tmp_path) as server:
+    with Server(binary, tmp_path) as server, contextlib.ExitStack() as stack:
         runs = Runs(server)
         run = runs.start("sleep", "100")
         runs.wait(run, "running")
         shim = shims_of(runs.data)[run]
         state = dict(line.split(" ", 1) for line in (runs.data / "runs" / run / "state").read_text().splitlines()[:-1])
-        stranger = Stranger(runs.data)
+        stranger = stack.enter_context(Stranger(runs.data))
         os.kill(server.process.pid, signal.SIGSTOP)
         stranger.hello(run, "running", child=(state["child_pid"], state["child_start"]))
         os.kill(shim, signal.SIGKILL)
@@ -170,12 +204,12 @@ def test_a_stranger_is_not_given_the_launch_of_a_run(runs, tmp_path, version):
     (repo / ".gitattributes").write_text("* filter=slow\n")
     git("add", ".", cwd=repo)
     git("commit", "-qm", "slow", cwd=repo)
-    run = runs.start("sh", "-c", "exit 5", workspace=str(repo), isolate=True, env={"SECRET_TOKEN": "tok123"})
-    stranger = Stranger(runs.data)
-    stranger.hello(run, "waiting", version=version)
-
-    heard = stranger.hears()
-    ended = runs.wait(run)
+    with Stranger(runs.data) as stranger:
+        run = runs.start("sh", "-c", "exit 5", workspace=str(repo), isolate=True, env={"SECRET_TOKEN": "tok123"})
+        stranger.hello(run, "waiting", version=version)
+        time.sleep(3)
+        ended = runs.wait(run)
+        heard = stranger.hears()
 
     assert b"tok123" not in heard and b"INTERLOCK_KEY" not in heard, heard
     assert (ended["status"], ended["exit_code"]) == ("failed", 5)
@@ -205,11 +239,11 @@ def test_shims_prove_themselves_to_the_next_server(binary, tmp_path):
         run = runs.start("sh", "-c", "sleep 3; exit 6")
         runs.wait(run, "running")
         runs.restart()
-        stranger = Stranger(runs.data)
-        stranger.hello(run, "running")
-        stranger.say("ended", "exited", "0", "")
+        with Stranger(runs.data) as stranger:
+            stranger.hello(run, "running")
+            stranger.say("ended", "exited", "0", "")
+            ended = runs.wait(run)
 
-        ended = runs.wait(run)
         assert (ended["status"], ended["exit_code"]) == ("failed", 6)
 
 
@@ -219,25 +253,111 @@ def test_shims_prove_themselves_to_the_next_server(binary, tmp_path):
 def test_a_flood_of_connections_stops_neither_runs_nor_requests(runs, tmp_path):
     server = runs.server.process.pid
     open_before = len(os.listdir(f"/proc/{server}/fd"))
-    flood = [Stranger(runs.data) for _ in range(400)]
+    flood = [connect(runs.data) for _ in range(400)]
     most = len(os.listdir(f"/proc/{server}/fd")) - open_before
     try:
         run = runs.start("true", workspace=str(tmp_path))
         runs.wait(run, "succeeded")
         most = max(most, len(os.listdir(f"/proc/{server}/fd")) - open_before)
     finally:
-        for stranger in flood:
-            stranger.socket.close()
+        for connection in flood:
+            connection.close()
 
     assert most < 100, most
 
 
 def test_a_stranger_has_a_second_and_64_kib(runs):
-    silent, long = Stranger(runs.data), Stranger(runs.data)
-    long.socket.sendall(struct.pack("<I", (64 << 10) + 1))
+    silent, long = connect(runs.data), connect(runs.data)
+    long.sendall(struct.pack("<I", (64 << 10) + 1))
     began = time.monotonic()
 
-    assert long.hears() == b""
+    assert long.recv(1) == b""
     assert time.monotonic() - began < 0.8
-    assert silent.hears() == b""
+    assert silent.recv(1) == b""
     assert time.monotonic() - began < 5
+
+
+# ---- what is left in a workspace ----------------------------------------------------------------------------------
+
+# Where the test may, the run leaves its control group: what is left is then known by nothing but what it has open.
+DAEMON = """
+for group in $(sed -n 's/^0:://p' /proc/self/cgroup); do
+    for root in /sys/fs/cgroup /sys/fs/cgroup/unified; do echo $$ > $root/cgroup.procs; done
+done 2>/dev/null
+cd "$1"
+setsid env -i /bin/sh -c 'echo $$ > pid; while :; do sleep 0.1; done' > /dev/null 2>&1 &
+while ! [ -s pid ]; do sleep 0.05; done
+kill -9 $PPID
+sleep 100
+"""
+
+
+def test_a_daemon_that_outlives_the_killed_shim_keeps_the_place_until_it_is_gone(runs, tmp_path):
+    run = runs.start("sh", "-c", DAEMON, "sh", str(tmp_path), workspace=str(tmp_path))
+    daemon = int(wait_for(tmp_path / "pid").read_text())
+    try:
+        eventually(lambda: run not in shims_of(runs.data))
+        time.sleep(1)
+        if alive(daemon):  # Elsewhere the control group ended it.
+            assert runs.show(run)["status"] in ("starting", "running")
+            findings = runs.admin.get("/v1/doctor").ok()["items"]
+            assert [each for each in findings if run in each["detail"] and str(daemon) in each["detail"]], findings
+            refused = runs.admin.post("/v1/runs", {"agent": runs.agent(), "command": ["true"],
+                                                   "workspace": str(tmp_path), "on_conflict": "refuse"})
+            assert refused.status == 409, refused
+    finally:
+        end_process(daemon)
+
+    assert runs.wait(run)["status"] == "lost"
+    runs.wait(runs.start("true", workspace=str(tmp_path)), "succeeded")
+
+
+def test_what_was_there_before_the_run_keeps_no_place(runs, tmp_path):
+    before = subprocess.Popen(["setsid", "-f", "sh", "-c", "echo $$ > before; exec sleep 100"], cwd=tmp_path)
+    before.wait()
+    pid = int(wait_for(tmp_path / "before").read_text())
+    time.sleep(0.1)
+    try:
+        run = runs.start("sh", "-c", "kill -9 $PPID; sleep 100", workspace=str(tmp_path))
+        assert runs.wait(run)["status"] == "lost"
+        assert alive(pid)
+    finally:
+        end_process(pid)
+
+
+def test_a_process_that_another_program_starts_for_the_run_is_ended_before_the_next_run_begins(runs, tmp_path):
+    """As an `at` job or a window of the user's tmux would be that was given the run's environment."""
+    fifo = tmp_path / "orders"
+    os.mkfifo(fifo)
+    script = 'while read line; do env INTERLOCK_RUN="$line" sleep 100 & echo $! > started; done < orders'
+    helper = subprocess.Popen(["sh", "-c", script], cwd=tmp_path, start_new_session=True)
+    place = tmp_path / "place"
+    place.mkdir()
+    try:
+        order = f"echo $INTERLOCK_RUN > {fifo}; while ! [ -s {tmp_path}/started ]; do sleep 0.05; done"
+        run = runs.start("sh", "-c", order, workspace=str(place))
+        runs.wait(run, "succeeded")
+        pid = int((tmp_path / "started").read_text())
+        after = runs.start("sh", "-c", f"grep -sE '^State:.[^ZX]' /proc/{pid}/status", workspace=str(place))
+
+        assert runs.wait(after)["status"] == "failed", runs.output(after)
+    finally:
+        end_process(helper.pid)
+    eventually(lambda: processes_of(run) == [])
+
+
+def test_an_end_that_a_shim_reports_while_its_run_works_is_no_success(runs, tmp_path):
+    """A foreign shim with the right secret: it says that the run has ended and keeps a process of it."""
+    made = runs.admin.post("/v1/runs", {"agent": runs.agent(), "command": ["true"], "foreground": True,
+                                        "workspace": str(tmp_path)}).ok(201)
+    run = made["id"]
+    with Stranger(runs.data, run) as liar:
+        liar.hello(run, "waiting", secret=made["shim_secret"])
+        (worker,) = eventually(lambda: processes_of(run))
+        liar.say("started", str(worker), start_of(worker), "")
+        runs.wait(run, "running")
+        liar.say("ended", "exited", "0", "", "0", "0", "0", made["shim_secret"])
+        ended = runs.wait(run)
+
+        assert ended["status"] == "failed" and "was still there" in ended["reason"], ended
+        assert not alive(worker)

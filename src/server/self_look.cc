@@ -125,15 +125,21 @@ SelfFinding look_at_versions(const SelfFacts& facts) {
 }  // namespace
 
 std::vector<SelfFinding> look_at_itself(const SelfFacts& facts) {
-    return {look_at_store(facts),
-            as_here(cli::check_disk_space(facts.data_dir)),
-            as_here(cli::check_open_files()),
-            look_at_clock(facts),
-            look_at_memory(facts),
-            look_at_upstreams(facts),
-            look_at_prices(facts),
-            look_at_promises(facts),
-            look_at_versions(facts)};
+    std::vector<SelfFinding> findings{look_at_store(facts),
+                                      as_here(cli::check_disk_space(facts.data_dir)),
+                                      as_here(cli::check_open_files()),
+                                      look_at_clock(facts),
+                                      look_at_memory(facts),
+                                      look_at_upstreams(facts),
+                                      look_at_prices(facts),
+                                      look_at_promises(facts),
+                                      look_at_versions(facts)};
+    for (const auto& [run, keeper] : facts.kept_places) {
+        findings.push_back({Level::warn, "place",
+                            fmt::format("{} has lost its shim and keeps its place: {}", run, keeper),
+                            "end that process, and the run ends"});
+    }
+    return findings;
 }
 
 }  // namespace interlock::server

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ struct SelfFacts {
     std::optional<double> memory_pressure;  // Percent; nothing where the kernel does not say.
     double memory_pressure_max = 0;
     std::vector<store::Node> nodes;
+    std::map<std::string, std::string> kept_places = {};  // Runs, and the processes for which they keep their places.
 };
 
 std::vector<api::SelfFinding> look_at_itself(const SelfFacts& facts);

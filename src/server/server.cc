@@ -521,7 +521,8 @@ SelfFacts Server::Parts::self_facts(Instant started_at) {
             .last_verify = verified.last(),
             .memory_pressure = supervisor::memory_pressure(),
             .memory_pressure_max = options.memory_pressure_max,
-            .nodes = nodes ? *nodes : std::vector<store::Node>()};
+            .nodes = nodes ? *nodes : std::vector<store::Node>(),
+            .kept_places = supervisor ? supervisor->kept_places() : std::map<std::string, std::string>()};
 }
 
 api::Parts Server::Parts::api_parts() {

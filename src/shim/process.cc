@@ -181,13 +181,16 @@ std::optional<Process> look_at(pid_t pid) {
                    .parent = number_in<pid_t>(words[1]).value_or(0),
                    .group = number_in<pid_t>(words[2]).value_or(0),
                    .session = number_in<pid_t>(words[3]).value_or(0),
-                   .state = words[0].front()};
+                   .state = words[0].front(),
+                   .has_terminal = words[4] != "0"};
 }
 
 std::string start_time(pid_t pid) {
     const auto process = look_at(pid);
     return process ? process->start : "";
 }
+
+std::int64_t ticks_of(const std::string& start) { return number_in<std::int64_t>(start).value_or(0); }
 
 bool alive(pid_t pid, std::string_view start) {
     const auto process = look_at(pid);

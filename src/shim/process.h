@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@ struct Process {
     pid_t group = 0;
     pid_t session = 0;
     char state = '?';
+    bool has_terminal = false;
 
     // A zombie has ended: it runs nothing, holds nothing, and only waits for its parent to ask.
     bool ended() const { return state == 'Z' || state == 'X'; }
@@ -35,6 +37,8 @@ struct Process {
 std::optional<Process> look_at(pid_t pid);
 // "" when there is no such process. A zombie still has a start time.
 std::string start_time(pid_t pid);
+// A start time as a number; 0 for an empty one.
+std::int64_t ticks_of(const std::string& start);
 // Whether that very process is there and has not ended.
 bool alive(pid_t pid, std::string_view start);
 // Changes with every boot. "" when /proc does not say.

@@ -5,10 +5,47 @@
 #include <csignal>
 #include <thread>
 
+#include "base/text.h"
 #include "shim/cgroup.h"
+#include "shim/fd.h"
 #include "shim/process.h"
 
 namespace interlock::supervisor {
+
+namespace {
+
+std::string mark_of(const std::string& run) { return "INTERLOCK_RUN=" + run; }
+
+// Invariant (3).
+bool came_with_shim(const shim::Process& process, const shim::State& state, const std::string& run) {
+    if (process.pid == state.child_pid || shim::has_in_environment(process.pid, mark_of(run))) return false;
+    return state.child_pid == 0 || shim::ticks_of(process.start) < shim::ticks_of(state.child_start);
+}
+
+std::vector<shim::Process> inherited_by_shim(const shim::State& state, const std::string& run) {
+    std::vector<shim::Process> inherited;
+    for (const pid_t pid : shim::children(state.pid)) {
+        auto process = shim::look_at(pid);
+        if (process && came_with_shim(*process, state, run)) inherited.push_back(std::move(*process));
+    }
+    return inherited;
+}
+
+}  // namespace
+
+std::optional<std::string> still_held(const shim::State& state, const std::string& run) {
+    for (const pid_t pid : shim::children(state.pid)) {
+        const auto process = shim::look_at(pid);
+        if (!process || process->ended() || came_with_shim(*process, state, run)) continue;
+        std::string name = shim::read_file("/proc/" + std::to_string(pid) + "/comm").value_or("");
+        if (name.ends_with('\n')) name.pop_back();
+        return "process " + std::to_string(pid) + " (" + as_line(name) + ")";
+    }
+    // Read without shim::Cgroup, which would make the group anew if the shim has just removed it.
+    const auto events = state.cgroup.empty() ? std::nullopt : shim::read_file(state.cgroup + "/cgroup.events");
+    if (events && ("\n" + *events).find("\npopulated 1") != std::string::npos) return "a process of its control group";
+    return std::nullopt;
+}
 
 bool shim_is_alive(const shim::State& state) {
     return state.boot == shim::boot_id() && shim::alive(state.pid, state.start);
@@ -20,13 +57,16 @@ bool end_leftovers(const shim::State& state, const std::string& run, ItsShim its
     shim::Tree tree;
     tree.only_below = true;
     if (this_boot && state.pid != 0) {
-        if (const auto root = shim::look_at(state.pid); root && root->start == state.start) tree.roots.push_back(*root);
+        if (const auto root = shim::look_at(state.pid); root && root->start == state.start) {
+            tree.roots.push_back(*root);
+            tree.spared = inherited_by_shim(state, run);
+        }
     }
     // Numbers come back: a group or a session is the run's only while the very process that began it is there.
     const auto now = this_boot && state.child_pid != 0 ? shim::look_at(state.child_pid) : std::nullopt;
     const pid_t began = now && now->start == state.child_start ? state.child_pid : 0;
     if (began != 0) tree.groups.push_back(began);
-    const std::string mark = "INTERLOCK_RUN=" + run;
+    const std::string mark = mark_of(run);
     tree.also = [&](const shim::Process& process) {
         const bool of_main = began != 0 && (process.pid == began || process.group == began || process.session == began);
         return of_main || shim::has_in_environment(process.pid, mark);

@@ -5,12 +5,16 @@
 //       started with the run's id in its environment.
 //   (2) end_leftovers() says yes only after nothing of that was found alive.
 //
+//   (3) Children that a shim had before it was one are not the run's: a shell that becomes `interlock run` keeps its
+//   jobs.
+//
 // Where there are no control groups, a process that has cleared its environment and has lost its shim and the run's
 // main process is not found: a number alone could by now be a stranger's. While the shim lives, it is found: orphans
 // come to the shim.
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "shim/state.h"
@@ -22,6 +26,10 @@ bool shim_is_alive(const shim::State& state);
 
 // A shim without a run ends by itself, and may have somebody to tell. One that could still begin is killed first.
 enum class ItsShim { spared, killed };
+
+// A process that the living shim of a run still holds, for people: "process 12 (sh)". Asks only the shim's children and
+// the control group: orphans come to the shim, so while it lives nothing else can descend from it.
+std::optional<std::string> still_held(const shim::State& state, const std::string& run);
 
 // Kills and looks until nothing is left, for at most this long.
 bool end_leftovers(const shim::State& state, const std::string& run, ItsShim its_shim,

@@ -136,5 +136,26 @@ TEST(LeftoversTest, a_shim_is_spared_unless_it_could_still_begin) {
     EXPECT_FALSE(shim_is_alive(state));
 }
 
+// A shell with a job becomes `interlock run`: its process is then the shim, and the job is a child of it.
+TEST(LeftoversTest, children_that_a_shim_had_before_are_not_the_runs) {
+    const Sleeper job({"NONE=1"});
+    std::this_thread::sleep_for(30ms);  // Start times are counted in hundredths of a second.
+    const Sleeper main({"NONE=1"});
+    shim::State state = state_of(main);
+    state.pid = ::getpid();
+    state.start = shim::start_time(::getpid());
+
+    const std::string held = still_held(state, this_run).value_or("");
+    EXPECT_TRUE(held.starts_with("process " + std::to_string(main.pid()) + " (")) << held;
+    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::spared, patience));
+
+    EXPECT_FALSE(main.alive());
+    EXPECT_TRUE(job.alive());
+    EXPECT_EQ(still_held(state, this_run), std::nullopt);
+    state.child_pid = 0;
+    state.child_start = "";
+    EXPECT_EQ(still_held(state, this_run), std::nullopt) << "the run has started nothing";
+}
+
 }  // namespace
 }  // namespace interlock::supervisor

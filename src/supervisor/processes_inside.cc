@@ -41,10 +41,19 @@ bool is_below(std::string_view path, std::string_view top) {
            (path.size() == top.size() || path[top.size()] == '/' || path.substr(top.size()) == " (deleted)");
 }
 
+Target target_of(const std::string& path) {
+    return {.path = path, .status = status_of(path), .mounts = link_text("/proc/self/ns/mnt")};
+}
+
 }  // namespace
 
+std::string use_of_directory(pid_t pid, const std::string& path) {
+    bool unseen = false;
+    return use_of(fmt::format("/proc/{}", pid), target_of(path), unseen);
+}
+
 Result<ProcessesInside, std::string> processes_inside(const std::string& path) {
-    const Target target{.path = path, .status = status_of(path), .mounts = link_text("/proc/self/ns/mnt")};
+    const Target target = target_of(path);
     ProcessesInside found;
     std::error_code error;
     for (std::filesystem::directory_iterator entries("/proc", error), end; !error && entries != end;

@@ -23,6 +23,9 @@ struct ProcessesInside {
     std::size_t unseen = 0;  // Processes of other users that may not be looked at.
 };
 
+// How this process uses something in the directory; empty: it does not, or it may not be looked at.
+std::string use_of_directory(pid_t pid, const std::string& path);
+
 // `path` is canonical.
 Result<ProcessesInside, std::string> processes_inside(const std::string& path);
 

@@ -14,9 +14,21 @@
 namespace interlock::supervisor {
 namespace {
 
+constexpr std::chrono::seconds timeout_margin{
+    5};  // For a shim that ends its run after the timeout and the grace period.
+
 std::string signal_name(int signal) {
     const char* name = ::sigabbrev_np(signal);
     return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+std::string bounded(const std::string& reason) {
+    std::string line = as_line(reason);
+    if (line.size() <= core::limits::text_bytes_max) return line;
+    std::size_t end = core::limits::text_bytes_max - std::strlen("…");
+    while (end > 0 && (line[end] & 0xc0) == 0x80) --end;  // No character is cut in two.
+    line.resize(end);
+    return line + "…";
 }
 
 }  // namespace
@@ -59,13 +71,23 @@ core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, co
     return finish;
 }
 
-std::string bounded(const std::string& reason) {
-    std::string line = as_line(reason);
-    if (line.size() <= core::limits::text_bytes_max) return line;
-    std::size_t end = core::limits::text_bytes_max - std::strlen("…");
-    while (end > 0 && (line[end] & 0xc0) == 0x80) --end;  // No character is cut in two.
-    line.resize(end);
-    return line + "…";
+core::CommandBody with_keeper(core::CommandBody end, const std::string& process) {
+    auto* lose = std::get_if<core::LoseRun>(&end);
+    if (lose != nullptr && !process.empty()) {
+        lose->reason += fmt::format("; it kept its place until another process was gone ({})", process);
+    }
+    return end;
+}
+
+std::optional<std::chrono::seconds> ends_within(const core::Process& process) {
+    if (process.timeout_s == 0) return std::nullopt;
+    return std::chrono::seconds(process.timeout_s) + std::chrono::seconds(process.grace_s) + timeout_margin;
+}
+
+void bound_reason(core::CommandBody& end) {
+    if (auto* finish = std::get_if<core::FinishRun>(&end)) finish->reason = bounded(finish->reason);
+    if (auto* cancel = std::get_if<core::CancelRun>(&end)) cancel->reason = bounded(cancel->reason);
+    if (auto* lose = std::get_if<core::LoseRun>(&end)) lose->reason = bounded(lose->reason);
 }
 
 }  // namespace interlock::supervisor

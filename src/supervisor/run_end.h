@@ -1,6 +1,8 @@
 // The end of a run as its shim reports it, and as the core is told.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "core/command.h"
@@ -12,7 +14,13 @@ namespace interlock::supervisor {
 core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, const std::string& stop,
                          const shim::Ended& ended);
 
-// A reason as one line of UTF-8 and within its limit, because reasons come from systems, shims and files.
-std::string bounded(const std::string& reason);
+// The end of a run that kept its place for this process; none if it is empty.
+core::CommandBody with_keeper(core::CommandBody end, const std::string& process);
+
+// From the start of a run to its end at the latest if its shim does not end it; nothing if the run has no timeout.
+std::optional<std::chrono::seconds> ends_within(const core::Process& process);
+
+// Makes the reason one line of UTF-8 within its limit, because reasons come from systems, shims and files.
+void bound_reason(core::CommandBody& end);
 
 }  // namespace interlock::supervisor

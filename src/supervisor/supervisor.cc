@@ -12,7 +12,6 @@
 
 #include "base/sha256.h"
 #include "core/feed.h"
-#include "core/places.h"
 #include "shim/process.h"
 #include "store/read_rows.h"
 #include "supervisor/host_facts.h"
@@ -37,7 +36,6 @@ constexpr auto terminal_back_within = 10s;
 constexpr auto shim_back_within = 5s;  // It tries every second.
 constexpr auto tell_waiting_every = 1s;
 constexpr auto reap_patience = 10s;
-constexpr auto timeout_margin = 5s;  // For a shim that ends its run after the timeout and the grace period.
 constexpr std::size_t pages_per_read = 256;
 
 shim::Ended end_in(const shim::State& state) { return {.how = state.how, .code = state.code, .detail = state.detail}; }
@@ -144,18 +142,14 @@ bool Supervisor::read_everything() {
     // and is told.
     std::set<std::string> known;
     for (const core::Run& run : unfinished) known.insert(to_text("run", run.id.value));
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(options_.data_dir + "/runs", error)) {
-        const std::string name = entry.path().filename().string();
+    for (const auto& [name, state] : directories_.unfinished_but(known)) {
         const auto id = id_from_text("run", name);
-        if (!id || known.contains(name)) continue;
-        const auto state = shim::read_state(entry.path().string());
-        if (!state || state->phase != shim::Phase::running || state->boot != shim::boot_id()) continue;
+        if (!id) continue;
         const auto row = read_run(core::RunId(*id));
         if (!row) return false;
         options_.log.warn("run_left_over", {{"run", name}});
-        leaving_[*id] = *row ? (*row)->wanted : std::vector<core::Place>();
-        see_gone(core::RunId(*id), *state, ItsShim::spared);
+        left_.keep(core::RunId(*id), *row ? (*row)->wanted : std::vector<core::Place>());
+        left_.see_gone(core::RunId(*id), state, ItsShim::spared);
     }
     for (const core::Run& run : unfinished) {
         unfinished_at_start_.insert(run.id.value);
@@ -286,7 +280,7 @@ void Supervisor::begin(Watched& run) {
         run.phase = Phase::preparing;  // There is no shim that could hear of it.
         return stop(run);
     }
-    if (is_being_left(run.places)) {
+    if (left_.include(run.places)) {
         run.phase = Phase::held_back;
         return;
     }
@@ -301,15 +295,15 @@ void Supervisor::begin(Watched& run) {
     prepare(run);
 }
 
-// Whether somebody who was given up is still there. The core has given the place on; nobody works there before.
-bool Supervisor::is_being_left(const std::vector<core::Place>& places) const {
-    for (const auto& [id, left] : leaving_) {
-        for (const core::Place& place : left) {
-            const auto collides = [&](const core::Place& other) { return core::collide(place, other); };
-            if (std::ranges::any_of(places, collides)) return true;
-        }
+// The places that other runs have left can be worked in.
+void Supervisor::begin_held_back() {
+    std::vector<core::RunId> waiting;
+    for (const auto& [id, run] : runs_) {
+        if (run.phase == Phase::held_back) waiting.emplace_back(id);
     }
-    return false;
+    for (const core::RunId id : waiting) {
+        if (Watched* run = find(id); run != nullptr && run->phase == Phase::held_back) begin(*run);
+    }
 }
 
 void Supervisor::prepare(Watched& run) {
@@ -573,9 +567,18 @@ void Supervisor::put_away(Watched& run, bool away) {
     }
 }
 
+// Its place is given on only after this server has seen for itself that nothing of it is left, whatever was said.
 void Supervisor::has_ended(Watched& run) {
+    const core::CommandBody end = end_of(run.id, run.fence, run.foreground, run.stop, *run.ended);
+    const bool this_boot = run.shim.boot == shim::boot_id();
+    if (this_boot && !shim_is_alive(run.shim)) return end_rest_and_finish(run, end);
+    const auto held = this_boot ? still_held(run.shim, run.text) : std::nullopt;
+    if (held) {
+        return reap(run, fmt::format("its shim said that it had ended, but {} was still there", *held),
+                    core::RunState::failed);
+    }
     run.phase = Phase::ending;
-    finish(run.id, end_of(run.id, run.fence, run.foreground, run.stop, *run.ended));
+    finish(run.id, end);
 }
 
 // A connection has ended. A shim that lives comes back; a terminal that waited has been closed.
@@ -600,7 +603,12 @@ void Supervisor::has_gone(Watched& run) {
         run.ended = end_in(*state);
         return has_ended(run);
     }
-    if (run.running || run.launched || (state && state->phase == shim::Phase::running)) {
+    const bool began = state && state->phase == shim::Phase::running;
+    if (began && run.shim.child_pid == 0) {  // It was killed before it could say so.
+        run.shim.child_pid = state->child_pid;
+        run.shim.child_start = state->child_start;
+    }
+    if (run.running || run.launched || began) {
         return reap(run, fmt::format("its shim (process {}) was killed", run.shim.pid));
     }
     if (run.foreground) {
@@ -653,9 +661,10 @@ void Supervisor::finish(core::RunId id, core::CommandBody body) {
     Watched* run = find(id);
     if (run == nullptr) return;
     const bool lost = std::holds_alternative<core::LoseRun>(body);
-    if (auto* finish = std::get_if<core::FinishRun>(&body)) finish->reason = bounded(finish->reason);
-    if (auto* cancel = std::get_if<core::CancelRun>(&body)) cancel->reason = bounded(cancel->reason);
-    if (auto* lose = std::get_if<core::LoseRun>(&body)) lose->reason = bounded(lose->reason);
+    // Before the commit: the next run in its place must not begin before the look at what it left.
+    if (run->shim.child_pid != 0 && !departure_of(run->text, run->shim, run->places).directories.empty())
+        left_.keep(id, run->places);
+    bound_reason(body);
     // Losing has no key: somebody else may have said how it ended under the one there is.
     ask(body, lost ? core::CommandKey() : key_of_end(*run),
         [this, id, body](const engine::Answer& answer) { finished(id, answer, body); });
@@ -676,12 +685,14 @@ void Supervisor::finished(core::RunId id, const engine::Answer& answer, core::Co
         if (!std::holds_alternative<core::LoseRun>(body)) {
             shim::send_signal({.pid = run->shim.pid, .start = run->shim.start}, SIGCONT);
         }
+        left_.depart(id, run->shim, departure_of(run->text, run->shim, run->places));
         return forget(id);
     }
     if (!done) return fence_off(id, "the run is over");
     // Who has not said that it has ended has not begun.
     if (run->guest && run->ended) door_->send(*run->guest, shim::Done{receipt(id)});
     if (run->guest && !run->ended) door_->send(*run->guest, shim::Refused{.why = receipt(id)});
+    left_.depart(id, run->shim, departure_of(run->text, run->shim, run->places));
     forget(id);
 }
 
@@ -690,26 +701,9 @@ void Supervisor::fence_off(core::RunId id, const std::string& why) {
     Watched* run = find(id);
     if (run == nullptr) return;
     if (run->guest) door_->send(*run->guest, shim::Fenced{why});
-    leaving_[id.value] = std::move(run->places);
-    see_gone(id, run->shim, its_shim(*run));
+    left_.keep(id, std::move(run->places));
+    left_.see_gone(id, run->shim, its_shim(*run));
     forget(id);
-}
-
-// Who was told to go may not hear it. Others may have its places once it is seen to be gone.
-void Supervisor::see_gone(core::RunId id, const shim::State& state, ItsShim its_shim) {
-    const auto again = [this, id, state, its_shim] { see_gone(id, state, its_shim); };
-    const bool taken = options_.elsewhere(
-        [this, inbox = inbox_, state, id, its_shim, again, home = home_of(to_text("run", id.value))] {
-            const bool gone = end_leftovers(state, to_text("run", id.value), its_shim, reap_patience);
-            if (gone && !shim_is_alive(state)) {  // So that nobody looks for it again.
-                shim::State over = state;
-                over.phase = shim::Phase::ended;
-                over.how = shim::How::stopped;
-                shim::write_state(home, over);
-            }
-            inbox->post([this, id, gone, again] { gone ? void(leaving_.erase(id.value)) : later(1s, again); });
-        });
-    if (!taken) later(100ms, again);
 }
 
 // A shim that has a launch and may not have read it could begin at any time.
@@ -718,30 +712,52 @@ ItsShim Supervisor::its_shim(const Watched& run) const {
 }
 
 void Supervisor::reap(Watched& run, std::string why, core::RunState outcome) {
-    run.phase = Phase::reaping;
     options_.log.warn("run_reaped", {{"run", run.text}, {"why", why}});
+    if (outcome == core::RunState::lost) return end_rest_and_finish(run, core::LoseRun{run.id, run.fence, why});
+    end_rest_and_finish(run, core::FinishRun{run.id, run.fence, outcome, why, {}});
+}
+
+// The run keeps its place until nothing of it is left.
+void Supervisor::end_rest_and_finish(Watched& run, core::CommandBody end) {
+    run.phase = Phase::reaping;
     const core::RunId id = run.id;
-    const core::Fence fence = run.fence;
-    const auto again = [this, id, why, outcome] {
-        if (Watched* found = find(id); found != nullptr && found->phase == Phase::reaping) reap(*found, why, outcome);
+    const auto again = [this, id, end] {
+        if (Watched* found = find(id); found != nullptr && found->phase == Phase::reaping) {
+            end_rest_and_finish(*found, end);
+        }
     };
-    const bool taken = options_.elsewhere([this, inbox = inbox_, state = run.shim, text = run.text,
-                                           its_shim = its_shim(run), id, fence, why, outcome, again] {
-        const bool gone = end_leftovers(state, text, its_shim, reap_patience);
-        inbox->post([this, id, fence, why, outcome, gone, again] {
-            // What cannot be killed keeps its place: nobody else may work there.
-            if (!gone) return later(1s, again);
-            if (outcome == core::RunState::lost) return finish(id, core::LoseRun{id, fence, why});
-            finish(id, core::FinishRun{id, fence, outcome, why, {}});
+    const bool taken =
+        options_.elsewhere([this, inbox = inbox_, state = run.shim, its_shim = its_shim(run), id, end, again,
+                            departure = departure_of(run.text, run.shim, run.places), shims = known_shims()] {
+            std::string keeper;
+            if (!end_leftovers(state, departure.run, its_shim, reap_patience))
+                keeper = "a process that cannot be killed";
+            // A shim that was killed has not proven that nothing is left.
+            if (keeper.empty() && std::holds_alternative<core::LoseRun>(end)) {
+                const Remains remains = look_for_remains({departure}, shims).front();
+                if (!remains.orphans.empty()) keeper = sentence_of(remains.orphans.front());
+            }
+            inbox->post([this, id, run = departure.run, end, again, keeper] {
+                if (keeper.empty()) return finish(id, with_keeper(end, kept_.give_up(run)));
+                if (kept_.keep(run, keeper)) options_.log.warn("place_kept", {{"run", run}, {"by", keeper}});
+                later(1s, again);
+            });
         });
-    });
     if (!taken) later(100ms, again);
+}
+
+std::set<pid_t> Supervisor::known_shims() const {
+    std::set<pid_t> shims;
+    for (const auto& [id, run] : runs_) shims.insert(run.shim.pid);
+    for (const auto& [pid, run] : children_) shims.insert(pid);
+    return shims;
 }
 
 void Supervisor::forget(core::RunId id) {
     const auto found = runs_.find(id.value);
     if (found == runs_.end()) return;
     if (found->second.guest) by_guest_.erase(found->second.guest->value);
+    (void)kept_.give_up(found->second.text);
     runs_.erase(found);
     options_.secrets.forget(id);
     options_.close_key(id);
@@ -809,11 +825,6 @@ void Supervisor::look_after(Watched& run, Clock::time_point now) {
     }
 }
 
-std::optional<Supervisor::Clock::duration> Supervisor::ends_within(const core::Process& process) {
-    if (process.timeout_s == 0) return std::nullopt;
-    return std::chrono::seconds(process.timeout_s) + std::chrono::seconds(process.grace_s) + timeout_margin;
-}
-
 // How long it may say nothing. One that is to come back is given the time that this takes.
 Supervisor::Clock::duration Supervisor::patience_with(const Watched& run) {
     const Clock::duration lease = std::chrono::seconds(run.lease_s);
@@ -862,29 +873,11 @@ void Supervisor::tell_waiting(Watched& run, Clock::time_point now) {
     door_->send(*run.guest, shim::Wait{*text});
 }
 
-// How far the wall clock has leapt ahead of the time that passed. A clock that was set ahead would make every log look
-// old; a log that is kept for longer than it has to be is no harm.
-static std::chrono::nanoseconds unseen_time(std::chrono::nanoseconds by_wall_clock, std::chrono::nanoseconds passed) {
-    return std::max(std::chrono::nanoseconds(0), by_wall_clock - passed);
-}
-
-// Removes the directories of old runs; their rows stay. An age is by the wall clock, less the time that did not pass,
-// so that a clock that jumped removes no logs.
 void Supervisor::clear_up() {
     cleared_ = Clock::now();
     std::set<std::string> unfinished;
     for (const auto& [id, run] : runs_) unfinished.insert(run.text);
-    const auto now = fs::file_time_type::clock::now();
-    const auto unseen = options_.off_for + unseen_time(now - started_by_file_clock_, cleared_ - started_);
-    (void)options_.elsewhere(
-        [unfinished, directory = options_.data_dir + "/runs", now, kept = options_.logs_kept + unseen] {
-            std::error_code error;
-            for (const auto& entry : fs::directory_iterator(directory, error)) {
-                const auto age = now - fs::last_write_time(entry.path(), error);
-                if (error || age < kept || unfinished.contains(entry.path().filename().string())) continue;
-                fs::remove_all(entry.path(), error);
-            }
-        });
+    (void)options_.elsewhere(directories_.removal_of_old(std::move(unfinished)));
 }
 
 }  // namespace interlock::supervisor

@@ -9,7 +9,8 @@
 //       ended the same way.
 //   (3) A run is started once: its shim holds a lock for as long as it lives.
 //   (4) A shim whose run is over, or another's, is told so and kills what it holds.
-//   (5) Nothing is begun in a place where a process of a run that was given up may still be.
+//   (5) A run's end is committed after this server has seen that its shim holds no process, whatever the shim said.
+//       Nothing is begun in a place where a process of an earlier run may still be.
 //   (6) A restart of the server ends nothing: shims go on without it and come back to it. A process speaks for a run
 //       only with the secret of one of its shims, and only while no other shim of the run lives. The shim of an earlier
 //       release has no secret, and is known by process id, start time and boot.
@@ -20,7 +21,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -38,7 +38,9 @@
 #include "shim/state.h"
 #include "store/read_pool.h"
 #include "supervisor/inbox.h"
-#include "supervisor/leftovers.h"
+#include "supervisor/kept_places.h"
+#include "supervisor/left_places.h"
+#include "supervisor/run_directories.h"
 #include "supervisor/shim_door.h"
 #include "supervisor/shim_secrets.h"
 #include "supervisor/worktree_keeper.h"
@@ -81,6 +83,8 @@ class Supervisor {
 
     // Something about runs was committed. From any thread, and cheap; also after close().
     void news();
+    // Runs that have no process of their own any more and keep their places, and why. From any thread.
+    std::map<std::string, std::string> kept_places() const { return kept_.all(); }
 
  private:
     using Clock = std::chrono::steady_clock;
@@ -121,7 +125,6 @@ class Supervisor {
         std::optional<shim::Ended> ended = {};     // What its shim said at the end.
         std::string waits = {};                    // What its terminal was told last.
     };
-
     explicit Supervisor(Options options) : options_(std::move(options)) {}
     void run();
 
@@ -136,7 +139,7 @@ class Supervisor {
 
     // Starting.
     void begin(Watched& run);
-    bool is_being_left(const std::vector<core::Place>& places) const;
+    void begin_held_back();
     void prepare(Watched& run);
     void prepared(core::RunId id, core::Fence fence, core::Run row, core::Process process,
                   Result<WorktreeKeeper::Made, std::string> made);
@@ -160,9 +163,10 @@ class Supervisor {
     void finish(core::RunId id, core::CommandBody body);
     void finished(core::RunId id, const engine::Answer& answer, core::CommandBody body);
     void fence_off(core::RunId id, const std::string& why);
-    void see_gone(core::RunId id, const shim::State& state, ItsShim its_shim);
     ItsShim its_shim(const Watched& run) const;
     void reap(Watched& run, std::string why, core::RunState outcome = core::RunState::lost);
+    void end_rest_and_finish(Watched& run, core::CommandBody end);
+    std::set<pid_t> known_shims() const;
     void forget(core::RunId id);
 
     // Time.
@@ -172,7 +176,6 @@ class Supervisor {
     void bury();
     void tell_waiting(Watched& run, Clock::time_point now);
     static Clock::duration patience_with(const Watched& run);
-    static std::optional<Clock::duration> ends_within(const core::Process& process);
     void clear_up();
 
     void ask(core::CommandBody body, core::CommandKey key, std::function<void(const engine::Answer&)> then);
@@ -188,7 +191,15 @@ class Supervisor {
     std::string cgroups_;  // Where groups can be made; empty: nowhere.
     core::Seq cursor_{0};  // Of the feed.
     std::unordered_map<Id, Watched> runs_;
-    std::unordered_map<Id, std::vector<core::Place>> leaving_;  // Given up, and not yet seen to be gone: their places.
+    const RunDirectories directories_{options_.data_dir, options_.logs_kept, options_.off_for};
+    LeftPlaces left_{{.elsewhere = options_.elsewhere,
+                      .later = [this](auto delay, auto what) { later(delay, std::move(what)); },
+                      .shims = [this] { return known_shims(); },
+                      .on_free = [this] { begin_held_back(); },
+                      .inbox = inbox_,
+                      .data_dir = options_.data_dir,
+                      .log = options_.log}};
+    KeptPlaces kept_;
     std::unordered_set<Id> unfinished_at_start_;
     std::unordered_map<std::uint64_t, core::RunId> by_guest_;
     std::map<pid_t, core::RunId> children_;  // Shims that this process started and has to bury.
@@ -196,8 +207,6 @@ class Supervisor {
     Clock::time_point looked_ = {};
     Clock::time_point followed_ = {};  // When the feed was read last.
     Clock::time_point cleared_ = {};
-    const Clock::time_point started_ = Clock::now();
-    const std::filesystem::file_time_type started_by_file_clock_ = std::filesystem::file_time_type::clock::now();
     std::atomic<bool> news_ = true;
     std::atomic<bool> stopping_ = false;
     std::thread thread_;
