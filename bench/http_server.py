@@ -208,6 +208,11 @@ def listen(poll, sockets, wanted, seconds=30):
 
 # ---- starting -----------------------------------------------------------------------------------------------------
 
+def make_admin_key(binary, data):
+    return subprocess.run([binary, "keys", "create", "--scope", "admin", "--data-dir", data, "--quiet"], check=True,
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout.strip()
+
+
 def start(server):
     charge_until(server, EVENTS)
     server.stop(signal.SIGTERM)
@@ -228,7 +233,7 @@ class Interlock:
 
     def __enter__(self):
         self.start()
-        self.key = (self.data / "admin.key").read_text().strip()
+        self.key = make_admin_key(self.binary, self.data)
         return self
 
     def __exit__(self, *_):

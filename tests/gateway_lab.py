@@ -319,6 +319,12 @@ class Lab:
     def call(self, api, script="", key=None, **more):
         return self.ask(*self.request(api, script, key, **more))
 
+    def told_operators(self, api, key, status, **more):
+        """The refusal that an operator reads who makes the call of this key's agent. Agents are shown no commands."""
+        own = self.call(api, key=key, **more).refused(api, status)
+        assert "interlock " not in own and "person" in own, own
+        return self.call(api, key=self.admin, headers={"x-interlock-agent": key.agent}, **more).refused(api, status)
+
     # What became of it.
 
     def row(self, answer, seconds=5):

@@ -253,6 +253,36 @@ def insist(clients, method, path, body=None, idempotency=None, seconds=60):
         time.sleep(0.01)
 
 
+class LocalConnection(http.client.HTTPConnection):
+    """By the Unix socket of a server. Its own user and root need no key there."""
+
+    def __init__(self, path, timeout=ANSWER_SECONDS):
+        super().__init__("localhost", timeout=timeout)
+        self.path = pathlib.Path(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        # An address holds 107 bytes of a path.
+        directory = os.open(self.path.parent, os.O_PATH)
+        try:
+            self.sock.connect(f"/proc/self/fd/{directory}/{self.path.name}")
+        finally:
+            os.close(directory)
+
+
+def make_admin_key(socket_path):
+    """A key of its own for a test, made by the local admin."""
+    connection = LocalConnection(socket_path)
+    with contextlib.closing(connection):
+        connection.request("POST", "/v1/keys", json.dumps({"scopes": ["admin"], "note": "of the tests"}),
+                           {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        body = response.read()
+    assert response.status == 201, body
+    return json.loads(body)["key"]
+
+
 class EventStream:
     """Server-sent events as they come. One thread reads."""
 
@@ -301,6 +331,7 @@ class Server:
         self.binary, self.directory, self.options = binary, pathlib.Path(directory), options
         self.data = self.directory / "data"
         self.store = store or (shared_postgres().create_database(fresh("server")) if ON_POSTGRES else None)
+        self.admin_key = None  # Made when the server is up for the first time, and kept over its restarts.
         self.reserved = reserve_port()
         self.port = self.reserved.getsockname()[1]
         self.process = None
@@ -353,7 +384,8 @@ class Server:
             raise
         url = urllib.parse.urlsplit(note["url"])
         self.address, self.port = (url.hostname, url.port), url.port
-        self.admin = Client(self.address, (self.data / "admin.key").read_text().strip())
+        self.admin_key = self.admin_key or make_admin_key(note["socket"])
+        self.admin = Client(self.address, self.admin_key)
 
     def wait_for_note(self):
         # A server that was killed leaves its note behind, so the pid has to be the new one.

@@ -608,7 +608,7 @@ def up(binary, *arguments):
 
 def test_the_data_directory_and_the_key_are_for_their_owner_alone(server):
     assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
-    for file in ("admin.key", "server.json", *(("history", "node.id") if ON_POSTGRES else ("interlock.db",))):
+    for file in ("api.sock", "server.json", *(("history", "node.id") if ON_POSTGRES else ("interlock.db",))):
         assert stat.S_IMODE((server.data / file).stat().st_mode) & 0o077 == 0, file
 
 

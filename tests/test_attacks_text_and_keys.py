@@ -309,7 +309,9 @@ def test_a_command_to_copy_is_quoted_for_a_shell(admin):
     admin.put(f"/v1/upstreams/{place}", {"dialect": "openai", "url": "http://127.0.0.1:9", "provider": "acme",
                                          "models": [f"{place}/*"]}).ok()
     model = f"{place}/$(touch${{IFS}}pwned)'`x`"
-    refused = ask_model(key, model).json()["error"]["message"]
+    assert "interlock" not in ask_model(key, model).json()["error"]["message"], "agents are shown no commands"
+    by_operator = {"x-interlock-agent": key.agent_name}
+    refused = ask_model(admin, model, **by_operator).json()["error"]["message"]
     command = re.search(r"interlock prices set .*--output DOLLARS", refused)[0]
     expected = ["interlock", "prices", "set", f"acme/{model}", "--input", "DOLLARS", "--output", "DOLLARS"]
     assert shlex.split(command) == expected and "'" in command

@@ -11,7 +11,7 @@ import urllib.parse
 
 import pytest
 
-from interlock_server import Client, eventually
+from interlock_server import Client, eventually, make_admin_key
 
 SEEN_WITHIN = 90  # Seconds. It takes ten on a quiet machine.
 
@@ -28,7 +28,7 @@ class Demo:
         self.data = pathlib.Path(self.line(r"^  data +(\S+)$"))
         url = urllib.parse.urlsplit(self.link)
         self.address = (url.hostname, url.port)
-        self.admin = Client(self.address, (self.data / "admin.key").read_text().strip())
+        self.admin = Client(self.address, make_admin_key(self.data / "api.sock"))
 
     def line(self, pattern):
         """What the first line that matches says."""

@@ -262,7 +262,8 @@ def test_a_budget_that_is_used_up_refuses_and_says_what_to_do(lab, api):
         assert answer.json()["request_id"] == answer.id
     told = lab.budget(key)
     assert (told["settled"], told["open_holds"]) == ("0.00", 0)
-    lab.follow(sentence, AMOUNT="1.00")
+    assert "A person can raise it." in sentence
+    lab.follow(lab.told_operators(api, key, 402, stream=True), AMOUNT="1.00")
     lab.call(api, key=key, stream=True).ok()
 
 
@@ -308,7 +309,7 @@ def test_bodies_that_could_mean_two_things_are_refused(lab, key, body):
 
 def test_a_model_that_nobody_takes_is_refused(lab, key):
     for api in SPEAKING:
-        sentence = lab.call(api, key=key, model="nobodys-model").refused(api, 404)
+        sentence = lab.told_operators(api, key, 404, model="nobodys-model")
         assert "nobodys-model" in sentence and "interlock upstreams add" in sentence
 
 
@@ -565,13 +566,13 @@ def unpriced(lab):
 
 def test_a_model_without_a_price_is_refused_under_a_hard_budget(lab, key, unpriced):
     answer = lab.call(CHAT, key=key, model=unpriced)
-    sentence = answer.refused(CHAT, 404)
+    assert "a person can set one" in answer.refused(CHAT, 404)
     assert answer.json()["error"]["code"] == "unknown_model" and lab.provider.asked(answer) == []
     assert lab.row(answer)["refusal"] == "unknown_model"
     told, = [each for each in lab.admin.get("/v1/prices/unpriced").ok()["items"] if each["model"] == unpriced]
     assert (told["provider"], told["calls"], told["refused"]) == ("nobody", 1, 1)
 
-    lab.follow(sentence, DOLLARS="3")
+    lab.follow(lab.told_operators(CHAT, key, 404, model=unpriced), DOLLARS="3")
     prices = {"input_per_mtok": "3", "output_per_mtok": "3"}
     check_metered(lab, lab.call(CHAT, key=key, model=unpriced).ok(), key, False, prices)
 
@@ -579,7 +580,7 @@ def test_a_model_without_a_price_is_refused_under_a_hard_budget(lab, key, unpric
 def test_a_model_without_a_price_is_refused_under_a_runs_ceiling(lab, unpriced):
     run = lab.admin.run(lab.admin.agent(), budget="0.01")
     answer = lab.call(CHAT, "output=5", lab.admin.make_key("agent", run=run["id"]), model=unpriced)
-    assert "interlock prices set" in answer.refused(CHAT, 404) and lab.provider.asked(answer) == []
+    assert "a person can set one" in answer.refused(CHAT, 404) and lab.provider.asked(answer) == []
     lab.admin.finish(run).ok()
 
 

@@ -174,9 +174,9 @@ def test_a_node_and_then_a_server_go_on_with_what_was_copied(binary, migrate, so
         assert node.terminate() == 0
     (tmp_path / "back").mkdir()
     done(migrate(database.uri, tmp_path / "back/data"))
-    shutil.copy(node.data / "admin.key", tmp_path / "back/data")  # A key is part of what a request says.
 
     with Server(binary, tmp_path / "back") as server:
+        server.admin = server.admin.with_key(node.admin_key)  # A key is part of what a request says.
         assert sum(1 for _ in server.admin.items("/v1/charges")) == spent + 1
         repeated = server.admin.post("/v1/charges", {"agent": agent, "cost": "0.25", "key": "later"}).ok()
         assert repeated["repeated"] is True

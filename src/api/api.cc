@@ -7,6 +7,7 @@
 #include "api/key_ring.h"
 #include "api/metrics.h"
 #include "net/origin.h"
+#include "net/peer.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
@@ -27,6 +28,14 @@ Problem unauthorized(bool had_key) {
             .code = "unauthorized",
             .detail = had_key ? "the key is not known, or was revoked; make one with: interlock keys create"
                               : "a key is needed: Authorization: Bearer ilk_…"};
+}
+
+Problem run_without_key() {
+    return {.status = 401,
+            .code = "unauthorized",
+            .detail =
+                "this program belongs to a run, and a run needs its own key: Authorization: Bearer "
+                "$INTERLOCK_KEY"};
 }
 
 Problem forbidden(Access needed) {
@@ -132,8 +141,12 @@ net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
             co_await net::run_on(parts_.workers, parts_.refresh_keys);
             caller = parts_.keys.find(key);
         }
+        if (!caller && key.empty()) caller = local_caller(call.request);
         if (!caller) co_return respond(call, unauthorized(!key.empty()));
         if (caller->by_cookie && !may_come_by_cookie(call.request)) co_return respond(call, not_from_this_page());
+        if (caller->may(Access::operate)) {
+            if (auto problem = co_await check_sender(call.request, *caller)) co_return respond(call, *problem);
+        }
         call.caller = std::move(*caller);
     }
     if (route == nullptr) {
@@ -166,6 +179,19 @@ net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
         parts_.metrics.count_refusal(std::string_view(response.body).substr(at, response.body.find('"', at) - at));
     }
     co_return response;
+}
+
+// By the Unix socket the kernel says who it is. A key that is wrong does not turn into no key.
+std::optional<Caller> Api::local_caller(const net::Request& request) const {
+    if (request.sender == nullptr || !request.sender->local || !request.header("authorization").empty()) return {};
+    const auto user = net::address_of(*request.sender).user;
+    return user ? parts_.keys.holder_of(local_id(*user)) : std::nullopt;
+}
+
+net::Task<std::optional<Problem>> Api::check_sender(const net::Request& request, const Caller& caller) {
+    const Sender sender = co_await parts_.sender_of(request.sender);
+    if (sender == Sender::run && caller.is_local() && !caller.by_cookie) co_return run_without_key();
+    co_return problem_of(sender);
 }
 
 // A key that belongs to a run ends with it.

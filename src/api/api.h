@@ -1,9 +1,11 @@
 // The API: from a request to a response.
 //
-//   (1) Every request is let in by a key that the route's access allows, but for routes that are open.
+//   (1) Every request is let in by a key that the route's access allows, or as the user of this machine who sends it by
+//       the Unix socket; routes that are open take any.
 //   (2) What a bound key may not see does not exist for it.
 //   (3) What is the server's and not an org's is for callers of the server's own org.
-//   (4) Every answer has a request id, which is in the log too.
+//   (4) A program that belongs to a run is neither operator nor admin, whatever key it has.
+//   (5) Every answer has a request id, which is in the log too.
 #pragma once
 
 #include "api/parts.h"
@@ -23,6 +25,8 @@ class Api {
  private:
     net::Task<net::Response> dispatch(Call& call, const Route*& route);
     net::Task<std::optional<Problem>> check_run_key(Call& call);
+    std::optional<Caller> local_caller(const net::Request& request) const;
+    net::Task<std::optional<Problem>> check_sender(const net::Request& request, const Caller& caller);
 
     Parts parts_;
     Routes routes_;

@@ -206,7 +206,15 @@ net::Response respond(int status, std::string body) {
     return response;
 }
 
-net::Response respond(const Call& call, const Problem& problem) { return to_response(problem, call.request_id); }
+// Agents read what was refused and who can change it, not the command that changes it.
+net::Response respond(const Call& call, const Problem& problem) {
+    const auto needs_person = person_needed_for(problem.code);
+    if (needs_person.empty() || call.caller.may(Access::operate)) return to_response(problem, call.request_id);
+    Problem told = problem;
+    told.detail += fmt::format("; {}", needs_person);
+    told.facts += ",\"needs_person\":true";
+    return to_response(told, call.request_id);
+}
 
 net::Response no_content(bool repeated) {
     net::Response response;

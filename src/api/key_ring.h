@@ -37,6 +37,7 @@ struct Caller {
     bool by_cookie = false;      // Sent by a browser that logged in with the key; other sites may have made it do so.
 
     bool may(Access access) const { return access <= most; }
+    bool is_local() const { return key_id.starts_with("local:"); }  // A user of this machine, without a key.
     Bound bound() const {
         return !budget.empty()      ? Bound::budget
                : !run.value.empty() ? Bound::run
@@ -57,8 +58,13 @@ std::string make_secret();
 // Id and hash of a key's text; nothing when the text is not a key's.
 std::optional<NewKey> parse_key(std::string_view text);
 
+// "local:1000": stands for a user of this machine where the id of a key is asked for. No key's text has it.
+std::string local_id(std::uint32_t user);
+
 class KeyRing {
  public:
+    // From now on programs of this user of the machine are admins of the org, by the socket that shows whose they are.
+    void admit_user(core::OrgId org, std::uint32_t user);
     void put(core::OrgId org, const core::ApiKey& key);  // In force unless it says revoked.
     void revoke(std::string_view id);
     void remove(std::string_view id);  // For keys that no store knows.

@@ -11,6 +11,7 @@
 #include <boost/describe/class.hpp>
 #include <boost/describe/enum.hpp>
 
+#include "api/problem.h"
 #include "api/wire.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -22,7 +23,8 @@
 
 namespace interlock::net {
 class WorkerPool;
-}
+struct Peer;
+}  // namespace interlock::net
 
 namespace interlock::api {
 
@@ -180,6 +182,8 @@ struct Parts {
     KeyRing& keys;
     // Whom a request of the page is from, if a browser has logged in.
     std::function<std::optional<Caller>(const net::Request& request)> page_caller;
+    // Whether a request comes from inside of a run. Asked for those that act as operator or admin.
+    std::function<net::Task<Sender>(net::Peer* peer)> sender_of;
     // A link that logs a browser in with the key of this id, once.
     std::function<std::string(const std::string& key_id)> login_link;
     Metrics& metrics;

@@ -112,6 +112,34 @@ Problem problem_of(engine::SubmitError error) {
     return api::unavailable("the store cannot be reached at present and nothing was done; try again");
 }
 
+std::optional<Problem> problem_of(Sender sender) {
+    switch (sender) {
+        case Sender::outside:
+            return std::nullopt;
+        case Sender::run:
+            return Problem{.status = 403,
+                           .code = "inside_a_run",
+                           .detail =
+                               "a program that belongs to a run acts with the run's key, never as operator or "
+                               "admin; a person can do this outside of runs"};
+        case Sender::unknown:
+            break;
+    }
+    return Problem{.status = 403,
+                   .code = "sender_unknown",
+                   .detail =
+                       "the server cannot find the program that sent this, so it may belong to a run; keep the "
+                       "connection open until the answer comes, and call from a process that the server can see"};
+}
+
+std::string_view person_needed_for(std::string_view code) {
+    if (code == "budget_exceeded") return "a person can raise the limit";
+    if (code == "budget_frozen") return "a person has to look and unfreeze it";
+    if (code == "agent_paused") return "a person can resume it";
+    if (code == "concurrency_limit") return "a person can raise the cap";
+    return {};
+}
+
 std::string to_text(const Problem& problem, std::string_view request_id) {
     std::string out = "{\"type\":\"about:blank\",\"title\":";
     put_json(out, net::reason_of(problem.status));

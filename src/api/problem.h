@@ -31,6 +31,14 @@ Problem unavailable(std::string detail);
 Problem not_in_this_org(std::string detail, std::string pointer = {});
 Problem problem_of(engine::SubmitError error);
 
+// Where the program is that sends a request, as far as this machine's kernel shows it.
+enum class Sender { outside, run, unknown };
+// Why it may not act as operator or admin; nothing: it may.
+std::optional<Problem> problem_of(Sender sender);
+
+// What a person can do where an agent is refused with this code; empty: nothing that the agent cannot.
+std::string_view person_needed_for(std::string_view code);
+
 // The JSON object, and the response that carries it.
 std::string to_text(const Problem& problem, std::string_view request_id);
 net::Response to_response(const Problem& problem, std::string_view request_id);

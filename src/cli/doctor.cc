@@ -12,6 +12,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "base/shell.h"
 #include "cli/text.h"
 
 namespace interlock::cli {
@@ -73,13 +74,16 @@ Finding check_key_file(const std::string& data_dir) {
     const std::string path = data_dir + "/admin.key";
     struct stat found{};
     if (stat(path.c_str(), &found) != 0) {
-        return {Level::warn, what, path + " is not there", "'interlock up' makes it; or pass --key or INTERLOCK_KEY"};
+        return {Level::ok, what, "none is kept in a file"};
     }
     if ((found.st_mode & 077) != 0) {
         return {Level::fail, what, fmt::format("{} can be read by others ({:04o})", path, found.st_mode & 0777),
                 fmt::format("chmod 600 {}, and make a new key if somebody may have read it", path)};
     }
-    return {Level::ok, what, path};
+    return {Level::warn, what,
+            fmt::format("every program of this user can read {}, and the command line does not need it", path),
+            fmt::format("revoke the key and remove the file: interlock keys revoke \"$(cut -d_ -f2 {0})\" && rm {0}",
+                        shell_word(path))};
 }
 
 Finding check_disk_space(const std::string& data_dir) {

@@ -10,6 +10,7 @@ namespace interlock::cli {
 struct Environment {
     std::string url = {};            // INTERLOCK_URL
     std::string key = {};            // INTERLOCK_KEY
+    std::string run = {};            // INTERLOCK_RUN: this process belongs to it.
     std::string data_dir = {};       // INTERLOCK_DATA
     std::string socket = {};         // INTERLOCK_SOCKET
     std::string xdg_data_home = {};  // XDG_DATA_HOME

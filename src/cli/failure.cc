@@ -15,9 +15,9 @@ namespace json = boost::json;
 // {word} is taken from the problem itself; a hint that names what the problem does not have is not shown.
 const std::map<std::string_view, std::string_view>& hints() {
     static const std::map<std::string_view, std::string_view> all{
-        {"unauthorized",
-         "pass a key with --key or INTERLOCK_KEY; the server's own is in its data directory, admin.key"},
-        {"forbidden", "'interlock keys show self' says what this key may do; 'interlock keys create' makes another"},
+        {"unauthorized", "pass a key with --key or INTERLOCK_KEY; on the server's machine its own user needs none"},
+        {"forbidden",
+         "'interlock keys show self' says what this key may do; a person with an admin's key makes another"},
         {"not_found", "'interlock {what}s ls' lists what there is"},
         {"budget_exceeded", "'interlock budgets show {budget}' shows who holds the rest and when the window turns"},
         {"budget_frozen", "look at 'interlock budgets show {budget}', then 'interlock budgets unfreeze {budget}'"},
@@ -42,6 +42,8 @@ std::string filled_hint(std::string_view code, const json::value& problem) {
     if (code == "not_found" && text_of(member_of(problem, "what")) == "worktree") {
         return "'interlock places' lists what there is";
     }
+    // Whoever reads this may not run the command, and the detail says who may.
+    if (const auto* person = member_of(problem, "needs_person").if_bool(); person != nullptr && *person) return "";
     const auto found = hints().find(code);
     if (found == hints().end()) return "";
     std::string text(found->second);

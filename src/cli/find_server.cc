@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/shell.h"
+#include "cli/text.h"
 #include "cli/transport.h"
 #include "cli/view.h"
 
@@ -27,6 +28,15 @@ Failure no_server(const std::string& data_dir) {
             .detail = fmt::format("no server runs on the data directory {}", data_dir),
             .hint = fmt::format("'interlock up --data-dir {}' starts one; --url or INTERLOCK_URL names another",
                                 shell_word(data_dir))};
+}
+
+Failure no_key_of_the_run(const std::string& run) {
+    return {.exit = ExitCode::not_permitted,
+            .code = "run_without_key",
+            .detail = fmt::format("this program belongs to the run {}, and INTERLOCK_KEY, the key of that run, is not "
+                                  "set",
+                                  one_line(run)),
+            .hint = "keep INTERLOCK_KEY in the environment; a person can run the command outside of runs"};
 }
 
 }  // namespace
@@ -52,16 +62,11 @@ Outcome<ServerFile> read_server_file(const std::string& data_dir) {
     return found;
 }
 
-std::string read_key_file(const std::string& data_dir) {
-    std::string key;
-    std::ifstream(data_dir + "/admin.key") >> key;
-    return key;
-}
-
 Outcome<Server> find_server(const Settings& settings, const Environment& environment) {
     const std::string data_dir = find_data_dir(settings, environment);
     Server server{.url = without_slash(first_of(settings.url, environment.url)),
                   .key = first_of(settings.key, environment.key)};
+    if (server.key.empty() && !environment.run.empty()) return fail(no_key_of_the_run(environment.run));
     const auto here = read_server_file(data_dir);
     if (server.url.empty()) {
         if (!here) return fail(here.error());
@@ -78,7 +83,6 @@ Outcome<Server> find_server(const Settings& settings, const Environment& environ
     server.socket = first_of(environment.socket, first_of(here->socket, data_dir + "/api.sock"));
     struct stat directory{};
     if (::stat(data_dir.c_str(), &directory) == 0) server.owner = directory.st_uid;
-    if (server.key.empty()) server.key = read_key_file(data_dir);
     return server;
 }
 

@@ -2,8 +2,9 @@
 //
 //   (1) The server of a data directory is spoken to through its Unix socket, of which the kernel says whose it is. Its
 //       address in server.json may be another program's by now.
-//   (2) The admin key of a data directory goes through that socket only. Another address gets the key that was given
-//       for it, or none.
+//   (2) Through that socket the kernel says whose program this is, and no key is needed. Another address gets the key
+//       that was given for it, or none.
+//   (3) Inside of a run, only the run's key is used, or one that was typed.
 #pragma once
 
 #include <string>
@@ -26,7 +27,7 @@ struct Settings {
 
 struct Server {
     std::string url;
-    std::string key;          // Empty when there is none to be found; the server will say so.
+    std::string key;          // Empty: the server goes by the socket, or says what is missing.
     std::string socket = {};  // Empty: over the network.
     std::uint32_t owner = 0;  // The user whose server must listen there.
 
@@ -43,8 +44,6 @@ struct ServerFile {
 
 std::string find_data_dir(const Settings& settings, const Environment& environment);
 Outcome<ServerFile> read_server_file(const std::string& data_dir);
-// Empty when there is none that we may read.
-std::string read_key_file(const std::string& data_dir);
 
 Outcome<Server> find_server(const Settings& settings, const Environment& environment);
 

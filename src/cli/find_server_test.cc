@@ -11,10 +11,7 @@ namespace {
 
 class FindServerTest : public CliTest {
  protected:
-    FindServerTest() {
-        std::ofstream(directory() + "/server.json") << R"({"url":"http://127.0.0.1:4100/","pid":42})";
-        std::ofstream(directory() + "/admin.key") << "ilk_admin_secret\n";
-    }
+    FindServerTest() { std::ofstream(directory() + "/server.json") << R"({"url":"http://127.0.0.1:4100/","pid":42})"; }
 };
 
 TEST_F(FindServerTest, flags_win_over_the_environment_and_that_over_the_data_directory) {
@@ -30,7 +27,7 @@ TEST_F(FindServerTest, flags_win_over_the_environment_and_that_over_the_data_dir
 
     const auto from_directory = find_server({}, {.data_dir = directory()});
     EXPECT_EQ(from_directory->url, "http://127.0.0.1:4100");
-    EXPECT_EQ(from_directory->key, "ilk_admin_secret");
+    EXPECT_EQ(from_directory->key, "") << "the kernel says whose program this is";
 }
 
 TEST_F(FindServerTest, the_server_of_the_data_directory_is_spoken_to_through_its_socket) {
@@ -47,12 +44,22 @@ TEST_F(FindServerTest, the_server_of_the_data_directory_is_spoken_to_through_its
     EXPECT_EQ(find_server({}, {.data_dir = directory()})->socket, "/run/other.sock");
 }
 
-TEST_F(FindServerTest, the_admin_key_goes_to_no_other_server) {
-    EXPECT_EQ(find_server({.url = "http://elsewhere"}, {.data_dir = directory()})->key, "");
-    EXPECT_EQ(find_server({.url = "http://elsewhere", .data_dir = directory()}, {})->key, "");
-    const auto here = find_server({.url = "http://127.0.0.1:4100"}, {.data_dir = directory()});
-    EXPECT_EQ(here->key, "ilk_admin_secret");
-    EXPECT_EQ(here->socket, directory() + "/api.sock") << "and through the socket only";
+TEST_F(FindServerTest, the_address_of_the_server_here_leads_to_its_socket) {
+    EXPECT_EQ(find_server({.url = "http://elsewhere"}, {.data_dir = directory()})->socket, "");
+    EXPECT_EQ(find_server({.url = "http://127.0.0.1:4100"}, {.data_dir = directory()})->socket,
+              directory() + "/api.sock");
+}
+
+TEST_F(FindServerTest, in_a_run_there_is_the_runs_key_or_one_that_was_typed_or_none) {
+    const Environment without{.run = "run_1", .data_dir = directory()};
+    const Environment with{.key = "kr", .run = "run_1", .data_dir = directory()};
+
+    const auto none = find_server({}, without);
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().exit, ExitCode::not_permitted);
+    EXPECT_NE(none.error().detail.find("INTERLOCK_KEY"), std::string::npos);
+    EXPECT_EQ(find_server({}, with)->key, "kr");
+    EXPECT_EQ(find_server({.key = "kt"}, without)->key, "kt");
 }
 
 TEST_F(FindServerTest, the_data_directory_is_looked_for_where_the_server_puts_it) {

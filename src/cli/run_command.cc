@@ -29,6 +29,16 @@ ExitCode hand_over(Context& context, Client& client, const json::value& run);
 ExitCode leave_behind(const Context& context, const Answer& answer);
 
 ExitCode start(Context& context, const Invocation& invocation) {
+    // A key that was typed is for a server that has nothing to do with this run.
+    if (!context.environment.run.empty() && context.settings.key.empty()) {
+        return context.report(
+            {.exit = ExitCode::not_permitted,
+             .code = "inside_a_run",
+             .detail = fmt::format("this program belongs to the run {}, and a run cannot start another run",
+                                   one_line(context.environment.run)),
+             .hint = "start the command without 'interlock run'; a person can start a run outside of this one"});
+    }
+
     // 1. What is wanted.
     const Command& self = *find_command({"run"});
     auto body = asked_for(context, self, invocation);

@@ -18,17 +18,22 @@ std::string limit_text(const core::BudgetRefusal& no) {
     return no.metric == core::Metric::usd ? to_text(Money::nanos(no.limit_units)) : std::to_string(no.limit_units);
 }
 
-std::string budget_sentence(const core::BudgetRefusal& no) {
+std::string budget_sentence(const core::BudgetRefusal& no, Reader reader) {
     std::string text = fmt::format(
         "Budget '{}' does not have enough left: its limit is {}, {} is spent and {} is held; "
         "this call may need {}.",
         no.budget, amount(no.metric, no.limit_units), amount(no.metric, no.settled), amount(no.metric, no.held),
         amount(no.metric, no.requested));
     if (no.window_end < far_future) text += fmt::format(" The window turns at {}.", to_iso8601(no.window_end));
-    const bool is_run = no.budget.starts_with("run_");  // Its ceiling, which has no budget's name.
-    text += is_run ? std::string(" It is the run's own ceiling: start it again with a higher --budget.")
-                   : fmt::format(" To raise it: {} (now {}).",
-                                 shell_command({"interlock", "budgets", "limit", no.budget, "AMOUNT"}), limit_text(no));
+    // A run's ceiling has no budget's name.
+    if (no.budget.starts_with("run_")) {
+        text += " It is the run's own ceiling: a person can start the run again with a higher one.";
+    } else if (reader == Reader::agent) {
+        text += " A person can raise it.";
+    } else {
+        text += fmt::format(" To raise it: {} (now {}).",
+                            shell_command({"interlock", "budgets", "limit", no.budget, "AMOUNT"}), limit_text(no));
+    }
     return text;
 }
 
@@ -41,24 +46,29 @@ bool may_fit_later(const core::ReserveReply& reply) {
     return no.held > 0 && no.requested <= no.limit_units - no.settled;
 }
 
-No no_of(const core::ReserveReply& reply, const core::Attribution& who, const Upstream& upstream) {
+No no_of(const core::ReserveReply& reply, const core::Attribution& who, const Upstream& upstream, Reader reader) {
     const std::string code = boost::describe::enum_to_string(reply.status, "");
+    const auto advise = [&](std::string_view for_agents, const std::string& for_operators) {
+        return fmt::format("{}. {}", reply.detail, reader == Reader::agent ? std::string(for_agents) : for_operators);
+    };
     switch (reply.status) {
         case core::ReserveStatus::budget_exceeded:
-            return {Refused::budget, code, reply.budget ? budget_sentence(*reply.budget) : reply.detail};
+            return {Refused::budget, code, reply.budget ? budget_sentence(*reply.budget, reader) : reply.detail};
         case core::ReserveStatus::budget_frozen:
             return {Refused::budget, code,
-                    fmt::format("{}. A person has to look: {}, then {}", reply.detail,
-                                shell_command({"interlock", "budgets", "show", reply.budget->budget}),
-                                shell_command({"interlock", "budgets", "unfreeze", reply.budget->budget}))};
+                    advise("A person has to look.",
+                           fmt::format("A person has to look: {}, then {}",
+                                       shell_command({"interlock", "budgets", "show", reply.budget->budget}),
+                                       shell_command({"interlock", "budgets", "unfreeze", reply.budget->budget})))};
         case core::ReserveStatus::agent_paused:
             return {Refused::budget, code,
-                    fmt::format("{}. To go on: {}", reply.detail,
-                                shell_command({"interlock", "agents", "resume", who.agent}))};
+                    advise("A person can resume it.",
+                           "To go on: " + shell_command({"interlock", "agents", "resume", who.agent}))};
         case core::ReserveStatus::concurrency_limit:
             return {Refused::rate_limited, code,
-                    fmt::format("{}. To raise it: {}", reply.detail,
-                                shell_command({"interlock", "caps", "set", "provider/" + upstream.provider, "MAX"})),
+                    advise("Try again later; a person can raise the cap.",
+                           "To raise it: " +
+                               shell_command({"interlock", "caps", "set", "provider/" + upstream.provider, "MAX"})),
                     1};
         case core::ReserveStatus::agent_not_found:
             if (who.agent.empty()) {

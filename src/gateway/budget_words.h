@@ -10,6 +10,6 @@ namespace interlock::gateway {
 // Whether what is missing is only held by others, so that it may come back.
 bool may_fit_later(const core::ReserveReply& reply);
 
-No no_of(const core::ReserveReply& reply, const core::Attribution& who, const Upstream& upstream);
+No no_of(const core::ReserveReply& reply, const core::Attribution& who, const Upstream& upstream, Reader reader);
 
 }  // namespace interlock::gateway

@@ -106,8 +106,9 @@ std::optional<No> Flight::bound() {
     }
     if (ask.rounds_unbounded && set.tool_rounds_max == 0) {
         return No{Refused::bad_request, "unbounded_tools",
-                  "this call has tools that run at the provider as often as the model likes; bound them "
-                  "(max_uses, max_tool_calls) or allow some: interlock gateway set tool_rounds_max=8"};
+                  fmt::format("this call has tools that run at the provider as often as the model likes; bound them "
+                              "(max_uses, max_tool_calls), or {}",
+                              advice("allow some", "interlock gateway set tool_rounds_max=8"))};
     }
     std::optional<KnownBeginning> known;
     anchors_.clear();
@@ -126,8 +127,8 @@ std::optional<No> Flight::bound() {
         return No{
             Refused::not_found, "unknown_price",
             fmt::format("what '{}' costs at service tier '{}' is not known, or is more than an amount can be; ask "
-                        "for the default tier or set a price: interlock prices set",
-                        ask.model, ask.service_tier)};
+                        "for the default tier, or {}",
+                        ask.model, ask.service_tier, advice("set a price", "interlock prices set"))};
     }
     return std::nullopt;
 }
@@ -189,9 +190,14 @@ core::Reserve Flight::reserve_command() const {
             .by_gateway = true};
 }
 
+std::string Flight::advice(std::string_view what, std::string_view command) const {
+    if (!caller.is_operator) return fmt::format("a person can {}", what);
+    return fmt::format("{}: {}", what, command);
+}
+
 // What the core said.
 std::optional<No> Flight::take(core::ReserveReply reply) {
-    if (reply.status != core::ReserveStatus::held) return no_of(reply, row.who, *upstream);
+    if (reply.status != core::ReserveStatus::held) return no_of(reply, row.who, *upstream, reader());
     held = std::move(reply);
     hold_ = held.hold;
     row.who.agent = held.agent;
@@ -203,21 +209,22 @@ std::optional<No> Flight::take(core::ReserveReply reply) {
     if (!price && settings().unknown_model != UnknownModel::unpriced && held.left >= 0) {
         release();
         return No{Refused::not_found, "unknown_model",
-                  fmt::format(
-                      "model '{}' of provider '{}' has no price, and a hard budget covers this call; set one: {} (per "
-                      "million tokens)",
-                      ask.model, upstream->provider,
-                      shell_command({"interlock", "prices", "set", upstream->provider + "/" + ask.model, "--input",
-                                     "DOLLARS", "--output", "DOLLARS"}))};
+                  fmt::format("model '{}' of provider '{}' has no price, and a hard budget covers this call; {}",
+                              ask.model, upstream->provider,
+                              advice("set one",
+                                     shell_command({"interlock", "prices", "set", upstream->provider + "/" + ask.model,
+                                                    "--input", "DOLLARS", "--output", "DOLLARS"}) +
+                                         " (per million tokens)"))};
     }
     const bool is_hard = held.left >= 0;
     if (const auto why = why_unbounded(route.operation, ask, price, upstream->provider);
         why && is_hard && settings().unbounded_cost == UnboundedCost::deny) {
         release();
-        return No{Refused::bad_request, "unbounded_cost",
-                  fmt::format("this call can cost more than can be held for it, and a hard budget covers it: {}; leave "
-                              "it out, set a price, or allow such calls: interlock gateway set unbounded_cost=allow",
-                              *why)};
+        return No{
+            Refused::bad_request, "unbounded_cost",
+            fmt::format("this call can cost more than can be held for it, and a hard budget covers it: {}; leave "
+                        "it out, or {}",
+                        *why, advice("set a price or allow such calls", "interlock gateway set unbounded_cost=allow"))};
     }
     if (output_max == 0 || held.bound.tokens == 0) return std::nullopt;
     // The budgets had less than was wanted, and at least the floor: that much output fits.

@@ -36,6 +36,7 @@ struct Caller {
     std::string agent = {};  // Bound to this agent, run or budget; empty: to none.
     core::RunId run = {};
     std::string budget = {};
+    bool is_operator = false;  // Or admin.
 };
 
 // What all calls share.
@@ -75,6 +76,9 @@ struct No {
     int retry_after_s = 0;
 };
 
+// Commands are shown to operators only: an agent that reads one would run it.
+enum class Reader { agent, operator_ };
+
 struct Flight {
     Flight(Shared& its_shared, net::Request its_request, Route its_route);
     ~Flight();
@@ -106,6 +110,9 @@ struct Flight {
     net::SteadyTime sent_at = {};        // When its request went out,
     net::SteadyTime first_byte_at = {};  // and when the answer began.
 
+    // What can be done about a refusal. An operator gets the command; an agent would run it, so it is told who can.
+    std::string advice(std::string_view what, std::string_view command) const;
+    Reader reader() const { return caller.is_operator ? Reader::operator_ : Reader::agent; }
     bool is_held() const { return !hold_.value.empty(); }
     std::string call_id() const { return to_text("call", row.id.value); }
     net::SteadyTime now() const { return std::chrono::steady_clock::now(); }

@@ -75,9 +75,10 @@ Result<core::Tags, std::string> tags_in(std::string_view text) {
 No no_upstream(const Flight& flight) {
     const std::string dialect = boost::describe::enum_to_string(flight.route.dialect, "");
     return {Refused::not_found, "no_upstream",
-            fmt::format("no upstream of dialect {0} takes model '{1}'; add one: interlock upstreams add NAME --dialect "
-                        "{0} --key-env VARIABLE",
-                        dialect, flight.ask.model)};
+            fmt::format("no upstream of dialect {} takes model '{}'; {}", dialect, flight.ask.model,
+                        flight.advice("add one", fmt::format("interlock upstreams add NAME --dialect {} --key-env "
+                                                             "VARIABLE",
+                                                             dialect)))};
 }
 
 No rate_limited(const RateVerdict& verdict) {
@@ -181,6 +182,9 @@ net::Task<net::Response> Gateway::serve(net::Request request, Route route) {
 
 net::Task<std::optional<No>> Gateway::admit(std::shared_ptr<Flight> flight) {
     if (auto no = identify(*flight)) co_return no;
+    if (flight->caller.is_operator && parts_.refuse_operator) {
+        if (auto no = co_await parts_.refuse_operator(flight->request)) co_return no;
+    }
     auto unread = co_await read(flight);
     if (unread) co_return unread;
     const Caller& caller = flight->caller;

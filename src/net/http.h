@@ -21,6 +21,7 @@
 namespace interlock::net {
 
 class Bell;
+struct Peer;
 
 enum class Method { get, head, post, put, patch, delete_, options };
 std::string_view name_of(Method method);  // As on the wire: "GET".
@@ -55,6 +56,8 @@ struct Request {
     // Whether the client has hung up, as far as the system knows; for handlers that wait for something dear. Empty: not
     // known. Good for as long as the answer is not given.
     std::function<bool()> gone = {};
+    // What the connection knows of the program that sends this (peer.h); null: nothing. Good for as long as `gone`.
+    Peer* sender = nullptr;
 
     std::string_view header(std::string_view lower_case_name) const { return find_header(headers, lower_case_name); }
 };

@@ -14,6 +14,7 @@
 #include "net/local_socket.h"
 #include "net/origin.h"
 #include "net/outgoing.h"
+#include "net/peer.h"
 #include "net/request_parser.h"
 #include "net/response_head.h"
 
@@ -113,6 +114,7 @@ class Connection final : public HttpConnection,
     Stream stream_;
     const Admission admission_;
     std::string peer_;
+    Peer sender_;
     RequestParser parser_;
 
     std::unique_ptr<char[]> buffer_;
@@ -143,12 +145,13 @@ Connection<Stream>::Connection(Loop& loop, Socket socket, Admission admission)
       server_(loop.server),
       stream_(make_stream(std::move(socket), loop.server)),
       admission_(admission),
+      sender_(peer_of(this->socket().native_handle())),
       parser_({.header_bytes_max = server_.options.header_bytes_max,
                .target_bytes_max = server_.options.target_bytes_max,
                .headers_max = server_.options.headers_max,
                .body_bytes_max = server_.options.body_bytes_max}) {
     error_code ignored;
-    if (is_local(this->socket().native_handle())) {
+    if (sender_.local) {
         peer_ = "local";
     } else if (const auto endpoint = this->socket().remote_endpoint(ignored); !ignored) {
         peer_ = endpoint.address().to_string();
@@ -322,6 +325,7 @@ Task<Response> Connection<Stream>::answer(Request request) {
     request.peer = peer_;
     request.secure = secure;
     request.gone = [this] { return is_gone(); };
+    request.sender = &sender_;
     if (const auto why = check_host_and_origin(request, server_.options)) {
         ++loop_.counters.refused;
         co_return problem(why->status, why->code, why->detail);
@@ -483,6 +487,7 @@ Task<void> Connection<Stream>::close() {
     for (std::size_t count = 0; !error && !idle_ && !expired_ && count < ignored_bytes_max;) {
         count += co_await socket().async_read_some(asio::buffer(ignored), asio::redirect_error(use_task, error));
     }
+    sender_.socket = -1;
     socket().close(error);
 }
 
@@ -504,6 +509,7 @@ template <class Stream>
 void Connection<Stream>::cut() {
     hangup_.hang_up();
     error_code ignored;
+    sender_.socket = -1;
     socket().close(ignored);
 }
 

@@ -96,7 +96,6 @@ Result<void, std::string> check_files(const std::string& data_dir) {
     return {};
 }
 
-std::string key_path(const std::string& data_dir) { return data_dir + "/admin.key"; }
 std::string note_path(const std::string& data_dir) { return data_dir + "/server.json"; }
 std::string seal_key_path(const std::string& data_dir) { return data_dir + "/seal.key"; }
 std::string catalog_path(const std::string& data_dir) { return data_dir + "/prices.txt"; }
@@ -179,20 +178,11 @@ Result<void, std::string> write_catalog(const std::string& data_dir, const std::
     return write_file(catalog_path(data_dir), text);
 }
 
-Result<std::optional<std::string>, std::string> read_admin_key(const std::string& data_dir) {
-    auto text = read_file(key_path(data_dir));
-    if (!text) {
-        if (::access(key_path(data_dir).c_str(), F_OK) == 0) {
-            return fail(fmt::format("cannot read {}: {}", key_path(data_dir), system_error()));
-        }
-        return std::optional<std::string>();
-    }
+std::optional<std::string> read_admin_key(const std::string& data_dir) {
+    auto text = read_file(data_dir + "/admin.key");
+    if (!text) return std::nullopt;
     while (!text->empty() && (text->back() == '\n' || text->back() == ' ')) text->pop_back();
     return text;
-}
-
-Result<void, std::string> write_admin_key(const std::string& data_dir, const std::string& key) {
-    return write_file(key_path(data_dir), key + "\n");
 }
 
 Result<void, std::string> write_server_note(const std::string& data_dir, const ServerNote& note) {

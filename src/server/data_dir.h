@@ -1,4 +1,4 @@
-// The data directory: who may read it, the admin key in it, and the note that says where the server listens.
+// The data directory: who may read it, the secrets in it, and the note that says where the server listens.
 //
 //   (1) The directory is the owner's alone (0700), and so are the files written here (0600). One that belongs to
 //   another
@@ -21,9 +21,8 @@ namespace interlock::server {
 // Makes it, and its parents, if need be. One that others can read is closed to them. The error is a sentence.
 Result<void, std::string> make_data_dir(const std::string& path);
 
-// The text of the admin key; empty when there is no such file.
-Result<std::optional<std::string>, std::string> read_admin_key(const std::string& data_dir);
-Result<void, std::string> write_admin_key(const std::string& data_dir, const std::string& key);
+// The text of the admin key that versions before 0.2 made; nothing when there is no such file.
+std::optional<std::string> read_admin_key(const std::string& data_dir);
 
 // The id of the node that runs on this directory: the one that was written there, or else `fresh`, which is.
 Result<Id, std::string> node_id(const std::string& data_dir, Id fresh);

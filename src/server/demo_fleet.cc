@@ -122,11 +122,11 @@ Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std:
     how.node_name = "demo";
     auto server = Server::start(std::move(how), log);
     if (!server) return fail(server.error());
-    const auto key = read_admin_key(directory);
-    if (!key || !*key) return fail(std::string("the server has made no key"));
+    const auto key = (*server)->make_admin_key("of the demo");
+    if (!key) return fail(key.error());
 
     // 2. Everybody, and whatever belongs to them.
-    Fleet fleet((*server)->url(), **key, options.pace);
+    Fleet fleet((*server)->url(), *key, options.pace);
     fleet.around = *around;
     Client admin(fleet.url, fleet.admin_key);
     if (auto made = cast(admin, fleet.around); !made) return fail(made.error());

@@ -70,12 +70,17 @@ GatewayHost::GatewayHost(Options options)
             .caller = [this](std::string_view key) -> std::optional<gateway::Caller> {
                 const auto caller = options_.keys.find(key);
                 if (!caller) return std::nullopt;
-                return gateway::Caller{caller->org,   caller->key_id, caller->may(api::Access::act),
-                                       caller->agent, caller->run,    caller->budget};
+                return gateway::Caller{caller->org, caller->key_id, caller->may(api::Access::act),    caller->agent,
+                                       caller->run, caller->budget, caller->may(api::Access::operate)};
             },
             .bounds = [this](gateway::Caller caller,
                              core::Attribution who) { return bounds(std::move(caller), std::move(who)); },
             .objection = [&backend] { return backend.objection(); },
+            .refuse_operator = [this](const net::Request& request) -> net::Task<std::optional<gateway::No>> {
+                const auto problem = api::problem_of(co_await options_.sender_of(request.sender));
+                if (!problem) co_return std::nullopt;
+                co_return gateway::No{gateway::Refused::unauthorized, problem->code, problem->detail};
+            },
             .on_call = [this](const gateway::EndedCall& call) { calls_.on_call(call); }},
         options_.log);
 }

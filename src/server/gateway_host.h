@@ -40,7 +40,8 @@ class GatewayHost {
         Log& log;
         core::OrgId operator_org;  // Of whoever runs the server.
         std::string node;          // How people call it.
-        bool simulate = false;     // Carries a simulated provider for the models sim/….
+        std::function<net::Task<api::Sender>(net::Peer* peer)> sender_of;
+        bool simulate = false;  // Carries a simulated provider for the models sim/….
     };
     static Result<std::unique_ptr<GatewayHost>, std::string> start(Options options);
     ~GatewayHost();

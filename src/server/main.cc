@@ -144,6 +144,7 @@ std::vector<std::string> variables() {
 interlock::cli::Environment environment() {
     return {.url = variable("INTERLOCK_URL"),
             .key = variable("INTERLOCK_KEY"),
+            .run = variable("INTERLOCK_RUN"),
             .data_dir = variable("INTERLOCK_DATA"),
             .socket = variable("INTERLOCK_SOCKET"),
             .xdg_data_home = variable("XDG_DATA_HOME"),

@@ -30,9 +30,11 @@
 #include "server/page.h"
 #include "server/run_keys.h"
 #include "server/self_look.h"
+#include "server/sender_check.h"
 #include "server/setting_desk.h"
 #include "server/verify_command.h"
 #include "server/version.h"
+#include "shim/undumpable.h"
 #include "store/read_every_org.h"
 #include "store/read_pool.h"
 #include "store/read_rows.h"
@@ -158,6 +160,7 @@ struct Server::Parts {
     std::unique_ptr<Backend> engine;
     std::unique_ptr<store::ReadPool> reads;
     std::unique_ptr<net::WorkerPool> workers;
+    std::unique_ptr<SenderCheck> senders;
     std::unique_ptr<api::FeedTails> feeds;
     api::KeyRing keys;
     std::unique_ptr<KeyWatch> key_watch;
@@ -170,12 +173,11 @@ struct Server::Parts {
     std::unique_ptr<supervisor::Supervisor> supervisor;
     api::Metrics metrics;
     std::unique_ptr<Logins> logins;
-    std::string admin_key_id;
     std::unique_ptr<api::Api> api;
     std::unique_ptr<net::HttpServer> http;
     std::string url;
     core::Place worktrees;
-    bool first_start = false;
+    bool keeps_admin_key = false;
     bool note_written = false;
 
     Result<void, std::string> open_engine();
@@ -220,6 +222,7 @@ Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options
     if (auto ready = parts->let_browsers_in(); !ready) return fail(ready.error());
     if (auto listening = parts->listen(); !listening) return fail(listening.error());
     if (auto supervising = parts->supervise(); !supervising) return fail(supervising.error());
+    shim::become_undumpable();
     return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 
@@ -235,8 +238,17 @@ Server::~Server() {
 }
 
 const std::string& Server::url() const { return parts_->url; }
-std::string Server::login_link() { return parts_->login_link(parts_->admin_key_id); }
-bool Server::first_start() const { return parts_->first_start; }
+std::string Server::login_link() { return parts_->login_link(api::local_id(::geteuid())); }
+bool Server::keeps_admin_key() const { return parts_->keeps_admin_key; }
+
+Result<std::string, std::string> Server::make_admin_key(const std::string& note) {
+    const api::NewKey made = api::make_key();
+    const auto answer = parts_->engine->ask(core::CreateKey{made.id, made.hash, {"admin"}, {}, {}, {}, note});
+    const auto* reply = answer ? std::get_if<core::KeyReply>(&answer->reply) : nullptr;
+    if (reply == nullptr || reply->status != core::KeyStatus::done) return fail(std::string("no key could be made"));
+    if (auto read = parts_->key_watch->read_on(); !read) return fail(read.error().detail);
+    return made.text;
+}
 
 void Server::drain(std::chrono::milliseconds timeout) {
     parts_->log.info("draining");
@@ -274,6 +286,7 @@ Result<void, std::string> Server::Parts::open_engine() {
     engine = std::move(*opened);
     reads = std::make_unique<store::ReadPool>(engine->store());
     workers = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{});
+    senders = std::make_unique<SenderCheck>(*workers);
     settings = std::make_unique<SettingDesk>(options.data_dir, *reads);
     feeds = std::make_unique<api::FeedTails>(*reads);
     tails_to_tell.store(feeds.get(), std::memory_order_release);
@@ -308,47 +321,21 @@ Result<void, std::string> Server::Parts::find_worktrees() {
     return {};
 }
 
-// The file comes before the row: a key that is in the file and not in the store is put there at the next start.
 Result<void, std::string> Server::Parts::load_keys() {
     key_watch = std::make_unique<KeyWatch>(*reads, keys, [this] { return engine->now(); });
     if (auto read = key_watch->read_on(); !read) return fail("the keys cannot be read: " + read.error().detail);
     if (engine->shared()) key_watch->start();
+    for (const uid_t user : {::geteuid(), uid_t{0}}) keys.admit_user(home, user);
 
-    const auto there = read_admin_key(options.data_dir);
-    if (!there) return fail(there.error());
-    std::string text = there->value_or("");
-    if (const auto known = keys.find(text)) {
-        admin_key_id = known->key_id;
-        return {};
+    // Versions before this one made it, and other programs may still use it.
+    const auto kept = keys.find(read_admin_key(options.data_dir).value_or(""));
+    keeps_admin_key = kept.has_value();
+    if (kept) {
+        log.warn("admin_key_kept",
+                 {{"file", options.data_dir + "/admin.key"},
+                  {"why", "every program of this user can read it, and the command line does not need it"},
+                  {"do", fmt::format("interlock keys revoke {}, then remove the file", kept->key_id)}});
     }
-    if (text.empty()) {
-        first_start = true;
-        text = api::make_key().text;
-        if (auto written = write_admin_key(options.data_dir, text); !written) return fail(written.error());
-    }
-    const auto row = api::parse_key(text);
-    if (!row) {
-        return fail(fmt::format("{}/admin.key does not hold a key; move it away and start again to have one made",
-                                options.data_dir));
-    }
-    const auto answer =
-        engine->ask(core::CreateKey{row->id, row->hash, {"admin"}, {}, {}, {}, "made at the first start"});
-    const auto* reply = answer ? std::get_if<core::KeyReply>(&answer->reply) : nullptr;
-    if (reply == nullptr || reply->status != core::KeyStatus::done) {
-        return fail(fmt::format(
-            "{}/admin.key holds a key that was revoked or does not fit; move it away and start again to have one made",
-            options.data_dir));
-    }
-    admin_key_id = row->id;
-    keys.put(home, core::ApiKey{.id = row->id,
-                                .hash = row->hash,
-                                .scopes = {"admin"},
-                                .agent = {},
-                                .run = {},
-                                .budget = {},
-                                .note = {},
-                                .created_at = {},
-                                .revoked_at = far_past});
     return {};
 }
 
@@ -408,6 +395,7 @@ Result<void, std::string> Server::Parts::listen() {
                                       .log = log,
                                       .operator_org = engine::Embedded::default_org,
                                       .node = options.node_name,
+                                      .sender_of = [this](net::Peer* peer) { return senders->of(peer); },
                                       .simulate = options.simulate_models});
     if (!hosted) return fail(hosted.error());
     gateway = std::move(*hosted);
@@ -539,6 +527,7 @@ api::Parts Server::Parts::api_parts() {
         .orgs = [this] { return orgs(); },
         .keys = keys,
         .page_caller = [this](const net::Request& request) { return logins->caller(request); },
+        .sender_of = [this](net::Peer* peer) { return senders->of(peer); },
         .login_link = [this](const std::string& key_id) { return login_link(key_id); },
         .metrics = metrics,
         .log = log,

@@ -34,14 +34,16 @@ struct ServerOptions {
 
 class Server {
  public:
-    // Opens the store, makes the admin key where there is none, listens. The error is what, why and what to do.
+    // Opens the store, listens. The error is what, why and what to do.
     static Result<std::unique_ptr<Server>, std::string> start(ServerOptions options, Log& log);
     ~Server();  // drain() first to be polite.
 
     const std::string& url() const;
-    // Good for one login within ten minutes, as the admin key.
+    // Good for one login within ten minutes, as this process's user.
     std::string login_link();
-    bool first_start() const;  // The admin key was made just now.
+    bool keeps_admin_key() const;  // The data directory has one that is in force.
+    // For those who start a server to show something with it.
+    Result<std::string, std::string> make_admin_key(const std::string& note);
 
     // Answers what is in flight, then stops.
     void drain(std::chrono::milliseconds timeout);

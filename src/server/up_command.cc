@@ -21,6 +21,7 @@
 
 #include <fmt/format.h>
 
+#include "base/shell.h"
 #include "engine/clock.h"
 #include "server/data_dir.h"
 #include "server/ending_signals.h"
@@ -71,8 +72,14 @@ std::string greeting(Server& server, const UpOptions& options, const Terminal& t
     const std::string dir = options.server.data_dir;
     std::string text = fmt::format("{} {}\n  page      {}\n  data      {}\n", terminal.bold("Interlock is up:"),
                                    server.url(), server.login_link(), dir);
-    if (server.first_start())
-        text += fmt::format("  key       {}/admin.key (made just now; the command line finds it by itself)\n", dir);
+    text +=
+        fmt::format("  key       {} keys create --scope admin (for other machines and programs)\n", options.program);
+    if (server.keeps_admin_key()) {
+        text += fmt::format(
+            "  note      {0}/admin.key is not needed any more, and every program of this user can read it; "
+            "'{1} keys revoke \"$(cut -d_ -f2 {0}/admin.key)\"' ends it\n",
+            shell_word(dir), options.program);
+    }
     if (!options.server.store.empty() && std::filesystem::exists(store::database_path(dir))) {
         text += fmt::format(
             "  note      {} is not used: the store is the database. 'interlock migrate --help' says how to copy one "

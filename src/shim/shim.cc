@@ -21,9 +21,11 @@
 #include "shim/holder.h"
 #include "shim/protocol.h"
 #include "shim/remove_tree.h"
+#include "shim/run_mark.h"
 #include "shim/state.h"
 #include "shim/task.h"
 #include "shim/terminal.h"
+#include "shim/undumpable.h"
 
 namespace interlock::shim {
 namespace {
@@ -551,6 +553,10 @@ int run_shim(int argc, char** argv) {
         say("interlock: cannot use " + path + ": " + std::strerror(errno));
         return code_failed;
     };
+
+    // 0. What the run inherits and cannot take off, and what keeps it out of here.
+    mark_as_run();
+    become_undumpable();
 
     // 1. What else was left open belongs to nobody here; a background shim would keep it open for as long as it lives.
     if (!options->foreground) syscall(SYS_close_range, 3U, ~0U, 0);

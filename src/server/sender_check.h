@@ -1,0 +1,29 @@
+// Whether the program that sends a request belongs to a run. Asked only for requests that would act as operator or
+// admin, once for each connection from outside of runs.
+#pragma once
+
+#include <memory>
+
+#include "api/parts.h"
+#include "net/task.h"
+#include "supervisor/run_membership.h"
+
+namespace interlock::net {
+class WorkerPool;
+}
+
+namespace interlock::server {
+
+class SenderCheck {
+ public:
+    explicit SenderCheck(net::WorkerPool& workers) : workers_(workers) {}
+
+    // From the connection's thread.
+    net::Task<api::Sender> of(net::Peer* peer);
+
+ private:
+    net::WorkerPool& workers_;
+    const std::shared_ptr<const supervisor::RunMembership> runs_ = std::make_shared<supervisor::RunMembership>();
+};
+
+}  // namespace interlock::server
