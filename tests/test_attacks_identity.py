@@ -183,6 +183,16 @@ def test_a_run_starts_no_run(place):
     assert done.returncode == 4 and "a run cannot start another run" in done.stderr, done
 
 
+def test_a_run_starts_no_server_on_its_own_directory_and_may_on_another(place):
+    up = "timeout 20 env -i $INTERLOCK up --listen 127.0.0.1:0 --data-dir"
+    done = place.inside(f"{up} {place.server.data}")
+    assert done.returncode == 1 and "started outside of its runs" in done.stderr, done
+    other = place.directory / fresh("other")
+    script = (f"{up} {other} > /dev/null & until [ -e {other}/server.json ]; do sleep 0.05; done; "
+              f"env -i $INTERLOCK --data-dir {other} keys show self --json; kill $!")
+    assert json.loads(place.inside(script).stdout)["id"] == f"local:{place.user}", "it serves the run it is in"
+
+
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 @pytest.mark.parametrize("level", [(), ("--sandbox",)], ids=["off", "sandbox"])
 def test_what_a_terminal_multiplexer_starts_for_a_run_is_outside_as_the_documentation_says(place, level):

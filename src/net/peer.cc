@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -89,16 +90,31 @@ std::optional<TcpEnd> find_end(const PeerAddress& address) {
     return find_in("/proc/self/net/tcp6", address, true);
 }
 
-bool is_loopback(const sockaddr_storage& address) {
-    if (address.ss_family == AF_INET) {
-        sockaddr_in four{};
-        std::memcpy(&four, &address, sizeof four);
-        return (ntohl(four.sin_addr.s_addr) >> 24) == 127;
+// As one of version 6, so that both kinds compare.
+in6_addr host_in(const sockaddr& address) {
+    if (address.sa_family == AF_INET6) return reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    in6_addr host = IN6ADDR_ANY_INIT;
+    host.s6_addr[10] = host.s6_addr[11] = 0xff;
+    std::memcpy(&host.s6_addr[12], &reinterpret_cast<const sockaddr_in&>(address).sin_addr, 4);
+    return host;
+}
+
+// A program can call this machine by any of its addresses.
+bool is_of_this_machine(const sockaddr_storage& address) {
+    const in6_addr host = host_in(reinterpret_cast<const sockaddr&>(address));
+    if (IN6_IS_ADDR_LOOPBACK(&host) || (IN6_IS_ADDR_V4MAPPED(&host) && host.s6_addr[12] == 127)) return true;
+    ifaddrs* all = nullptr;
+    if (::getifaddrs(&all) != 0) return true;
+    bool found = false;
+    for (const ifaddrs* each = all; each != nullptr && !found; each = each->ifa_next) {
+        if (each->ifa_addr == nullptr) continue;
+        const bool has_host = each->ifa_addr->sa_family == AF_INET || each->ifa_addr->sa_family == AF_INET6;
+        if (!has_host) continue;
+        const in6_addr own = host_in(*each->ifa_addr);
+        found = std::memcmp(&own, &host, sizeof own) == 0;
     }
-    sockaddr_in6 six{};
-    std::memcpy(&six, &address, sizeof six);
-    return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr) ||
-           (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr) && six.sin6_addr.s6_addr[12] == 127);
+    ::freeifaddrs(all);
+    return found;
 }
 
 // Calls `visit` with the name of each entry, until it says that this is enough.
@@ -187,7 +203,7 @@ PeerProcesses processes_of(const PeerAddress& address) {
     }
     if (address.theirs.ss_family == AF_UNSPEC) return {.where = Where::hidden};  // It has hung up.
     const auto end = find_end(address);
-    if (!end) return {.where = is_loopback(address.theirs) ? Where::hidden : Where::elsewhere};
+    if (!end) return {.where = is_of_this_machine(address.theirs) ? Where::hidden : Where::elsewhere};
     if (end->inode == 0) return {.where = Where::hidden};  // It has hung up, and nobody holds it any more.
     PeerProcesses found = holders_of(end->inode);
     // Only root can look at another user's open files. Runs have this server's user.

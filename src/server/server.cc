@@ -213,6 +213,12 @@ Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options
         return fail(std::string("--tls-cert and --tls-key go together"));
     }
     if (auto made = make_data_dir(options.data_dir); !made) return fail(made.error());
+    if (supervisor::is_in_a_run_of(options.data_dir)) {
+        return fail(
+            fmt::format("this program belongs to a run of {}, and a server for that directory is started outside "
+                        "of its runs",
+                        options.data_dir));
+    }
     if (options.node_name.empty()) options.node_name = host_name();
     if (options.socket.empty()) options.socket = options.data_dir + "/api.sock";
     auto parts = std::make_unique<Parts>(std::move(options), log);

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/sha256.h"
 #include "shim/fd.h"
 
 namespace interlock::supervisor {
@@ -37,6 +38,8 @@ std::string own_cgroup() {
 }
 
 }  // namespace
+
+std::string cgroup_name(const std::string& data_dir) { return "interlock-" + to_hex(sha256(data_dir)).substr(0, 12); }
 
 std::string make_cgroup_parent(const std::string& name) {
     const std::string mount = cgroup_mount();

@@ -7,6 +7,9 @@
 
 namespace interlock::supervisor {
 
+// Of the control group above those of this data directory's runs.
+std::string cgroup_name(const std::string& data_dir);
+
 // A directory beneath this process's own control group of version 2, in which groups can be made. Empty: none.
 std::string make_cgroup_parent(const std::string& name);
 

@@ -7,12 +7,16 @@
 #include <charconv>
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
+#include <sstream>
 #include <string_view>
+#include <system_error>
 
 #include "shim/fd.h"
 #include "shim/process.h"
 #include "shim/run_mark.h"
+#include "supervisor/host_facts.h"
 
 namespace interlock::supervisor {
 namespace {
@@ -71,14 +75,36 @@ std::string run_named_by(pid_t process) {
 // Another user's process that /proc hides: no run's, because the supervisor sees all of those.
 bool is_hidden(pid_t process) { return ::kill(process, 0) != 0 && errno == EPERM; }
 
+// A shim's first argument is the data directory of its run. One that is not absolute cannot be told apart.
+bool is_shim_of(pid_t process, const std::string& data_dir) {
+    if (!is_shim(process)) return false;
+    std::vector<std::string> words;
+    std::istringstream text(file_of(process, "cmdline"));
+    for (std::string word; std::getline(text, word, '\0');) words.push_back(word);
+    const std::size_t at = words.size() > 1 && words[1] == "shim" ? 2 : 1;
+    const std::string named = at < words.size() ? words[at] : "";
+    std::error_code error;
+    return !named.starts_with('/') || std::filesystem::equivalent(named, data_dir, error);
+}
+
 }  // namespace
 
-RunMembership::RunMembership()
-    : own_group_(group_of(getpid())), own_run_(run_named_by(getpid())), own_depth_(shim::run_depth(getpid())) {
+bool is_in_a_run_of(const std::string& data_dir) {
+    if (group_of(getpid()).find("/" + cgroup_name(data_dir) + "/run_") != std::string::npos) return true;
     auto above = shim::look_at(getpid());
     for (int i = 0; above && above->parent != 0 && i < ancestors_max; ++i) {
         above = shim::look_at(above->parent);
-        if (above && is_shim(above->pid)) own_shims_.emplace_back(above->pid, above->start);
+        if (above && is_shim_of(above->pid, data_dir)) return true;
+    }
+    return false;
+}
+
+RunMembership::RunMembership() : own_group_(group_of(getpid())), own_depth_(shim::run_depth(getpid())) {
+    auto process = shim::look_at(getpid());
+    for (int i = 0; process && i < ancestors_max; ++i) {
+        if (is_shim(process->pid)) own_shims_.emplace_back(process->pid, process->start);
+        if (std::string run = run_named_by(process->pid); !run.empty()) own_runs_.push_back(std::move(run));
+        process = process->parent != 0 ? shim::look_at(process->parent) : std::nullopt;
     }
 }
 
@@ -89,7 +115,7 @@ bool RunMembership::has_sign_of_a_run(const shim::Process& process) const {
     if (is_of_a_run(own_group_) && group.starts_with(own_group_)) group.remove_prefix(own_group_.size());
     if (is_of_a_run(group)) return true;
     const std::string run = run_named_by(process.pid);
-    if (!run.empty() && run != own_run_) return true;
+    if (!run.empty() && std::ranges::find(own_runs_, run) == own_runs_.end()) return true;
     return is_shim(process.pid) &&
            std::ranges::find(own_shims_, std::pair(process.pid, process.start)) == own_shims_.end();
 }

@@ -39,8 +39,12 @@ class RunMembership {
 
     std::vector<std::pair<pid_t, std::string>> own_shims_;  // Above this process when it began.
     std::string own_group_;
-    std::string own_run_;
+    std::vector<std::string> own_runs_;  // That its environment names, or that of a process above it.
     int own_depth_ = 0;
 };
+
+// Whether this process is below a shim, or in a control group, of this data directory. A server that a run starts on it
+// would take the run's programs for its own. Blocks.
+bool is_in_a_run_of(const std::string& data_dir);
 
 }  // namespace interlock::supervisor

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "base/sha256.h"
 #include "core/feed.h"
 #include "shim/process.h"
 #include "store/read_rows.h"
@@ -51,7 +50,7 @@ Result<std::unique_ptr<Supervisor>, std::string> Supervisor::start(Options optio
     auto door = ShimDoor::open(data_dir);
     if (!door) return fail(door.error());
     supervisor->door_ = std::move(*door);
-    supervisor->cgroups_ = make_cgroup_parent("interlock-" + to_hex(sha256(data_dir)).substr(0, 12));
+    supervisor->cgroups_ = make_cgroup_parent(cgroup_name(data_dir));
     supervisor->inbox_->open([door = supervisor->door_.get()] { door->wake(); });
     supervisor->thread_ = std::thread([self = supervisor.get()] { self->run(); });
     return supervisor;
