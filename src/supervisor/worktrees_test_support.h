@@ -23,6 +23,7 @@
 
 #include <fmt/format.h>
 
+#include "supervisor/repository_view.h"
 #include "supervisor/worktrees.h"
 
 namespace interlock::supervisor {
@@ -35,6 +36,7 @@ class WorktreesTest : public testing::Test {
         root_ = name;
         locks_ = root_ + "/locks";
         std::filesystem::create_directory(locks_);
+        RepositoryView::keep_in(root_ + "/views");
         setenv("HOME", root_.c_str(), 1);
         setenv("GIT_CONFIG_GLOBAL", "/dev/null", 1);
         setenv("GIT_CONFIG_NOSYSTEM", "1", 1);
