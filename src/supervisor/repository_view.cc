@@ -42,9 +42,9 @@ constexpr std::array<std::string_view, 14> taken_keys = {"core.repositoryformatv
                                                          "core.sparsecheckout",
                                                          "core.sparsecheckoutcone"};
 
-// What the view shows of the common directory. Hooks, modules, other worktrees and `info/grafts` are not shown.
-constexpr std::array<std::string_view, 7> shown = {"objects", "refs",         "packed-refs",    "logs",
-                                                   "shallow", "info/exclude", "info/attributes"};
+// What the view shows of the common directory. Hooks, modules, other worktrees and `info/grafts` are not entries_shown.
+constexpr std::array<std::string_view, 7> entries_shown = {"objects", "refs",         "packed-refs",    "logs",
+                                                           "shallow", "info/exclude", "info/attributes"};
 
 std::string& views_dir() {
     static std::string dir = fs::temp_directory_path().string();
@@ -114,7 +114,7 @@ Result<RepositoryView, std::string> RepositoryView::make(const std::string& comm
     if (mkdtemp(dir.data()) == nullptr) return fail(fmt::format("cannot make {}: {}", dir, std::strerror(errno)));
     view.dir_ = dir;
     bool good = put_file(dir, "config", {.bytes = config}).value_or(false);
-    for (const std::string_view name : shown) {
+    for (const std::string_view name : entries_shown) {
         const FileContent link{.kind = FileContent::Kind::link, .bytes = fmt::format("{}/{}", common_dir, name)};
         good = good && put_file(dir, std::string(name), link).value_or(false);
     }
