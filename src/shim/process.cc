@@ -51,15 +51,6 @@ std::vector<pid_t> numbers_in(const std::string& path) {
     return numbers;
 }
 
-// Kernels may be built without it.
-bool kernel_lists_children() {
-    static const bool lists = [] {
-        const std::string self = std::to_string(getpid());
-        return access(("/proc/" + self + "/task/" + self + "/children").c_str(), R_OK) == 0;
-    }();
-    return lists;
-}
-
 std::vector<pid_t> listed_children(pid_t pid) {
     std::vector<pid_t> found;
     for (const pid_t thread : numbers_in(proc(pid, "task"))) {
@@ -167,6 +158,14 @@ class Freezer {
 };
 
 }  // namespace
+
+bool kernel_lists_children() {
+    static const bool lists = [] {
+        const std::string self = std::to_string(getpid());
+        return access(("/proc/" + self + "/task/" + self + "/children").c_str(), R_OK) == 0;
+    }();
+    return lists;
+}
 
 std::optional<Process> look_at(pid_t pid) {
     const auto text = read_file(proc(pid, "stat"));

@@ -44,6 +44,8 @@ bool alive(pid_t pid, std::string_view start);
 // Changes with every boot. "" when /proc does not say.
 std::string boot_id();
 
+// Kernels may be built without such lists. To find children then takes a look at every process.
+bool kernel_lists_children();
 std::vector<pid_t> children(pid_t pid);
 // Zombies included, `pid` itself not. While the tree changes, some may be missed.
 std::vector<pid_t> descendants(pid_t pid);

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "shim/fd.h"
 #include "shim/process.h"
+#include "supervisor/leftovers.h"
 
 namespace interlock::supervisor {
 namespace {
@@ -67,7 +68,8 @@ std::string use_of_any(pid_t pid, const std::vector<std::string>& directories) {
 }  // namespace
 
 Departure departure_of(const std::string& run, const shim::State& state, const std::vector<core::Place>& places) {
-    Departure departure{.run = run, .began = state.child_start, .directories = {}};
+    Departure departure{.run = run, .began = state.child_start, .directories = {}, .shim = {}};
+    if (shim_is_alive(state)) departure.shim = state.pid;
     for (const core::Place& place : places) {
         const bool alone = place.kind == core::ClaimKind::workspace && place.mode == core::ClaimMode::write;
         if (alone) departure.directories.push_back(place.path);
@@ -87,7 +89,7 @@ std::vector<Remains> look_for_remains(const std::vector<Departure>& departures, 
             const std::int64_t began = ticks_of(departure.began);
             if (began == 0 || ticks_of(process.start) < began) continue;
             if (!run) run = run_of(pid);
-            const bool own = *run == departure.run;
+            const bool own = *run == departure.run || (departure.shim != 0 && process.parent == departure.shim);
             std::string use = use_of_any(pid, departure.directories);
             if (!own && use.empty()) continue;
             std::vector<ProcessInside>& kind = own                                      ? found[i].own

@@ -3,7 +3,8 @@
 //   (1) Only processes that began after the run's main process are looked at. The user's programs that were there
 //   before
 //       are none of the run's.
-//   (2) `own` carry the run's id in their environment, so the run started them. They can be ended.
+//   (2) `own` carry the run's id in their environment or are children of its shim, so the run started them. They can be
+//       ended.
 //   (3) `orphans` use something in a directory of the run, have no terminal, and lost the process that started them,
 //       which began after the run did. Very likely they are daemons of the run.
 //   (4) `others` use something in a directory of the run. They may be windows that the run opened in the user's tmux,
@@ -25,6 +26,7 @@ struct Departure {
     std::string run;    // The id's text.
     std::string began;  // Start time of its main process; empty: not known, and nothing is looked for.
     std::vector<std::string> directories;  // That it had for itself.
+    pid_t shim = 0;                        // 0: it has ended.
 };
 
 Departure departure_of(const std::string& run, const shim::State& state, const std::vector<core::Place>& places);

@@ -92,6 +92,16 @@ TEST_F(DeparturesTest, a_process_with_the_runs_id_is_its_own_wherever_it_works) 
     EXPECT_TRUE(remains[1].own.empty()) << "its beginning is not known";
 }
 
+TEST_F(DeparturesTest, a_child_of_its_shim_is_the_runs_own) {
+    const pid_t main = sleeper("/");
+    const pid_t child = sleeper("/");
+    Departure of_shim = departure(main);
+    of_shim.shim = ::getpid();
+
+    EXPECT_TRUE(has(look_for_remains({of_shim}, {}).front().own, child));
+    EXPECT_FALSE(has(look_for_remains({departure(main)}, {}).front().own, child));
+}
+
 TEST_F(DeparturesTest, a_daemon_is_an_orphan_and_a_shim_is_not) {
     const pid_t main = sleeper("/");
     int ends[2];

@@ -31,15 +31,21 @@ std::vector<shim::Process> inherited_by_shim(const shim::State& state, const std
     return inherited;
 }
 
+std::string name_of(pid_t pid) {
+    std::string name = shim::read_file("/proc/" + std::to_string(pid) + "/comm").value_or("");
+    if (name.ends_with('\n')) name.pop_back();
+    return "process " + std::to_string(pid) + " (" + as_line(name) + ")";
+}
+
 }  // namespace
 
 std::optional<std::string> still_held(const shim::State& state, const std::string& run) {
-    for (const pid_t pid : shim::children(state.pid)) {
-        const auto process = shim::look_at(pid);
-        if (!process || process->ended() || came_with_shim(*process, state, run)) continue;
-        std::string name = shim::read_file("/proc/" + std::to_string(pid) + "/comm").value_or("");
-        if (name.ends_with('\n')) name.pop_back();
-        return "process " + std::to_string(pid) + " (" + as_line(name) + ")";
+    if (state.child_pid != 0 && shim::alive(state.child_pid, state.child_start)) return name_of(state.child_pid);
+    if (shim::kernel_lists_children()) {
+        for (const pid_t pid : shim::children(state.pid)) {
+            const auto process = shim::look_at(pid);
+            if (process && !process->ended() && !came_with_shim(*process, state, run)) return name_of(pid);
+        }
     }
     // Read without shim::Cgroup, which would make the group anew if the shim has just removed it.
     const auto events = state.cgroup.empty() ? std::nullopt : shim::read_file(state.cgroup + "/cgroup.events");

@@ -27,8 +27,9 @@ bool shim_is_alive(const shim::State& state);
 // A shim without a run ends by itself, and may have somebody to tell. One that could still begin is killed first.
 enum class ItsShim { spared, killed };
 
-// A process that the living shim of a run still holds, for people: "process 12 (sh)". Asks only the shim's children and
-// the control group: orphans come to the shim, so while it lives nothing else can descend from it.
+// A process that the living shim of a run still holds, for people: "process 12 (sh)". Asks only for the main process,
+// the control group and, where the kernel lists them, the shim's children: orphans come to the shim, so while it lives
+// nothing else can descend from it.
 std::optional<std::string> still_held(const shim::State& state, const std::string& run);
 
 // Kills and looks until nothing is left, for at most this long.
