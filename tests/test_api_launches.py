@@ -40,7 +40,8 @@ def test_what_is_started_is_shown_without_the_values_of_its_environment(admin, a
     assert told["node"] and told["hold"], "what it may spend is set aside for it"
     assert told["process"] == {
         "directory": str(place), "env": ["TOKEN"], "pass_env": ["LANG"], "timeout_s": 60, "grace_s": 5, "nice": 3,
-        "limits": {"nofile": 64}, "sandbox": True, "writable": ["/tmp"], "adapter": "", "setup": "true", "teardown": "",
+        "limits": {"nofile": 64}, "sandbox": True, "sandbox_level": "files",
+        "writable": ["/tmp"], "readable": [], "adapter": "", "setup": "true", "teardown": "",
         "foreground": True, "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600}}
     listed = admin.items("/v1/runs", name="build", agent=agent)
     assert [each["id"] for each in listed] == [made["id"]] and "command" not in listed[0]
@@ -83,6 +84,7 @@ def test_a_node_starts_its_own_runs(admin, agent):
 @pytest.mark.parametrize("member, value", [
     ("command", ["sh", "-c", "evil"]), ("env", {"LD_PRELOAD": "/evil.so"}), ("pass_env", ["SECRET"]),
     ("setup", "evil"), ("teardown", "evil"), ("writable", ["/"]), ("limits", {"nofile": 1_000_000}), ("sandbox", False),
+    ("sandbox_level", "off"), ("readable", ["/"]),
     ("adapter", "claude"), ("nice", -20), ("timeout_s", 0), ("grace_s", 600), ("retry", {"tries": 100}),
     ("foreground", True), ("workspace", "/"), ("resources", []), ("mode", "read"), ("isolate", False),
     ("isolate_into", "/tmp"), ("provider", "other")])

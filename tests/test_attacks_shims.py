@@ -27,7 +27,7 @@ def runs(binary, tmp_path_factory):
 
 
 def test_a_run_that_signals_its_shim_has_failed_and_is_not_cancelled(runs, tmp_path):
-    run = runs.start("sh", "-c", "kill -TERM $PPID; sleep 100", workspace=str(tmp_path))
+    run = runs.start("sh", "-c", "kill -TERM $PPID; sleep 100", workspace=str(tmp_path), sandbox_level="off")
 
     ended = runs.wait(run)
 
@@ -37,7 +37,7 @@ def test_a_run_that_signals_its_shim_has_failed_and_is_not_cancelled(runs, tmp_p
 
 def test_the_server_ends_a_run_at_its_timeout_when_its_shim_was_stopped(runs, tmp_path):
     run = runs.start("sh", "-c", "kill -STOP $PPID; sleep 100", workspace=str(tmp_path), timeout_s=1, grace_s=1,
-                     lease_s=3600)
+                     lease_s=3600, sandbox_level="off")
 
     ended = runs.wait(run, seconds=40)
 

@@ -193,7 +193,8 @@ def test_a_killed_shim_is_noticed_long_before_its_lease_ends(runs):
 
 
 def test_what_clears_its_environment_is_found_when_its_shim_is_killed(runs, tmp_path):
-    run = at_work(runs, tmp_path, script=f"env -i sh -c 'echo $$ > {tmp_path}/hidden; exec sleep 1000' & wait")
+    run = at_work(runs, tmp_path, script=f"env -i sh -c 'echo $$ > {tmp_path}/hidden; exec sleep 1000' & wait",
+                  sandbox_level="off")  # Otherwise the kernel ends it with the run's pid namespace.
     eventually(lambda: wait_for(tmp_path / "hidden").read_text().strip())
     hidden = int((tmp_path / "hidden").read_text())
     end_process(shims_of(runs.data)[run])

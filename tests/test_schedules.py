@@ -11,7 +11,8 @@ from interlock_server import eventually, fresh
 SETTINGS = {
     "command": ["make", "test"], "max_concurrent_runs": 2, "tags": {"team": "core"}, "provider": "anthropic",
     "workspace": "/srv/shop", "env": {"LEVEL": "3"}, "pass_env": ["TOKEN"], "timeout_s": 1800, "grace_s": 5, "nice": -1,
-    "limits": {"nofile": 1024}, "sandbox": True, "writable": ["/var/cache"], "adapter": "claude", "setup": "make deps",
+    "limits": {"nofile": 1024}, "sandbox": True, "sandbox_level": "files", "writable": ["/var/cache"],
+    "readable": ["/var/books"], "adapter": "claude", "setup": "make deps",
     "teardown": "make clean", "retry": {"tries": 3, "backoff_s": 20, "backoff_max_s": 300}, "mode": "read",
     "on_conflict": "refuse", "isolate": True, "resources": ["gpu"], "roots": ["/srv"]}
 

@@ -30,7 +30,9 @@ struct AgentSettings {
     std::int32_t nice = 0;
     std::map<std::string, std::int64_t> limits;
     bool sandbox = false;
+    core::SandboxLevel sandbox_level = core::SandboxLevel::server_default;
     std::vector<std::string> writable;
+    std::vector<std::string> readable;
     std::string adapter;
     std::string setup;
     std::string teardown;
@@ -38,8 +40,8 @@ struct AgentSettings {
 };
 BOOST_DESCRIBE_STRUCT(AgentSettings, (),
                       (max_concurrent_runs, command, tags, provider, capture, workspace, roots, mode, on_conflict,
-                       isolate, resources, pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter,
-                       setup, teardown, retry))
+                       isolate, resources, pass_env, timeout_s, grace_s, nice, limits, sandbox, sandbox_level, writable,
+                       readable, adapter, setup, teardown, retry))
 
 struct AgentBody : AgentSettings {
     core::Tags env;
@@ -94,8 +96,10 @@ AgentSettings settings_of(const core::Agent& agent) {
             .grace_s = process.grace_s,
             .nice = process.nice,
             .limits = process.limits,
-            .sandbox = process.sandbox,
+            .sandbox = process.asked_level() == core::SandboxLevel::files,
+            .sandbox_level = process.asked_level(),
             .writable = process.writable,
+            .readable = process.readable,
             .adapter = process.adapter,
             .setup = process.setup,
             .teardown = process.teardown,
@@ -115,11 +119,15 @@ core::PutAgent command_of(const std::string& name, const AgentBody& body) {
                         .grace_s = body.grace_s,
                         .nice = body.nice,
                         .limits = body.limits,
-                        .sandbox = body.sandbox,
+                        .sandbox = body.sandbox_level == core::SandboxLevel::files ||
+                                   (body.sandbox_level == core::SandboxLevel::server_default && body.sandbox),
                         .writable = body.writable,
                         .adapter = body.adapter,
                         .setup = body.setup,
-                        .teardown = body.teardown},
+                        .teardown = body.teardown,
+                        .foreground = false,
+                        .level = body.sandbox_level,
+                        .readable = body.readable},
             .retry = body.retry,
             .workplace = {.mode = body.mode,
                           .on_conflict = body.on_conflict,
@@ -173,6 +181,11 @@ Result<void, Problem> check_paths(const AgentBody& body) {
     }
     for (std::size_t i = 0; i < body.writable.size(); ++i) {
         if (auto good = check(body.writable[i], "a path of writable", fmt::format("/writable/{}", i)); !good) {
+            return good;
+        }
+    }
+    for (std::size_t i = 0; i < body.readable.size(); ++i) {
+        if (auto good = check(body.readable[i], "a path of readable", fmt::format("/readable/{}", i)); !good) {
             return good;
         }
     }

@@ -205,6 +205,8 @@ struct Parts {
     // What the run's process wrote, at most `limit` bytes of it from `offset` on; so many from the end where that is
     // negative. Nothing, and no error, where nothing is yet. Blocks.
     std::function<Result<LogPiece, std::string>(core::RunId run, std::int64_t offset, std::int64_t limit)> run_log;
+    // Why this machine or its operator does not let such a process start, if it does not.
+    std::function<std::optional<std::string>(const core::Process& process)> sandbox_refusal;
     // Worktrees of this node; the errors are sentences. All three block, and may take long.
     std::function<Result<WorktreeLook, std::string>(core::RunId run)> worktree_reasons;
     std::function<Result<WorktreeRemoval, std::string>(core::RunId run, bool force)> remove_worktree;

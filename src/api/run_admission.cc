@@ -32,7 +32,9 @@ struct ProcessBody {
     std::optional<std::int32_t> nice;
     std::optional<std::map<std::string, std::int64_t>> limits;
     std::optional<bool> sandbox;
+    std::optional<core::SandboxLevel> sandbox_level;
     std::optional<std::vector<std::string>> writable;
+    std::optional<std::vector<std::string>> readable;
     std::optional<std::string> adapter;
     std::optional<std::string> setup;
     std::optional<std::string> teardown;
@@ -40,8 +42,8 @@ struct ProcessBody {
     std::optional<bool> foreground;
 };
 BOOST_DESCRIBE_STRUCT(ProcessBody, (),
-                      (command, env, pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter, setup,
-                       teardown, retry, foreground))
+                      (command, env, pass_env, timeout_s, grace_s, nice, limits, sandbox, sandbox_level, writable,
+                       readable, adapter, setup, teardown, retry, foreground))
 
 struct RunBody : ProcessBody {
     static constexpr std::array required{"agent"};
@@ -146,8 +148,16 @@ core::Process process_of(const core::Agent& agent, const RunBody& body) {
     state(process.grace_s, body.grace_s);
     state(process.nice, body.nice);
     state_each(process.limits, body.limits);
-    state(process.sandbox, body.sandbox);
+    if (body.sandbox) {
+        process.sandbox = *body.sandbox;
+        process.level = core::SandboxLevel::server_default;
+    }
+    if (body.sandbox_level) {
+        process.sandbox = *body.sandbox_level == core::SandboxLevel::files;
+        process.level = *body.sandbox_level;
+    }
     state_each(process.writable, body.writable);
+    state_each(process.readable, body.readable);
     state(process.adapter, body.adapter);
     state(process.setup, body.setup);
     state(process.teardown, body.teardown);
@@ -324,10 +334,16 @@ net::Task<std::optional<Problem>> add_process(Call& call, const RunBody& body, c
                                            "one, or set the agent's",
                                            agent.name));
     }
-    for (std::size_t i = 0; i < command.process->writable.size(); ++i) {
-        if (command.process->writable[i].starts_with('/')) continue;
-        co_return invalid(fmt::format("writable has '{}'; it must be an absolute path", command.process->writable[i]),
-                          "/writable");
+    for (const std::string& path : command.process->writable) {
+        if (path.starts_with('/')) continue;
+        co_return invalid(fmt::format("writable has '{}'; it must be an absolute path", path), "/writable");
+    }
+    for (const std::string& path : command.process->readable) {
+        if (path.starts_with('/')) continue;
+        co_return invalid(fmt::format("readable has '{}'; it must be an absolute path", path), "/readable");
+    }
+    if (auto why = call.parts.sandbox_refusal(*command.process)) {
+        co_return cannot_start("sandbox_refused", std::move(*why));
     }
     co_return std::nullopt;
 }

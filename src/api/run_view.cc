@@ -20,8 +20,10 @@ ProcessView view_of(const core::Launch& launch) {
                      .grace_s = process.grace_s,
                      .nice = process.nice,
                      .limits = process.limits,
-                     .sandbox = process.sandbox,
+                     .sandbox = process.asked_level() == core::SandboxLevel::files,
+                     .sandbox_level = process.asked_level(),
                      .writable = process.writable,
+                     .readable = process.readable,
                      .adapter = process.adapter,
                      .setup = process.setup,
                      .teardown = process.teardown,
@@ -84,6 +86,7 @@ RunDetail detail_of(const StoredRun& stored) {
     if (!stored.launch) return detail;
     detail.command = stored.launch->process.command;
     detail.process = view_of(*stored.launch);
+    detail.sandbox = stated(stored.sandbox);
     return detail;
 }
 
@@ -103,11 +106,16 @@ net::Task<Result<StoredRun, Problem>> read_stored_run(Call& call, core::RunId id
             auto run = store::read_row<core::Run>(snapshot, org, id.value);
             if (!run) return fail(run.error());
             if (!*run) return std::optional<StoredRun>();
-            StoredRun stored{std::move(**run), {}};
+            StoredRun stored{std::move(**run), {}, {}};
             if (stored.run.supervised) {
                 auto launch = store::read_row<core::Launch>(snapshot, org, id.value);
                 if (!launch) return fail(launch.error());
                 stored.launch = std::move(*launch);
+                const auto started = store::read_rows<core::RunStep>(
+                    snapshot, org, "and run = $2 and state = 'running' and reason <> '' order by number desc limit 1",
+                    {id.value});
+                if (!started) return fail(started.error());
+                if (!started->empty()) stored.sandbox = started->front().reason;
             }
             return std::optional(std::move(stored));
         });

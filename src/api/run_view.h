@@ -65,7 +65,9 @@ struct ProcessView {
     std::int32_t nice = 0;
     std::map<std::string, std::int64_t> limits;
     bool sandbox = false;
+    core::SandboxLevel sandbox_level = core::SandboxLevel::server_default;  // As it was asked for.
     std::vector<std::string> writable;
+    std::vector<std::string> readable;
     std::string adapter;
     std::string setup;
     std::string teardown;
@@ -73,20 +75,22 @@ struct ProcessView {
     core::Retry retry;
 };
 BOOST_DESCRIBE_STRUCT(ProcessView, (),
-                      (directory, env, pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter, setup,
-                       teardown, foreground, retry))
+                      (directory, env, pass_env, timeout_s, grace_s, nice, limits, sandbox, sandbox_level, writable,
+                       readable, adapter, setup, teardown, foreground, retry))
 
 // One run by itself.
 struct RunDetail : RunView {
     std::optional<std::vector<std::string>> command;
     std::optional<ProcessView> process;  // None: its client starts what it likes.
+    std::optional<std::string> sandbox;  // The level in force, and why it is none; null before it starts.
 };
-BOOST_DESCRIBE_STRUCT(RunDetail, (RunView), (command, process))
+BOOST_DESCRIBE_STRUCT(RunDetail, (RunView), (command, process, sandbox))
 
 // What is stored of a run.
 struct StoredRun {
     core::Run run;
     std::optional<core::Launch> launch;  // Only of supervised ones.
+    std::string sandbox;                 // As StartRun said.
 };
 
 RunView run_view_of(const core::Run& run);

@@ -138,7 +138,7 @@ Complaint check_process(const Process& process) {
     };
     if (auto complaint = first_of(
             texts("command", process.command), texts("pass_env", process.pass_env), texts("writable", process.writable),
-            check_text("directory", process.directory, limits::text_bytes_max),
+            texts("readable", process.readable), check_text("directory", process.directory, limits::text_bytes_max),
             check_text("setup", process.setup, limits::metadata_bytes_max),
             check_text("teardown", process.teardown, limits::metadata_bytes_max),
             check_range("timeout_s", process.timeout_s, 0, limits::timeout_s_max),

@@ -255,8 +255,9 @@ BOOST_DESCRIBE_STRUCT(AdmitRun, (),
 struct StartRun {
     RunId run;
     Fence fence;
+    std::string sandbox = {};  // The level that is in force, and why it is none. Kept in the run's step.
 };
-BOOST_DESCRIBE_STRUCT(StartRun, (), (run, fence))
+BOOST_DESCRIBE_STRUCT(StartRun, (), (run, fence, sandbox))
 
 struct HeartbeatRun {  // The first one also starts it, unless it is supervised.
     RunId run;

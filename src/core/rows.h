@@ -102,6 +102,11 @@ BOOST_DESCRIBE_ENUM(ClaimMode, read, write)
 enum class OnConflict { refuse, queue, replace, isolate };
 BOOST_DESCRIBE_ENUM(OnConflict, refuse, queue, replace, isolate)
 
+// What the processes of a run can reach beside their workspace; docs/sandbox.md has the table. Each level bounds more
+// than the one before it.
+enum class SandboxLevel { server_default, off, guarded, files };
+BOOST_DESCRIBE_ENUM(SandboxLevel, server_default, off, guarded, files)
+
 // The process of a run: what a supervisor starts, and within which bounds.
 struct Process {
     using sparse = void;
@@ -113,17 +118,23 @@ struct Process {
     std::int32_t grace_s = 10;          // Between the polite signal and the sure one.
     std::int32_t nice = 0;
     std::map<std::string, std::int64_t> limits;  // By the names of ulimit: nofile, as, cpu, …
-    bool sandbox = false;                        // It writes only where it works, …
-    std::vector<std::string> writable;           // … and here.
+    bool sandbox = false;                        // What rows without a level say instead of SandboxLevel::files.
+    std::vector<std::string> writable;           // At level files: where it writes beside its workspace.
     std::string adapter;                         // Which known program it is; empty: told by its name.
     std::string setup;                           // A shell's text, before the command, in its worktree.
     std::string teardown;                        // The same before the worktree is removed.
     bool foreground = false;                     // Somebody's terminal starts it, not the server.
+    SandboxLevel level = SandboxLevel::server_default;
+    std::vector<std::string> readable;  // At level files: what it reads beside its workspace.
+
+    SandboxLevel asked_level() const {
+        return level == SandboxLevel::server_default && sandbox ? SandboxLevel::files : level;
+    }
     friend bool operator==(const Process&, const Process&) = default;
 };
 BOOST_DESCRIBE_STRUCT(Process, (),
                       (command, directory, env, pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter,
-                       setup, teardown, foreground))
+                       setup, teardown, foreground, level, readable))
 
 // What follows when a run fails, times out or is lost. The waits double, from the first to the longest.
 struct Retry {

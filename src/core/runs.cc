@@ -653,7 +653,7 @@ RunReply start_run(OrgState& state, Stamp stamp, const StartRun& command) {
     if (run->state == RunState::running) return done(*run);
 
     // From here on it must start.
-    move_to(state, stamp, *run, RunState::running);
+    move_to(state, stamp, *run, RunState::running, command.sandbox);
     run->started_at = stamp.at;
     run->lease_until = stamp.at + std::chrono::seconds(run->lease_s);
     state.feed.add(RunChanged{run->id, run->who.agent, run->state, run->fence});
@@ -666,7 +666,7 @@ RunReply heartbeat_run(OrgState& state, Stamp stamp, const HeartbeatRun& command
     if (!run) return run.error();
     // A supervisor says itself when there is a process; until then it only keeps the lease.
     if (run->state == RunState::starting && !run->supervised) {
-        return start_run(state, stamp, {command.run, command.fence});
+        return start_run(state, stamp, {command.run, command.fence, {}});
     }
 
     // From here on the lease must be renewed.

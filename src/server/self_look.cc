@@ -58,6 +58,33 @@ SelfFinding look_at_memory(const SelfFacts& facts) {
         fmt::format("no run is started above {:.0f} %: end some, or lower the node's cap", facts.memory_pressure_max)};
 }
 
+SelfFinding look_at_sandbox(const SelfFacts& facts) {
+    const auto& levels = facts.sandbox;
+    constexpr const char* how_to_allow =
+        "runs need user namespaces and mounts: check the sysctls user.max_user_namespaces, "
+        "kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns; a container needs "
+        "--security-opt seccomp=unconfined --security-opt systempaths=unconfined, or --privileged; Linux 5.12 or later";
+    if (!levels.no_guarded.empty()) {
+        const bool falls_back = !levels.standard && levels.minimum == core::SandboxLevel::off;
+        return {Level::warn, "sandbox",
+                fmt::format("{}: {}",
+                            falls_back ? "runs can do what their user can, because guarded is not possible"
+                                       : "guarded and files are not possible, so runs that need them are refused",
+                            levels.no_guarded),
+                how_to_allow};
+    }
+    if (!levels.no_files.empty()) {
+        return {Level::warn, "sandbox", fmt::format("guarded is possible, files is not: {}", levels.no_files),
+                how_to_allow};
+    }
+    const auto standard = levels.standard.value_or(core::SandboxLevel::guarded);
+    return {Level::ok,
+            "sandbox",
+            fmt::format("guarded and files are possible; runs that ask for none have {}, the minimum is {}",
+                        supervisor::name_of(std::max(standard, levels.minimum)), supervisor::name_of(levels.minimum)),
+            {}};
+}
+
 SelfFinding look_at_upstreams(const SelfFacts& facts) {
     std::vector<std::string_view> keyless;
     std::vector<std::string_view> failing;
@@ -130,6 +157,7 @@ std::vector<SelfFinding> look_at_itself(const SelfFacts& facts) {
                                       as_here(cli::check_open_files()),
                                       look_at_clock(facts),
                                       look_at_memory(facts),
+                                      look_at_sandbox(facts),
                                       look_at_upstreams(facts),
                                       look_at_prices(facts),
                                       look_at_promises(facts),

@@ -13,6 +13,7 @@
 #include "api/parts.h"
 #include "engine/engine.h"
 #include "store/cluster.h"
+#include "supervisor/sandbox_policy.h"
 
 namespace interlock::server {
 
@@ -30,6 +31,7 @@ struct SelfFacts {
     api::LastVerify last_verify;
     std::optional<double> memory_pressure;  // Percent; nothing where the kernel does not say.
     double memory_pressure_max = 0;
+    supervisor::SandboxPolicy sandbox;
     std::vector<store::Node> nodes;
     std::map<std::string, std::string> kept_places = {};  // Runs, and the processes for which they keep their places.
 };

@@ -38,6 +38,7 @@ class SelfLookTest : public testing::Test {
                     .last_verify = {},
                     .memory_pressure = 1.5,
                     .memory_pressure_max = 40,
+                    .sandbox = {},
                     .nodes = {}};
 };
 

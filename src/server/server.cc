@@ -168,6 +168,7 @@ struct Server::Parts {
     std::unique_ptr<SettingDesk> settings;
     std::unique_ptr<supervisor::WorktreeKeeper> worktree_keeper;
     std::unique_ptr<supervisor::ShimSecrets> shim_secrets;
+    supervisor::SandboxPolicy sandbox;
     std::unique_ptr<GatewayHost> gateway;
     std::unique_ptr<net::WorkerPool> blocking;  // For git, and for killing what does not want to die.
     std::unique_ptr<supervisor::Supervisor> supervisor;
@@ -314,6 +315,8 @@ Result<void, std::string> Server::Parts::find_worktrees() {
                                             .lock_dir = path + "/.locks",
                                             .data_dir = options.data_dir,
                                             .environment = environment_of_this_process(),
+                                            .sandbox = sandbox,
+                                            .hidden = {options.data_dir, options.socket},
                                             .reads = *reads,
                                             .ask = [this](core::CommandBody body) { return engine->ask(body); }});
     // Twenty agents that wake at once would otherwise all start at once.
@@ -444,6 +447,10 @@ Duration Server::Parts::time_off() {
 
 Result<void, std::string> Server::Parts::supervise() {
     if (auto loaded = run_keys.load(options.data_dir); !loaded) return fail(loaded.error());
+    sandbox.standard = supervisor::sandbox_level_from(options.sandbox_default);
+    sandbox.minimum = supervisor::sandbox_level_from(options.sandbox_minimum).value_or(core::SandboxLevel::off);
+    supervisor::look_at_machine(sandbox, options.data_dir);
+    if (!sandbox.no_guarded.empty()) log.warn("no_sandbox", {{"why", sandbox.no_guarded}});
     auto started = supervisor::Supervisor::start(
         {.org = home,
          .node = options.node_name,
@@ -466,6 +473,8 @@ Result<void, std::string> Server::Parts::supervise() {
                  return boost::describe::enum_from_string(std::string(dialect).c_str(), speaks) &&
                         gateway->serves(home, speaks);
              },
+         .sandbox = sandbox,
+         .socket = options.socket,
          .output_tokens =
              [this](const core::Run& run) { return affordable_output(*reads, home, run, engine->now()); }});
     if (!started) return fail(started.error());
@@ -515,6 +524,7 @@ SelfFacts Server::Parts::self_facts(Instant started_at) {
             .last_verify = verified.last(),
             .memory_pressure = supervisor::memory_pressure(),
             .memory_pressure_max = options.memory_pressure_max,
+            .sandbox = sandbox,
             .nodes = nodes ? *nodes : std::vector<store::Node>(),
             .kept_places = supervisor ? supervisor->kept_places() : std::map<std::string, std::string>()};
 }
@@ -580,6 +590,10 @@ api::Parts Server::Parts::api_parts() {
                                  .hole_begin = log_part.hole_begin,
                                  .hole_end = log_part.hole_end,
                                  .kept = true};
+        },
+        .sandbox_refusal = [this](const core::Process& process) -> std::optional<std::string> {
+            const auto decided = supervisor::decide_sandbox(process, sandbox);
+            return decided ? std::nullopt : std::optional(decided.error());
         },
         .worktree_reasons = [this](core::RunId run) -> Result<api::WorktreeLook, std::string> {
             const auto kept = worktree_keeper->why(run);

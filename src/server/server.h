@@ -22,13 +22,15 @@ struct ServerOptions {
     std::vector<std::string> allowed_hosts;
     std::string socket;  // The Unix socket for programs of this machine; empty: api.sock in the data directory.
     std::size_t threads = 0;
-    std::string store;                // "postgres://…"; empty: the embedded one.
-    std::string node_name;            // With PostgreSQL: how people call this node,
-    std::string advertise;            // where the other nodes reach it,
-    std::string peer_ca;              // whose certificates it believes,
-    double node_lease_s = 3;          // and how long its silence is tolerated.
-    bool accept_clock = false;        // Serve a store whose newest time is ahead of the machine's clock.
-    bool simulate_models = false;     // Carry a provider of models that cost nothing, sim/….
+    std::string store;             // "postgres://…"; empty: the embedded one.
+    std::string node_name;         // With PostgreSQL: how people call this node,
+    std::string advertise;         // where the other nodes reach it,
+    std::string peer_ca;           // whose certificates it believes,
+    double node_lease_s = 3;       // and how long its silence is tolerated.
+    bool accept_clock = false;     // Serve a store whose newest time is ahead of the machine's clock.
+    bool simulate_models = false;  // Carry a provider of models that cost nothing, sim/….
+    std::string sandbox_default;   // A level, for runs that ask for none; empty: guarded where the machine allows it.
+    std::string sandbox_minimum;   // A level; runs that ask for less are refused. Empty: off.
     double memory_pressure_max = 40;  // Percent of waiting for memory above which no run is started; 0: never mind.
 };
 

@@ -1,16 +1,19 @@
 #include "shim/child.h"
 
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 
-#include "shim/sandbox.h"
+#include "shim/mounts.h"
+#include "shim/namespaces.h"
 
 namespace interlock::shim {
 namespace {
@@ -23,7 +26,7 @@ enum class Step : std::uint8_t { cgroup, session, limit, nice, dir, descriptors,
 
 struct Failure {
     Step step;
-    std::uint8_t index;  // Which limit.
+    std::uint8_t index;  // Which limit, or which Part of a sandbox.
     std::int32_t error;
 };
 
@@ -60,6 +63,15 @@ std::vector<std::string> environment_for(const Launch& launch, bool foreground) 
     return environment;
 }
 
+// The user's home. Empty when it says none that could be covered.
+std::string home_in(const std::vector<std::string>& environment) {
+    constexpr std::string_view home_is = "HOME=/";
+    for (const std::string& each : environment) {
+        if (each.starts_with(home_is) && each.size() > home_is.size()) return each.substr(home_is.size() - 1);
+    }
+    return {};
+}
+
 // Whether a directory of the PATH in `environment` has such a file, whatever may be done with it.
 bool is_somewhere(std::string_view command, char** environment) {
     constexpr std::string_view path_is = "PATH=";
@@ -81,11 +93,19 @@ bool is_somewhere(std::string_view command, char** environment) {
 // Runs in the new process. Every function of it says no with errno set.
 class Setup {
  public:
-    Setup(const Launch& launch, const ChildOptions& options, pid_t parent, int report)
-        : launch_(launch), options_(options), parent_(parent), report_(report) {}
+    Setup(const Launch& launch, const ChildOptions& options, pid_t parent, const Pipe& report, const std::string& home)
+        : launch_(launch),
+          home_(home),
+          options_(options),
+          parent_(parent),
+          report_(report.write.get()),
+          reader_(report.read.get()) {}
 
-    [[noreturn]] void become(const Fd& door, int output, const Fd& sandbox, char** environment, char** args) {
+    // `separated` is told who becomes the command, where that is not the calling process.
+    [[noreturn]] void become(const Fd& door, int output, int separated, char** environment, char** args) {
         if (door && !write_all(door.get(), "0")) tell(Step::cgroup);
+        Part part{};
+        if (launch_.level != SandboxLevel::off && !separate(separated, part)) fail(Step::sandbox, index_of(part));
         if (!be_alone()) fail(Step::session);
         for (std::size_t i = 0; i < launch_.limits.size(); ++i) {
             const rlimit both{.rlim_cur = launch_.limits[i].value, .rlim_max = launch_.limits[i].value};
@@ -93,9 +113,9 @@ class Setup {
             if (syscall(SYS_prlimit64, 0, launch_.limits[i].resource, &both, nullptr) != 0) fail(Step::limit, i);
         }
         if (launch_.nice != 0 && setpriority(PRIO_PROCESS, 0, launch_.nice) != 0) fail(Step::nice);
+        if (launch_.level != SandboxLevel::off && !make_view(launch_, home_, part)) fail(Step::sandbox, index_of(part));
         if (!launch_.dir.empty() && chdir(launch_.dir.c_str()) != 0) fail(Step::dir);
         if (!set_descriptors(output)) fail(Step::descriptors);
-        if (sandbox && !enter_sandbox(sandbox)) fail(Step::sandbox);
         reset_signals();
         // The command is looked for in the PATH of the run, not in ours.
         environ = environment;
@@ -107,6 +127,8 @@ class Setup {
     }
 
  private:
+    static std::size_t index_of(Part part) { return static_cast<std::size_t>(part); }
+
     void tell(Step step, std::size_t index = 0) {
         const Failure failure{.step = step, .index = static_cast<std::uint8_t>(index), .error = errno};
         static_cast<void>(write(report_, &failure, sizeof failure));
@@ -123,7 +145,15 @@ class Setup {
         if (options_.takes_terminal) tcsetpgrp(STDIN_FILENO, getpid());
         // Nobody is left to hold it if we are gone. The parent may have died before this was set.
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return false;
-        return getppid() == parent_ || (errno = ESRCH, false);
+        return parent_lives() || (errno = ESRCH, false);
+    }
+
+    // In another pid namespace the parent has no number. It has the other end of the report alone.
+    bool parent_lives() const {
+        if (launch_.level == SandboxLevel::off) return getppid() == parent_;
+        close(reader_);
+        pollfd report{.fd = report_, .events = 0, .revents = 0};
+        return poll(&report, 1, 0) == 0;
     }
 
     bool set_descriptors(int output) {
@@ -153,24 +183,45 @@ class Setup {
     }
 
     const Launch& launch_;
+    const std::string& home_;
     const ChildOptions& options_;
     const pid_t parent_;
-    const int report_;
+    const int report_, reader_;
 };
+
+// What a run at level files is to have must be there. Said beforehand, as there a path can be named.
+std::optional<std::string> missing_place(const Launch& launch) {
+    if (launch.level != SandboxLevel::files) return std::nullopt;
+    for (const auto* list : {&launch.writable, &launch.readable}) {
+        for (const std::string& path : *list) {
+            if (access(path.c_str(), F_OK) == 0) continue;
+            return "cannot allow the run to " + std::string(list == &launch.writable ? "write in '" : "read '") + path +
+                   "': " + std::strerror(errno);
+        }
+    }
+    return std::nullopt;
+}
+
+// The process that was forked makes the main process beside itself, and is gone. It looks at no file before that, so
+// it cannot be held up. Zeros when it failed: then it is what ends with the report.
+Separated wait_for_separation(Pipe& pipe, pid_t pid) {
+    pipe.write.reset();
+    Separated who;
+    ssize_t got = 0;
+    do got = read(pipe.read.get(), &who, sizeof who);
+    while (got < 0 && errno == EINTR);
+    if (got != sizeof who) return {};
+    waitpid(pid, nullptr, 0);
+    return who;
+}
 
 }  // namespace
 
 std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup& cgroup, const ChildOptions& options) {
     // 1. Everything that can be made ready beforehand is: here there is somebody to tell what is wrong.
-    Fd sandbox;
-    if (launch.sandbox) {
-        std::vector<std::string> writable = launch.writable;
-        if (!launch.dir.empty()) writable.push_back(launch.dir);
-        writable.push_back(launch.home + "/tmp");
-        auto made = make_sandbox(writable);
-        if (auto* problem = std::get_if<std::string>(&made)) return std::move(*problem);
-        sandbox = std::move(std::get<Fd>(made));
-    }
+    if (auto problem = missing_place(launch)) return std::move(*problem);
+    auto separated = make_pipe();
+    if (!separated) return failed_to("make a pipe");
     auto report = make_pipe();
     if (!report) return failed_to("make a pipe");
     fcntl(report->read.get(), F_SETFL, O_NONBLOCK);
@@ -184,6 +235,7 @@ std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup&
     }
     const Fd door = cgroup.open_door();
     const auto environment = environment_for(launch, options.foreground);
+    const std::string home = home_in(environment);
     auto environment_pointers = pointers_to(environment);
     auto args = pointers_to(launch.args);
 
@@ -192,13 +244,19 @@ std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup&
     const pid_t pid = fork();
     if (pid < 0) return failed_to("start a process");
     if (pid == 0) {
-        Setup(launch, options, parent, report->write.get())
-            .become(door, output ? output->write.get() : -1, sandbox, environment_pointers.data(), args.data());
+        Setup(launch, options, parent, *report, home)
+            .become(door, output ? output->write.get() : -1, separated->write.get(), environment_pointers.data(),
+                    args.data());
     }
+    const Separated who = launch.level == SandboxLevel::off ? Separated{} : wait_for_separation(*separated, pid);
+    const pid_t main = who.main != 0 ? who.main : pid;
 
     // 3. Whoever comes first makes the group; a signal may be sent to it from now on.
-    if (options.foreground) setpgid(pid, pid);
-    Child child{.pid = pid, .report = std::move(report->read), .output = output ? std::move(output->read) : Fd()};
+    if (options.foreground) setpgid(main, main);
+    Child child{.pid = main,
+                .first = who.first,
+                .report = std::move(report->read),
+                .output = output ? std::move(output->read) : Fd()};
     return child;
 }
 
@@ -230,7 +288,9 @@ ChildReport read_report(std::string_view bytes, const Launch& launch) {
                 report.text = "cannot set up what the run reads and prints" + why;
                 break;
             case Step::sandbox:
-                report.text = "this kernel cannot confine the run" + why + "; leave --sandbox out to run without";
+                report.text = std::string("cannot confine the run to its sandbox: ") +
+                              name_of(static_cast<Part>(failure.index)) + why +
+                              "; interlock doctor says what this machine allows";
                 break;
             case Step::exec:
                 report.text = "cannot start '" + launch.args.front() + "'" + why;

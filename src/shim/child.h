@@ -26,8 +26,9 @@ struct ChildOptions {
 
 struct Child {
     pid_t pid = 0;
-    Fd report;  // See ChildReport.
-    Fd output;  // What it prints. Not there in the foreground.
+    pid_t first = 0;  // Of its pid namespace; 0: it has none of its own. A child too, and it ends when it is killed.
+    Fd report;        // See ChildReport.
+    Fd output;        // What it prints. Not there in the foreground.
 };
 
 // What the new process says about itself before it becomes the command.

@@ -79,6 +79,7 @@ std::optional<int> Holder::reap(std::int64_t now_ms) {
         if (pid < 0 && errno == EINTR) continue;
         children_left_ = pid == 0;
         if (pid <= 0) break;
+        if (pid == child_.first) child_.first = 0;
         if (pid != child_.pid) continue;
         if (WIFSTOPPED(status)) {
             stopped_by = WSTOPSIG(status);
@@ -87,6 +88,7 @@ std::optional<int> Holder::reap(std::int64_t now_ms) {
             stopped_by.reset();
         }
     }
+    if (main_status_ && end_first_process()) return stopped_by;
     if (main_status_ && !ending_the_rest_ && has_children()) end_the_rest(now_ms);
     return stopped_by;
 }
@@ -160,6 +162,15 @@ bool Holder::has_children() const {
         const auto found = std::ranges::find(inherited_, pid, &Process::pid);
         return found == inherited_.end() || found->start != start_time(pid);
     });
+}
+
+// The first process of the run's pid namespace waits for what the run leaves behind. It goes when that is gone, and the
+// kernel would end all others with it. True when it was alone.
+bool Holder::end_first_process() const {
+    if (child_.first == 0 || !children_left_) return false;
+    if (!shim::children(child_.first).empty()) return false;
+    kill(child_.first, SIGKILL);
+    return true;
 }
 
 // What is still there when the main process is gone was not meant to stay.

@@ -65,6 +65,7 @@ class Holder {
 
     Tree tree() const;
     bool has_children() const;
+    bool end_first_process() const;
     void end_the_rest(std::int64_t now_ms);
 
     const bool foreground_;

@@ -43,6 +43,15 @@ std::optional<Limit> read_limit(const std::string& text) {
     return limit;
 }
 
+bool read_level(std::string_view name, SandboxLevel& level) {
+    for (const SandboxLevel each : {SandboxLevel::off, SandboxLevel::guarded, SandboxLevel::files}) {
+        if (name != name_of(each)) continue;
+        level = each;
+        return true;
+    }
+    return false;
+}
+
 // False when the value cannot be what the key needs.
 bool take(Launch& launch, std::string_view key, const std::string& value) {
     if (key == "arg") return launch.args.push_back(value), true;
@@ -51,7 +60,12 @@ bool take(Launch& launch, std::string_view key, const std::string& value) {
     if (key == "dir") return launch.dir = value, true;
     if (key == "home") return launch.home = value, true;
     if (key == "cgroup") return launch.cgroup = value, true;
-    if (key == "sandbox") return launch.sandbox = value == "1", true;
+    if (key == "read") return launch.readable.push_back(value), value.starts_with('/');
+    if (key == "hide") return launch.hidden.push_back(value), value.starts_with('/');
+    if (key == "level") return read_level(value, launch.level);
+    if (key == "note") return launch.note = value, true;
+    // A server that knows no levels.
+    if (key == "sandbox") return launch.level = value == "1" ? SandboxLevel::files : launch.level, true;
     if (key == "nice") return read_number(value, launch.nice);
     if (key == "timeout_ms") return read_amount(value, launch.timeout_ms);
     if (key == "grace_ms") return read_amount(value, launch.grace_ms);
@@ -66,6 +80,10 @@ bool take(Launch& launch, std::string_view key, const std::string& value) {
 }
 
 }  // namespace
+
+const char* name_of(SandboxLevel level) {
+    return level == SandboxLevel::files ? "files" : level == SandboxLevel::guarded ? "guarded" : "off";
+}
 
 std::variant<Launch, std::string> read_launch(const Message& message) {
     Launch launch;

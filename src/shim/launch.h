@@ -18,6 +18,10 @@ struct Limit {
     rlim_t value = 0;
 };
 
+// What a run can reach beside its workspace. docs/sandbox.md says what each level bounds.
+enum class SandboxLevel { off, guarded, files };
+const char* name_of(SandboxLevel level);
+
 struct Launch {
     std::vector<std::string> args;
     std::vector<std::string> env;  // "NAME=value".
@@ -29,9 +33,12 @@ struct Launch {
     std::int64_t log_max = 0;  // 0: everything is kept.
     int nice = 0;
     std::vector<Limit> limits;
-    bool sandbox = false;
-    std::vector<std::string> writable;
-    std::string cgroup;  // "" when none is wanted.
+    SandboxLevel level = SandboxLevel::off;
+    std::vector<std::string> hidden;    // Directories and sockets of the server's. Only the run's own parts are there.
+    std::vector<std::string> writable;  // At level files, beside its directory.
+    std::vector<std::string> readable;  // At level files, beside the system's directories.
+    std::string note;                   // What a person at the terminal should know about its level.
+    std::string cgroup;                 // "" when none is wanted.
 };
 
 // What is wrong with it, in a sentence, when it is no launch. Keys that are not known come from a newer server and are

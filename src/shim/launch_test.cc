@@ -63,7 +63,7 @@ TEST(Launch, IsReadWhole) {
     EXPECT_EQ(launch.limits[0].resource, RLIMIT_NOFILE);
     EXPECT_EQ(launch.limits[0].value, 10U);
     EXPECT_EQ(launch.limits[1].value, RLIM_INFINITY);
-    EXPECT_TRUE(launch.sandbox);
+    EXPECT_EQ(launch.level, SandboxLevel::files);
     EXPECT_EQ(launch.writable, std::vector{"/w"s});
 }
 

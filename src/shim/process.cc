@@ -18,6 +18,8 @@ namespace {
 // Each round finds what the round before could not have seen. A tree that is still growing after so many is left to the
 // caller's next try.
 constexpr int rounds_max = 64;
+// PF_EXITING, which the kernel has had as long as /proc shows a process's flags.
+constexpr unsigned exiting_flag = 0x4;
 
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
@@ -181,7 +183,8 @@ std::optional<Process> look_at(pid_t pid) {
                    .group = number_in<pid_t>(words[2]).value_or(0),
                    .session = number_in<pid_t>(words[3]).value_or(0),
                    .state = words[0].front(),
-                   .has_terminal = words[4] != "0"};
+                   .has_terminal = words[4] != "0",
+                   .exiting = (number_in<unsigned>(words[6]).value_or(0) & exiting_flag) != 0};
 }
 
 std::string start_time(pid_t pid) {

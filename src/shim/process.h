@@ -28,9 +28,11 @@ struct Process {
     pid_t session = 0;
     char state = '?';
     bool has_terminal = false;
+    bool exiting = false;
 
-    // A zombie has ended: it runs nothing, holds nothing, and only waits for its parent to ask.
-    bool ended() const { return state == 'Z' || state == 'X'; }
+    // A zombie has ended: it runs nothing, holds nothing, and only waits for its parent to ask. The first process of a
+    // pid namespace has ended too when it waits for zombies in there: their parent may be a shim that was stopped.
+    bool ended() const { return state == 'Z' || state == 'X' || (exiting && state == 'S'); }
 };
 
 // Empty when there is no such process.

@@ -59,6 +59,7 @@ struct Started {
     pid_t child_pid = 0;
     std::string child_start = {};
     std::string note = {};
+    std::string level = {};  // Of the sandbox; "" from shims before the levels.
 
     friend bool operator==(const Started&, const Started&) = default;
 };

@@ -59,7 +59,7 @@ TEST(Protocol, fields_keep_their_positions) {
               (Message{"hello", "2", "run_1", "12", "345", "b00t", "running", "13", "346", "1", "s"}));
     EXPECT_EQ(to_message(FromShim(Ended{.how = How::signaled, .code = 9, .detail = "d"})),
               (Message{"ended", "signaled", "9", "d", "0", "0", "0", ""}));
-    EXPECT_EQ(to_message(FromShim(Started{4, "5", "n"})), (Message{"started", "4", "5", "n"}));
+    EXPECT_EQ(to_message(FromShim(Started{4, "5", "n", "files"})), (Message{"started", "4", "5", "n", "files"}));
     EXPECT_EQ(to_message(FromShim(Beat{1, 2, 3})), (Message{"beat", "1", "2", "3"}));
     EXPECT_EQ(to_message(FromServer(Refused{"r", 7})), (Message{"refused", "r", "7"}));
     EXPECT_EQ(to_message(FromServer(Done{"d"})), (Message{"done", "d"}));

@@ -1,21 +1,15 @@
-// Confines a run with Landlock: it can read what it always could, and write only where it was allowed to.
-//
-// Not confined are the network, signals, and what a descriptor that was inherited leads to. Kernels before 6.2 cannot
-// keep truncate(2) from a file outside, and those before 5.19 let nothing be moved from one directory to another.
+// Confines a run with Landlock: it can read what it always could, and write only where it was allowed to. This is a
+// second bound beside the run's view of the file system (shim/mounts.h). Where the kernel has the scopes (Linux 6.12),
+// the run reaches no signal handler and no abstract socket from before it either.
 #pragma once
 
 #include <string>
-#include <variant>
 #include <vector>
-
-#include "shim/fd.h"
 
 namespace interlock::shim {
 
-// What is needed to confine oneself, made before the fork so that whatever is wrong can be said in a sentence. Beneath
-// `writable` everything may be written; a path that is not there is an error. The usual devices may be written too.
-std::variant<Fd, std::string> make_sandbox(const std::vector<std::string>& writable);
-// Confines the calling process for good. False with errno when the kernel refuses.
-bool enter_sandbox(const Fd& sandbox);
+// Confines the calling process for good. Beneath `writable` everything may be written; a path that is not there is an
+// error, except for those that end with '?'. True on a kernel without Landlock; false with errno when it refuses.
+bool enter_sandbox(const std::vector<std::string>& writable);
 
 }  // namespace interlock::shim

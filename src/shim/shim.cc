@@ -250,6 +250,7 @@ void Shim::on(const LaunchOrder& order) {
     if (const auto* problem = std::get_if<std::string>(&read)) return not_started(126, *problem);
     Launch launch = std::move(std::get<Launch>(read));
     if (launch.home.empty()) launch.home = directory_;
+    if (options_.foreground && !options_.quiet && !launch.note.empty()) say("interlock: " + launch.note);
     if (launch.timeout_ms > 0) timeout_at_ = now_ + launch.timeout_ms;
     runs_in_terminal_ = options_.foreground && terminal_.wanted_at_once();
     const ChildOptions options{
@@ -373,7 +374,10 @@ void Shim::on_report(const ChildReport& report) {
         return;
     }
     save();
-    connection_.send(Started{.child_pid = state_.child_pid, .child_start = state_.child_start, .note = report.text});
+    connection_.send(Started{.child_pid = state_.child_pid,
+                             .child_start = state_.child_start,
+                             .note = report.text,
+                             .level = name_of(holder_.launch().level)});
 }
 
 void Shim::on_time() {
@@ -540,10 +544,37 @@ std::optional<Options> read_options(int argc, char** argv) {
     return is_name ? std::optional(options) : std::nullopt;
 }
 
+// Whether runs can have `level` here: one is started, with everything that belongs to it. What keeps them from it is
+// printed.
+int probe(const char* level, const std::string& data_directory) {
+    const std::string home = data_directory + "/probe";
+    mkdir(home.c_str(), 0700);
+    const auto launch = read_launch({"launch", "arg", "/bin/sh", "arg", "-c", "arg", ":", "dir", home, "home", home,
+                                     "hide", data_directory, "level", level});
+    if (std::holds_alternative<std::string>(launch)) return code_usage;
+    Holder holder(false);
+    std::string problem = holder.start(std::get<Launch>(launch), {}).value_or("");
+    while (problem.empty() && !holder.is_over()) {
+        holder.reap(now_in_ms());
+        if (const auto report = holder.report_fd() >= 0 ? holder.take_report() : std::nullopt;
+            report && report->failed) {
+            problem = report->text;
+        }
+        holder.on_time(now_in_ms());
+        constexpr timespec moment{.tv_sec = 0, .tv_nsec = 500'000};
+        nanosleep(&moment, nullptr);
+    }
+    remove_tree(home);
+    if (problem.empty()) return 0;
+    static_cast<void>(write_all(STDOUT_FILENO, problem));
+    return code_failed;
+}
+
 }  // namespace
 
 int run_shim(int argc, char** argv) {
     if (argc == 2 && std::string_view(argv[1]) == task_option) return run_task();
+    if (argc == 4 && std::string_view(argv[1]) == "--probe") return probe(argv[2], argv[3]);
     const auto options = read_options(argc, argv);
     if (!options) {
         say("usage: shim DATA_DIR RUN [--foreground] [--quiet] [--secret-fd N]");

@@ -93,9 +93,16 @@ shim::Message launch_message(const core::Run& run, const core::Process& process,
     say("grace_ms", std::to_string(std::int64_t{process.grace_s} * 1000));
     say("nice", std::to_string(process.nice));
     for (const auto& [name, value] : process.limits) say("limit", fmt::format("{}={}", name, value));
-    if (process.sandbox) say("sandbox", "1");
+    // A shim from before the levels knows this one only.
+    if (around.sandbox.level == core::SandboxLevel::files) say("sandbox", "1");
+    say("level", std::string(name_of(around.sandbox.level)));
+    if (!around.sandbox.note.empty()) say("note", around.sandbox.note);
+    for (const std::string& path : around.hidden) {
+        if (!path.empty()) say("hide", path);
+    }
     for (const std::string& path : process.writable) say("write", path);
     for (const std::string& path : around.writable) say("write", path);
+    for (const std::string& path : process.readable) say("read", path);
     say("log_max", std::to_string(around.log_bytes_max));
     if (!around.cgroup.empty()) say("cgroup", around.cgroup);
     say("beat_ms", std::to_string(around.beat_ms));

@@ -91,7 +91,9 @@ TEST_F(LaunchingTest, bounds_are_said_in_the_shims_units) {
     process.timeout_s = 3'000'000;
     process.grace_s = 5;
     process.limits = {{"nofile", 77}};
-    process.sandbox = true;
+    around.sandbox = {.level = core::SandboxLevel::files, .note = "a note"};
+    around.hidden = {"/data", ""};
+    process.readable = {"/books"};
     process.writable = {"/mine"};
     around.writable = {"/repository/.git"};
     const shim::Message launch = message();
@@ -100,6 +102,10 @@ TEST_F(LaunchingTest, bounds_are_said_in_the_shims_units) {
     EXPECT_TRUE(has(launch, "grace_ms", "5000"));
     EXPECT_TRUE(has(launch, "limit", "nofile=77"));
     EXPECT_TRUE(has(launch, "sandbox", "1"));
+    EXPECT_TRUE(has(launch, "level", "files"));
+    EXPECT_TRUE(has(launch, "note", "a note"));
+    EXPECT_EQ(all_of(launch, "hide"), std::vector<std::string>{"/data"});
+    EXPECT_EQ(all_of(launch, "read"), std::vector<std::string>{"/books"});
     EXPECT_EQ(all_of(launch, "write"), (std::vector<std::string>{"/mine", "/repository/.git"}));
     EXPECT_TRUE(all_of(launch, "cgroup").empty());
 }

@@ -356,6 +356,12 @@ void Supervisor::prepared(core::RunId id, core::Fence fence, core::Run row, core
         made->directory = home + "/work";
         fs::create_directory(made->directory, error);
     }
+    const auto sandbox = decide_sandbox(process, options_.sandbox);
+    if (!sandbox) {
+        run->phase = Phase::ending;
+        return finish(id, core::FinishRun{id, fence, core::RunState::failed, sandbox.error(), {}});
+    }
+    run->note = sandbox->note;
     const std::int64_t lease_ms = std::int64_t{run->lease_s} * 1000;
     const shim::Adapter* adapter = adapter_of(process);
     const bool gateway = adapter != nullptr && options_.gateway && options_.gateway(adapter->dialect);
@@ -372,6 +378,8 @@ void Supervisor::prepared(core::RunId id, core::Fence fence, core::Run row, core
                         .url = options_.url(),
                         .key = options_.open_key(row),
                         .port_base = made->port_base,
+                        .sandbox = *sandbox,
+                        .hidden = {options_.data_dir, options_.socket},
                         .writable = made->writable,
                         .in_worktree = row.isolated,
                         .cgroup = cgroups_.empty() ? "" : cgroups_ + "/" + run->text,
@@ -430,6 +438,9 @@ void Supervisor::hear(const ShimDoor::Heard& heard) {
         run->shim.child_pid = started->child_pid;
         run->shim.child_start = started->child_start;
         if (!started->note.empty()) options_.log.info("run_note", {{"run", run->text}, {"note", started->note}});
+        // A shim from before the levels does not say one.
+        run->sandbox = started->level.empty() ? "unknown: the shim is of an older version" : started->level;
+        if (!run->note.empty()) run->sandbox += ": " + run->note;
         has_started(*run);
     } else if (run->foreground && std::holds_alternative<shim::Paused>(*heard.message)) {
         put_away(*run, true);
@@ -525,25 +536,26 @@ void Supervisor::turn_away(Guest guest, shim::Phase phase, const std::optional<c
 }
 
 void Supervisor::has_started(Watched& run) {
-    ask(core::StartRun{run.id, run.fence}, {}, [this, id = run.id, fence = run.fence](const engine::Answer& answer) {
-        Watched* run = find(id);
-        if (run == nullptr || run->fence != fence || run->phase != Phase::present) return;
-        if (!answer) {
-            return later(200ms, [this, id] {
-                if (Watched* again = find(id); again != nullptr && !again->running) has_started(*again);
-            });
-        }
-        const auto* reply = std::get_if<core::RunReply>(&answer->reply);
-        // Paused is what has been started.
-        const bool started = reply != nullptr &&
-                             (reply->status == core::RunStatus::done || reply->status == core::RunStatus::wrong_state);
-        if (!started) return fence_off(id, "the run is over");
-        run->running = true;
-        if (!reply->stop_requested.empty() && run->stop.empty()) {
-            run->stop = reply->stop_requested;
-            stop(*run);
-        }
-    });
+    ask(core::StartRun{run.id, run.fence, bounded(run.sandbox)}, {},
+        [this, id = run.id, fence = run.fence](const engine::Answer& answer) {
+            Watched* run = find(id);
+            if (run == nullptr || run->fence != fence || run->phase != Phase::present) return;
+            if (!answer) {
+                return later(200ms, [this, id] {
+                    if (Watched* again = find(id); again != nullptr && !again->running) has_started(*again);
+                });
+            }
+            const auto* reply = std::get_if<core::RunReply>(&answer->reply);
+            // Paused is what has been started.
+            const bool started = reply != nullptr && (reply->status == core::RunStatus::done ||
+                                                      reply->status == core::RunStatus::wrong_state);
+            if (!started) return fence_off(id, "the run is over");
+            run->running = true;
+            if (!reply->stop_requested.empty() && run->stop.empty()) {
+                run->stop = reply->stop_requested;
+                stop(*run);
+            }
+        });
 }
 
 // Somebody has stopped the job in its terminal, shim and all: it says nothing until it is brought back.
@@ -765,7 +777,8 @@ void Supervisor::forget(core::RunId id) {
 std::string Supervisor::receipt(core::RunId id) {
     const auto row = read_run(id);
     if (!row || !*row) return to_text("run", id.value) + " has ended";
-    return receipt_of(**row, options_.url());
+    const Watched* run = find(id);
+    return receipt_of(**row, options_.url()) + (run != nullptr && !run->note.empty() ? "; " + run->note : "");
 }
 
 // ---- time ---------------------------------------------------------------------------------------------------------

@@ -71,6 +71,8 @@ class Supervisor {
         std::chrono::hours logs_kept{14 * 24};
         // Whether programs that speak this dialect reach their models through us. Empty: none does.
         std::function<bool(std::string_view dialect)> gateway = {};
+        SandboxPolicy sandbox = {};
+        std::string socket = {};  // Of the API. Runs have TCP and a key of their own.
         // How much output at a time the run's budgets afford; 0: nothing limits it. Blocks for a read.
         std::function<std::int64_t(const core::Run&)> output_tokens = {};
     };
@@ -124,6 +126,8 @@ class Supervisor {
         std::optional<shim::Message> launch = {};  // Made ready before its shim is here.
         std::optional<shim::Ended> ended = {};     // What its shim said at the end.
         std::string waits = {};                    // What its terminal was told last.
+        std::string note = {};                     // Why it has no sandbox, where nobody asked for that.
+        std::string sandbox = {};                  // The level in force, as its shim says it, and the note.
     };
     explicit Supervisor(Options options) : options_(std::move(options)) {}
     void run();

@@ -55,6 +55,8 @@ Result<std::string, std::string> carry_out(const Teardown& teardown) {
                                                  .url = {},
                                                  .key = {},
                                                  .port_base = teardown.port_base,
+                                                 .sandbox = teardown.sandbox,
+                                                 .hidden = teardown.hidden,
                                                  .writable = teardown.writable,
                                                  .cgroup = {},
                                                  .log_bytes_max = teardown_log_max});

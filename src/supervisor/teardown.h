@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "core/rows.h"
+#include "supervisor/sandbox_policy.h"
 
 namespace interlock::supervisor {
 
@@ -19,6 +20,8 @@ struct Teardown {
     std::vector<std::string> environment;  // That of the server, from which little is taken.
     std::vector<std::string> writable;     // In the sandbox, beside what the run named.
     std::int32_t port_base = 0;
+    SandboxDecision sandbox = {};
+    std::vector<std::string> hidden = {};  // From level guarded on.
 };
 
 // What went wrong with it; empty: nothing. An error says why it was not started.

@@ -184,6 +184,8 @@ Result<std::string, std::string> WorktreeKeeper::tear_down(const core::Worktree&
     if (!run || !launch) return fail(run ? launch.error().detail : run.error().detail);
     // Without them it is not known whether the run was in a sandbox.
     if (!*run || !*launch) return fail(std::string("the run that it belongs to is not stored any more"));
+    const auto sandbox = decide_sandbox((*launch)->process, options_.sandbox);
+    if (!sandbox) return fail(sandbox.error());
     const auto common_dir = common_dir_of(worktree.repository);
     if (!common_dir) return fail(common_dir.error());
     const std::string text = to_text("run", worktree.run.value);
@@ -194,7 +196,9 @@ Result<std::string, std::string> WorktreeKeeper::tear_down(const core::Worktree&
                       .home = fmt::format("{}/runs/{}/teardown", options_.data_dir, text),
                       .environment = options_.environment,
                       .writable = written_by_git(*common_dir, text),
-                      .port_base = worktree.port_base});
+                      .port_base = worktree.port_base,
+                      .sandbox = *sandbox,
+                      .hidden = options_.hidden});
 }
 
 // Whether a run that has not ended works there, or will. What cannot be read is taken for a yes.

@@ -17,6 +17,7 @@
 #include "core/rows.h"
 #include "engine/engine.h"
 #include "store/read_pool.h"
+#include "supervisor/sandbox_policy.h"
 #include "supervisor/worktrees.h"
 
 namespace interlock::supervisor {
@@ -29,6 +30,8 @@ class WorktreeKeeper {
         std::string lock_dir;  // For one change at a time per repository.
         std::string data_dir;
         std::vector<std::string> environment;  // That of the server, "NAME=value".
+        const SandboxPolicy& sandbox;
+        std::vector<std::string> hidden;  // From the programs of teardowns, as from runs.
         store::ReadPool& reads;
         std::function<engine::Answer(core::CommandBody)> ask;
     };

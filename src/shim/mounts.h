@@ -1,0 +1,21 @@
+// What the run sees of the file system, made in a mount namespace of its own. Nothing of it can be undone by the run:
+// it has no capability in the namespace that owns these mounts, and in a namespace below they are locked.
+//
+// It needs mount_setattr(), which Linux has since 5.12.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shim/launch.h"
+#include "shim/namespaces.h"
+
+namespace interlock::shim {
+
+// `home` is the user's home directory, or empty. False with errno when `part` could not be had.
+bool make_view(const Launch& launch, const std::string& home, Part& part);
+
+// Where a run at level files may write, when its view is made.
+std::vector<std::string> writable_places(const Launch& launch);
+
+}  // namespace interlock::shim
