@@ -56,16 +56,31 @@ json::array paths_of(ApplySource& source, const Yaml& node, std::string_view wha
     return paths;
 }
 
+// A level, or what a run at level files can reach: {level: L, paths: {read: […], write: […]}}. true means files, and
+// writable means paths.write.
 void read_sandbox(ApplySource& source, const Yaml& node, json::object& body) {
+    const auto set = [&](const std::string& level) {
+        body["sandbox_level"] = level;
+        body["sandbox"] = level == "files";
+    };
     if (node.kind != Yaml::Kind::map) {
-        body["sandbox"] = source.boolean(node, "sandbox");
-        return;
+        if (node.kind == Yaml::Kind::text && (node.text == "true" || node.text == "false")) {
+            return set(node.text == "true" ? "files" : "server_default");
+        }
+        return set(source.choice(node, "sandbox", {"off", "guarded", "files", "true", "false"}));
     }
-    body["sandbox"] = true;
-    if (!source.check_map(node, "sandbox", {"writable"})) return;
+    set("files");
+    if (!source.check_map(node, "sandbox", {"level", "writable", "paths"})) return;
+    if (const Yaml* level = source.member(node, "level")) {
+        set(source.choice(*level, "level", {"off", "guarded", "files"}));
+    }
     if (const Yaml* writable = source.member(node, "writable")) {
         body["writable"] = paths_of(source, *writable, "writable");
     }
+    const Yaml* paths = source.member(node, "paths");
+    if (paths == nullptr || !source.check_map(*paths, "paths", {"read", "write"})) return;
+    if (const Yaml* read = source.member(*paths, "read")) body["readable"] = paths_of(source, *read, "read");
+    if (const Yaml* write = source.member(*paths, "write")) body["writable"] = paths_of(source, *write, "write");
 }
 
 json::object env_of(ApplySource& source, const Yaml& node) {
@@ -403,8 +418,8 @@ const json::object& defaults_of(Kind kind) {
     static const json::value agent = json::parse(R"({
         "max_concurrent_runs": 1, "command": [], "tags": {}, "provider": "", "capture": "usage", "workspace": "",
         "roots": [], "mode": "write", "on_conflict": "queue", "isolate": false, "resources": [], "env": {},
-        "pass_env": [], "timeout_s": 0,
-        "grace_s": 10, "nice": 0, "limits": {}, "sandbox": false, "writable": [], "adapter": "", "setup": "",
+        "pass_env": [], "timeout_s": 0, "grace_s": 10, "nice": 0, "limits": {}, "sandbox": false,
+        "sandbox_level": "server_default", "writable": [], "readable": [], "adapter": "", "setup": "",
         "teardown": "", "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600}})");
     static const json::value budget = json::parse(R"({
         "scope": {}, "metric": "usd", "limit": "0.00", "window": "month", "timezone": "UTC", "hard": true, "warn": [],

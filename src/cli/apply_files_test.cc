@@ -110,6 +110,7 @@ schedule: {every: 30m, jitter: 10s, overlap: queue, missed: all, missed_max: 3, 
     EXPECT_EQ(member(agent, "nice"), "-5");
     EXPECT_EQ(member(agent, "limits.nofile"), "1024");
     EXPECT_EQ(member(agent, "sandbox"), "true");
+    EXPECT_EQ(member(agent, "sandbox_level"), "files");
     EXPECT_EQ(member(agent, "writable"), R"(["/var/cache","/users/me/cache"])");
     EXPECT_EQ(member(agent, "retry"), R"({"tries":3,"backoff_s":60,"backoff_max_s":3600})");
     const Wanted budget = wanted(Kind::budget, "fixer");
@@ -197,7 +198,7 @@ TEST_F(ApplyFilesTest, each_kind_of_mistake_says_where_and_what) {
         {"timeout: -5m\n", "1:10: timeout is a length of time"},
         {"nice: 99\n", "1:7: nice is a whole number from -20 to 19, not '99'"},
         {"limits: {nofile: many}\n", "1:18: limits.nofile is a whole number"},
-        {"sandbox: maybe\n", "1:10: sandbox is true or false, not 'maybe'"},
+        {"sandbox: maybe\n", "1:10: sandbox is off, guarded, files, true or false, not 'maybe'"},
         {"sandbox: {writeable: [/x]}\n", "1:11: sandbox has no 'writeable' (did you mean 'writable'?)"},
         {"sandbox: {writable: /x}\n", "1:21: writable is a list of directories"},
         {"isolate: 'true'\n", "1:10: isolate is true or false, not 'true'"},

@@ -41,17 +41,26 @@ std::string names_of(const Flag& flag) {
 }
 
 constexpr const char* watch_seconds = "2";
+constexpr const char* sandbox_alone = "files";
 
-// "--watch" may be followed by its seconds or by something else, so they are joined before anybody guesses; "help runs
-// start" is another way to say "runs start --help"; and who only names nodes or places wants to see them.
+// Of levels that this version does not have, the choices of the flag are told.
+bool is_sandbox_level(const std::string& word) {
+    return word == "off" || word == "guarded" || word == "files" || word == "sealed";
+}
+
+// "--watch" may be followed by its seconds or by something else, so they are joined before anybody guesses, and so are
+// "--sandbox" and its level; "help runs start" is another way to say "runs start --help"; and who only names nodes or
+// places wants to see them.
 std::vector<std::string> normalized(std::vector<std::string> words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
         if (words[i] == "--") break;
-        if (words[i] != "--watch") continue;
-        const bool seconds = i + 1 < words.size() && !words[i + 1].empty() &&
-                             words[i + 1].find_first_not_of("0123456789.") == std::string::npos;
-        words[i] += '=' + (seconds ? words[i + 1] : watch_seconds);
-        if (seconds) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+        const bool is_watch = words[i] == "--watch";
+        if (!is_watch && words[i] != "--sandbox") continue;
+        const std::string next = i + 1 < words.size() ? words[i + 1] : "";
+        const bool is_number = !next.empty() && next.find_first_not_of("0123456789.") == std::string::npos;
+        const bool joins = is_watch ? is_number : is_sandbox_level(next);
+        words[i] += '=' + (joins ? next : is_watch ? watch_seconds : sandbox_alone);
+        if (joins) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     }
     if (words.size() == 1 && words[0] == "--version") return {"version"};
     if (!words.empty() && (words[0] == "nodes" || words[0] == "places") &&

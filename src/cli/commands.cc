@@ -128,6 +128,14 @@ Flag tag_flag(std::string member) {
             .member = std::move(member)};
 }
 
+Flag sandbox_flag(std::string help) {
+    return {.name = "sandbox",
+            .value = "LEVEL",
+            .help = std::move(help),
+            .member = "sandbox_level",
+            .choices = {"off", "guarded", "files"}};
+}
+
 std::vector<Flag> joined(std::vector<Flag> first, const std::vector<std::vector<Flag>>& others) {
     for (const auto& flags : others) first.insert(first.end(), flags.begin(), flags.end());
     return first;

@@ -42,7 +42,9 @@ std::string shown(const Argument& argument) {
 Line line_of(const Flag& flag) {
     const std::string dash = flag.short_name.empty() ? "    " : '-' + flag.short_name + ", ";
     const std::string value =
-        flag.value.empty() ? "" : (flag.name == "watch" ? " [" + flag.value + ']' : ' ' + flag.value);
+        flag.value.empty()
+            ? ""
+            : (flag.name == "watch" || flag.name == "sandbox" ? " [" + flag.value + ']' : ' ' + flag.value);
     std::string help = flag.help;
     if (!flag.choices.empty()) help += ": " + either(flag.choices);
     if (flag.required) help += " (needed)";

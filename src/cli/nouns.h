@@ -39,6 +39,7 @@ Flag agent_flag(std::string help);
 Argument run_argument();
 Flag fence_flag();
 Flag tag_flag(std::string member);
+Flag sandbox_flag(std::string help);
 
 std::vector<Flag> joined(std::vector<Flag> first, const std::vector<std::vector<Flag>>& others);
 

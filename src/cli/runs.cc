@@ -36,6 +36,7 @@ const View& runs_view() {
                                       {"tags", "tags", Format::pairs},
                                       {"node", "node"},
                                       {"places", "places", Format::rows},
+                                      {"sandbox", "sandbox"},
                                       {"isolated", "isolated", Format::yes},
                                       {"fence", "fence"},
                                       {"priority", "priority"},

@@ -226,7 +226,7 @@ export interface Agent {
   isolate: boolean;
   resources: string[];
   timeout_s: number;
-  sandbox: boolean;
+  sandbox_level: string;
   adapter: string;
   retry: { tries: number; backoff_s: number; backoff_max_s: number };
   env: Record<string, string | null>;
@@ -469,7 +469,7 @@ export interface RunProcess {
   grace_s: number;
   nice: number;
   limits: Record<string, number>;
-  sandbox: boolean;
+  sandbox_level: string;
   writable: string[];
   adapter: string;
   setup: string;
@@ -479,6 +479,7 @@ export interface RunProcess {
 
 export interface RunDetail extends Run {
   process: RunProcess | null;
+  sandbox: string | null;
 }
 
 export interface CallDetail extends ModelCall {

@@ -149,7 +149,7 @@ function Settings({ of: agent, name }: { of: Agent | undefined; name: string }) 
     ["program", agent.adapter],
     ["a run may take", agent.timeout_s > 0 && length(agent.timeout_s * 1_000)],
     ["tries", agent.retry.tries > 1 && `${agent.retry.tries}, the second after ${length(agent.retry.backoff_s * 1_000)}`],
-    ["sandbox", agent.sandbox && "it writes only where it works"],
+    ["sandbox", agent.sandbox_level !== "server_default" && agent.sandbox_level],
     ["captures of calls", agent.capture],
     ["environment", names(agent.env)],
     ["tags", names(agent.tags)],

@@ -99,7 +99,7 @@ function Process({ run }: { run: RunDetail }) {
         <>
           {process.adapter && <><dt>adapter</dt><dd>{process.adapter}</dd></>}
           <dt>may take</dt><dd>{process.timeout_s > 0 ? `${process.timeout_s} s` : "as long as it likes"}</dd>
-          {process.sandbox && <><dt>sandbox</dt><dd>writes only where it works{process.writable.length > 0 && `, and to ${process.writable.join(", ")}`}</dd></>}
+          {run.sandbox && <><dt>sandbox</dt><dd>{run.sandbox}{process.writable.length > 0 && `, writes also to ${process.writable.join(", ")}`}</dd></>}
           {process.env.length + process.pass_env.length > 0 && <><dt>environment</dt><dd><code>{[...process.env, ...process.pass_env].join(" ")}</code></dd></>}
           {process.foreground && <><dt>started</dt><dd>from somebody's terminal</dd></>}
         </>

@@ -1,0 +1,269 @@
+"""Runs at each sandbox level, as root and as an ordinary user: the same attempts succeed at level off and fail at others.
+
+What the attempts are is in tests/sandbox_attacks.py.
+"""
+
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+from interlock_server import eventually
+
+HERE = pathlib.Path(__file__).resolve().parent
+LEVELS = ("off", "guarded", "files")
+NOBODY = 65534
+USERS = ("root", "ordinary") if os.geteuid() == 0 else ("ordinary",)
+AT_FDCWD = -100
+
+
+def reads_disks():
+    try:
+        with open("/proc/partitions") as partitions:
+            return bool(open("/dev/" + partitions.read().split()[-1], "rb").read(512))
+    except OSError:
+        return False
+
+
+def file_handle(path):
+    """As open_by_handle_at() takes it."""
+    class Handle(ctypes.Structure):
+        _fields_ = [("bytes", ctypes.c_uint), ("kind", ctypes.c_int), ("data", ctypes.c_char * 128)]
+
+    handle, mount = Handle(bytes=128), ctypes.c_int()
+    if ctypes.CDLL(None).name_to_handle_at(AT_FDCWD, os.fsencode(path), ctypes.byref(handle), ctypes.byref(mount), 0) != 0:
+        return ""
+    return bytes(handle)[:8 + handle.bytes].hex()
+
+
+class Machine:
+    """A server of one user, another run of it, and things outside that a run may want."""
+
+    def __init__(self, binary, user):
+        self.binary = binary
+        self.options = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if user == "ordinary" and os.geteuid() == 0 else {}
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="interlock-sandbox-", dir="/var/tmp"))
+        self.data = self.home / "state/data"
+        for name in ("work", "books", "other", "state", "second"):
+            (self.home / name).mkdir()
+        (self.home / "books/file").write_text("of home")
+        # Not where a run at level files has an empty directory of its own.
+        self.outside = pathlib.Path(tempfile.mkdtemp(prefix="interlock-sandbox-", dir="/srv" if os.geteuid() == 0 else self.home))
+        (self.outside / "file").write_text("outside")
+        shutil.copy(HERE / "sandbox_attacks.py", self.home / "work/attacks.py")
+        if self.options:
+            for path in (self.home, *self.home.rglob("*"), self.outside, self.outside / "file"):
+                os.chown(path, NOBODY, NOBODY)
+        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "INTERLOCK_DATA": str(self.data)}
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(f"\0{self.home}")
+        self.listener.listen(64)
+        self.shared = pathlib.Path("/dev/shm") / self.home.name
+        self.shared.write_text("shared")
+        self.mounted = False
+
+    def __enter__(self):
+        self.cli("up", "--detach", "--listen", "127.0.0.1:0")
+        self.server = json.loads((self.data / "server.json").read_text())["pid"]
+        if os.geteuid() == 0:
+            self.mounted = subprocess.run(["mount", "--bind", self.data, self.home / "second"], check=False).returncode == 0
+        self.other = self.cli("run", "--detach", "--quiet", "--sandbox=off", "--workspace", self.home / "other", "--env",
+                              "SECRET_TOKEN=tok123", "--", "sh", "-c", "echo other; sleep 9876 & wait").strip()
+        self.log = self.data / "runs" / self.other / "output"
+        eventually(lambda: self.log.exists() and "other" in self.log.read_text())
+        self.state = dict(line.split(" ", 1) for line in (self.log.parent / "state").read_text().splitlines() if " " in line)
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+        self.shared.unlink()
+        if hasattr(self, "other"):
+            self.cli("runs", "stop", self.other, check=False)
+        self.cli("down", check=False)
+        if self.mounted:
+            subprocess.run(["umount", self.home / "second"], check=True)
+        shutil.rmtree(self.home)
+        shutil.rmtree(self.outside, ignore_errors=True)
+
+    def cli(self, *words, check=True, **options):
+        done = subprocess.run([self.binary, *map(str, words)], env=self.environment, cwd=self.home, text=True, timeout=120,
+                              capture_output=True, stdin=subprocess.DEVNULL, **self.options, **options)
+        assert not check or done.returncode == 0, (words, done)
+        self.said = done.stderr
+        return done.stdout
+
+    def run(self, level, *command, **options):
+        return self.cli("run", f"--sandbox={level}", "--workspace", self.home / "work", "--", *command, **options)
+
+    def attack(self, level):
+        told = {"data": str(self.data), "outside": str(self.outside), "of_home": str(self.home / "books/file"), "server": self.server,
+                "shim": int(self.state["pid"]), "other": int(self.state["child_pid"]), "other_log": str(self.log),
+                "other_cwd": str(self.home / "other"), "second_mount": str(self.home / "second"),
+                "abstract": str(self.home), "shared": self.shared.name, "handle": file_handle(self.data / "admin.key")}
+        (self.home / "work/told.json").write_text(json.dumps(told))
+        (self.home / "work/told.json").chmod(0o644)
+        return json.loads(self.run(level, sys.executable, "-I", "attacks.py", "told.json"))
+
+
+@pytest.fixture(scope="module", params=USERS)
+def machine(request, binary):
+    with Machine(binary, request.param) as machine:
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def reached(machine):
+    """level: attempt: whether it succeeded."""
+    return {level: machine.attack(level) for level in LEVELS}
+
+
+def test_each_attempt_succeeds_without_a_sandbox(machine, reached):
+    never = set() if reads_disks() else {"make a disk", "read a disk"}
+    never |= set() if machine.mounted else {"read by a second mount"}
+    for attempts in reached["off"].values():
+        assert [name for name, success in attempts.items() if not success and name not in never] == []
+
+
+def test_at_guarded_no_attempt_on_the_server_or_another_run_succeeds(reached):
+    assert [name for name, success in reached["guarded"]["server"].items() if success] == []
+
+
+def test_at_guarded_everything_else_is_as_without(reached):
+    assert [name for name, success in reached["guarded"]["files"].items() if not success] == []
+
+
+def test_at_files_no_attempt_succeeds(reached):
+    for attempts in reached["files"].values():
+        assert [name for name, success in attempts.items() if success] == []
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_run_has_its_scratch_directory_its_workspace_and_its_key(machine, level):
+    script = """
+        echo mine > "$TMPDIR/file" && cat "$TMPDIR/file" && echo done > result
+        python3 -c 'import os, urllib.request as u
+print(u.urlopen(u.Request(os.environ["INTERLOCK_URL"] + "/v1/keys/self",
+                headers={"authorization": "Bearer " + os.environ["INTERLOCK_KEY"]})).status)'"""
+    assert machine.run(level, "sh", "-c", script).split() == ["mine", "200"]
+    assert (machine.home / "work/result").read_text() == "done\n"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_ordinary_programs_work(machine, level):
+    script = """set -e
+        export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+        rm -rf repo && git init -q -b main repo && cd repo && echo hi > a && git add a && git commit -qm one && git log --oneline
+        printf 'all:\\n\\t@echo made\\n' > Makefile && make -s
+        python3 -c 'import tempfile, multiprocessing as m; tempfile.TemporaryFile(); m.Lock(); print("python")'
+        if command -v node > /dev/null; then node -e 'console.log("node")'; fi
+        if command -v npm > /dev/null; then npm --offline init -y > /dev/null && echo npm; fi
+        ps -o comm= | grep -c sh > /dev/null || ! command -v ps > /dev/null
+        bash -c 'cat <(echo substituted)'; id -u; echo x > /dev/null; echo end"""
+    words = machine.run(level, "sh", "-c", script).split()
+    assert {"one", "made", "python", "substituted", "end"} <= set(words), words
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("script, code", [("exit 7", 7), ("kill -9 $$", 137), ("sleep 100 & exit 3", 3)])
+def test_the_end_of_a_run_is_that_of_its_command(machine, level, script, code):
+    began = time.monotonic()
+    command = [machine.binary, "run", f"--sandbox={level}", "--quiet", "--workspace", str(machine.home / "work"), "--", "sh", "-c",
+               script]
+    ended = subprocess.run(command, env=machine.environment, cwd=machine.home, stdin=subprocess.DEVNULL, timeout=60,
+                           **machine.options)
+    assert ended.returncode == code
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_nothing_of_a_run_is_left_after_a_stop(machine, level):
+    run = machine.cli("run", "--detach", "--quiet", f"--sandbox={level}", "--workspace", machine.home / "work", "--", "sh", "-c",
+                      "echo up; (setsid sleep 7654 &) ; sleep 7655").strip()
+    log = machine.data / "runs" / run / "output"
+    eventually(lambda: log.exists() and log.read_text())
+    machine.cli("runs", "stop", run)
+    eventually(lambda: json.loads(machine.cli("runs", "show", run, "--json"))["status"] == "cancelled")
+    assert subprocess.run(["pgrep", "-f", "sleep 765[45]"], stdout=subprocess.DEVNULL, check=False).returncode == 1
+
+
+def test_a_run_says_its_level(machine):
+    for words, level in (([], "guarded"), (["--sandbox"], "files"), (["--sandbox", "off"], "off"), (["--sandbox=guarded"], "guarded")):
+        run = machine.cli("run", "--detach", "--quiet", *words, "--workspace", machine.home / "work", "--", "true").strip()
+        show = lambda: json.loads(machine.cli("runs", "show", run, "--json"))  # noqa: E731
+        eventually(lambda: show()["status"] == "succeeded")
+        assert show()["sandbox"] == level
+    assert "sandbox" in machine.cli("runs", "show", run)
+    machine.cli("run", "--sandbox=sealed", "--", "true", check=False)
+    assert "--sandbox is off, guarded or files, not 'sealed'" in machine.said
+
+
+def test_files_has_declared_paths_and_an_empty_home(machine):
+    home = machine.home
+    script = f"""ls -A {home} | sort; cat {home}/books/file; echo; echo y > {home}/other/new && echo written
+        echo n > {home}/books/file || echo refused; ls -A /tmp | wc -l; echo z > {home}/private && echo private"""
+    seen = machine.cli("run", "--sandbox=files", "--workspace", home / "work", "--writable", home / "other", "--readable",
+                       home / "books", "--", "sh", "-c", script).splitlines()
+    assert seen == ["books", "other", "state", "work", "of home", "written", "refused", "0", "private"]
+    assert (home / "other/new").exists() and not (home / "private").exists()
+
+
+def test_a_minimum_refuses_less_and_raises_the_default(binary, tmp_path):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "INTERLOCK_DATA": str(tmp_path / "data")}
+
+    def cli(*words):
+        return subprocess.run([binary, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL)
+
+    assert cli("up", "--detach", "--listen", "127.0.0.1:0", "--sandbox-minimum", "files").returncode == 0
+    try:
+        refused = cli("run", "--sandbox=guarded", "--no-workspace", "--", "true")
+        assert refused.returncode != 0 and "minimum is files" in refused.stderr, refused
+        run = cli("run", "--detach", "--quiet", "--no-workspace", "--", "true").stdout.strip()
+        show = lambda: json.loads(cli("runs", "show", run, "--json").stdout)  # noqa: E731
+        eventually(lambda: show()["status"] == "succeeded", why=lambda: str(show()))
+        assert show()["sandbox"] == "files"
+        assert "sandbox" in cli("doctor").stdout
+    finally:
+        cli("down")
+
+
+def test_where_the_kernel_refuses_only_the_default_falls_back_and_says_so(binary, tmp_path):
+    """A limit of 0 user namespaces for one user, as some distributions set it for all."""
+    if os.geteuid() != 0:
+        pytest.skip("only root limits namespaces")
+    home = pathlib.Path(tempfile.mkdtemp(prefix="interlock-sandbox-", dir="/var/tmp"))
+    os.chown(home, NOBODY, NOBODY)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "INTERLOCK_DATA": str(home / "data")}
+    # In a user namespace of its own the limit can be set for all below it.
+    script = f"""echo 0 > /proc/sys/user/max_mnt_namespaces
+        exec setpriv --bounding-set -all "$@" """
+
+    def cli(*words):
+        return subprocess.run([binary, *words], env=environment, cwd=home, capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL, user=NOBODY, group=NOBODY, extra_groups=[])
+
+    up = subprocess.run(["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh", binary, "up", "--detach", "--listen",
+                         "127.0.0.1:0"], env=environment, cwd=home, capture_output=True, text=True, timeout=60, user=NOBODY,
+                        group=NOBODY, extra_groups=[])
+    assert up.returncode == 0, up
+    try:
+        run = cli("run", "--detach", "--quiet", "--no-workspace", "--", "true").stdout.strip()
+        show = lambda: json.loads(cli("runs", "show", run, "--json").stdout)  # noqa: E731
+        eventually(lambda: show()["status"] == "succeeded", why=lambda: str(show()))
+        assert show()["sandbox"].startswith("off: no sandbox, so the run can do what its user can"), show()
+        here = cli("run", "--no-workspace", "--", "true")
+        assert here.returncode == 0 and here.stderr.count("no sandbox, so the run can do what its user can") == 2, here
+        asked = cli("run", "--sandbox=guarded", "--no-workspace", "--", "true")
+        assert asked.returncode != 0 and "does not allow the sandbox level guarded" in asked.stderr, asked
+        assert "runs can do what their user can" in cli("doctor").stdout
+    finally:
+        cli("down")
+        shutil.rmtree(home)
