@@ -101,7 +101,7 @@ std::vector<Flag> agent_flags() {
          .help = "As ulimit: nofile=1024; again for more",
          .takes = Takes::counts,
          .member = "limits"},
-        sandbox_flag("What runs can reach; alone: files (default the server's)"),
+        sandbox_flag("What it can reach; alone: files (default the server's)"),
         {.name = "writable",
          .value = "DIR",
          .help = "Directory that runs at level files can write; repeatable",

@@ -269,7 +269,7 @@ std::vector<Flag> run_flags() {
              .help = "A limit as ulimit has them, such as nofile=1024; again for more",
              .takes = Takes::counts,
              .member = "limits"},
-            sandbox_flag("What it can reach; alone: files (default the agent's, then the server's)"),
+            sandbox_flag("What it can reach; alone: files (default the agent's)"),
             {.name = "writable",
              .value = "DIR",
              .help = "Directory that a run at level files can write; repeatable",
