@@ -267,3 +267,41 @@ def test_where_the_kernel_refuses_only_the_default_falls_back_and_says_so(binary
     finally:
         cli("down")
         shutil.rmtree(home)
+
+
+@pytest.mark.parametrize("level", ["guarded", "files"])
+def test_a_workspace_around_the_data_does_not_bring_it_back(machine, level):
+    script = f"test ! -e {machine.data}/admin.key && ls {machine.data} && echo x > $TMPDIR/x && echo mine"
+    found = machine.cli("run", f"--sandbox={level}", "--workspace", machine.data.parent, "--", "sh", "-c", script).split()
+    assert found == ["runs", "mine"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_run_in_a_worktree_commits(machine, level):
+    repository = machine.home / f"repository-{level}"
+    git = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
+           "GIT_COMMITTER_EMAIL": "a@b"}
+    subprocess.run(f"git init -q -b main {repository} && cd {repository} && echo hi > a && git add a && git commit -qm one",
+                   shell=True, check=True, env={**machine.environment, **git}, **machine.options)
+    words = [f"--env={name}={value}" for name, value in git.items()]
+    said = machine.cli("run", "--isolate", f"--sandbox={level}", "--workspace", repository, *words, "--", "sh", "-c",
+                       "echo more >> a && git commit -qam two && git log --format=%s")
+    assert said.split() == ["two", "one"]
+
+
+def test_a_socket_of_the_api_outside_of_the_data_is_not_there(binary, tmp_path):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "INTERLOCK_DATA": str(tmp_path / "data"),
+                   "INTERLOCK_SOCKET": str(tmp_path / "socket")}
+
+    def cli(*words):
+        return subprocess.run([binary, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL)
+
+    connect = f"import socket; s = socket.socket(socket.AF_UNIX); print(s.connect_ex({str(tmp_path / 'socket')!r}))"
+    assert cli("up", "--detach", "--listen", "127.0.0.1:0").returncode == 0
+    try:
+        reached = {level: cli("run", f"--sandbox={level}", "--no-workspace", "--", sys.executable, "-c", connect).stdout.strip()
+                   for level in ("off", "guarded")}
+        assert reached["off"] == "0" and reached["guarded"] not in ("", "0"), reached
+    finally:
+        cli("down")
