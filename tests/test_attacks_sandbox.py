@@ -287,6 +287,11 @@ def test_a_run_in_a_worktree_commits(machine, level):
     said = machine.cli("run", "--isolate", f"--sandbox={level}", "--workspace", repository, *words, "--", "sh", "-c",
                        "echo more >> a && git commit -qam two && git log --format=%s")
     assert said.split() == ["two", "one"]
+    machine.cli("run", "--isolate", f"--sandbox={level}", "--workspace", repository, *words, "--", "sh", "-c",
+                f"git config filter.x.clean evil; echo evil > {repository}/.git/hooks/pre-commit; "
+                f"mv {repository}/.git/hooks {repository}/.git/moved", check=False)
+    changed = "evil" in (repository / ".git/config").read_text(), not (repository / ".git/hooks").exists()
+    assert changed == ((level != "files"),) * 2
 
 
 def test_a_socket_of_the_api_outside_of_the_data_is_not_there(binary, tmp_path):
@@ -305,3 +310,10 @@ def test_a_socket_of_the_api_outside_of_the_data_is_not_there(binary, tmp_path):
         assert reached["off"] == "0" and reached["guarded"] not in ("", "0"), reached
     finally:
         cli("down")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_small_limits_are_the_runs_and_not_of_its_start(machine, level):
+    words = machine.cli("run", f"--sandbox={level}", "--limit", "nofile=9", "--workspace", machine.home / "work", "--", "sh", "-c",
+                        "ulimit -n")
+    assert words.split() == ["9"]

@@ -107,13 +107,16 @@ class Setup {
         Part part{};
         if (launch_.level != SandboxLevel::off && !separate(separated, part)) fail(Step::sandbox, index_of(part));
         if (!be_alone()) fail(Step::session);
+        if (launch_.nice != 0 && setpriority(PRIO_PROCESS, 0, launch_.nice) != 0) fail(Step::nice);
+        const bool confined = launch_.level != SandboxLevel::off;
+        if (confined && !make_view(launch_, home_, part)) fail(Step::sandbox, index_of(part));
+        // Behind the view, which takes descriptors and memory, and before the rights to raise them are gone.
         for (std::size_t i = 0; i < launch_.limits.size(); ++i) {
             const rlimit both{.rlim_cur = launch_.limits[i].value, .rlim_max = launch_.limits[i].value};
             // The kinds of limits are an enum in one libc and a number in another.
             if (syscall(SYS_prlimit64, 0, launch_.limits[i].resource, &both, nullptr) != 0) fail(Step::limit, i);
         }
-        if (launch_.nice != 0 && setpriority(PRIO_PROCESS, 0, launch_.nice) != 0) fail(Step::nice);
-        if (launch_.level != SandboxLevel::off && !make_view(launch_, home_, part)) fail(Step::sandbox, index_of(part));
+        if (confined && !drop_capabilities(launch_.level)) fail(Step::sandbox, index_of(Part::capabilities));
         if (!launch_.dir.empty() && chdir(launch_.dir.c_str()) != 0) fail(Step::dir);
         if (!set_descriptors(output)) fail(Step::descriptors);
         reset_signals();

@@ -202,7 +202,10 @@ std::vector<std::string> own_directories(const Launch& launch) {
     std::vector<std::string> own;
     if (DIR* directory = opendir(launch.home.c_str())) {
         while (const dirent* entry = readdir(directory)) {
-            if (entry->d_type == DT_DIR && entry->d_name[0] != '.') own.push_back(launch.home + "/" + entry->d_name);
+            const std::string path = launch.home + "/" + entry->d_name;
+            struct stat status{};  // Not every file system says the type; a link is not followed.
+            const bool is_own = lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+            if (is_own && entry->d_name[0] != '.') own.push_back(path);
         }
         closedir(directory);
     }
@@ -269,12 +272,23 @@ bool keep(std::vector<Kept>& kept, const std::string& path, bool writable) {
     return true;
 }
 
+// What git runs programs by. A run in a worktree commits without writing it.
+constexpr const char* git_settings[] = {"/config", "/hooks", "/info", "/modules"};
+
+bool is_git_directory(const std::string& path) {
+    return access((path + "/objects").c_str(), F_OK) == 0 && access((path + "/HEAD").c_str(), F_OK) == 0;
+}
+
 bool bound_files(const Launch& launch, const std::string& home) {
     // 1. What stays, held before it is covered. The server's data is hidden in it already.
     std::vector<Kept> kept;
     for (const std::string& path : writable_places(launch)) {
         if (path == "/") return errno = EINVAL, false;
         if (!keep(kept, path, true)) return false;
+        for (const char* settings : git_settings) {
+            const bool is_there = is_git_directory(path) && access((path + settings).c_str(), F_OK) == 0;
+            if (is_there && !keep(kept, path + settings, false)) return false;
+        }
     }
     for (const std::string& path : launch.readable) {
         if (!keep(kept, path, false)) return false;
@@ -321,15 +335,13 @@ bool make_view(const Launch& launch, const std::string& home, Part& part) {
     if (launch.level == SandboxLevel::files) {
         part = Part::files;
         if (!bound_files(launch, home)) return false;
+        part = Part::landlock;
+        std::vector<std::string> places = writable_places(launch);
+        for (const char* path : {"/tmp?", "/var/tmp?", "/dev", "/proc"}) places.emplace_back(path);
+        if (!home.empty()) places.push_back(home);
+        if (!enter_sandbox(places)) return false;
     }
-    part = Part::capabilities;
-    if (!drop_capabilities(launch.level)) return false;
-    if (launch.level != SandboxLevel::files) return true;
-    part = Part::landlock;
-    std::vector<std::string> places = writable_places(launch);
-    for (const char* path : {"/tmp?", "/var/tmp?", "/dev", "/proc"}) places.emplace_back(path);
-    if (!home.empty()) places.push_back(home);
-    return enter_sandbox(places);
+    return true;
 }
 
 }  // namespace interlock::shim

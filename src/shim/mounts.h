@@ -1,5 +1,5 @@
-// What the run sees of the file system, made in a mount namespace of its own. Nothing of it can be undone by the run:
-// it has no capability in the namespace that owns these mounts, and in a namespace below they are locked.
+// What the run sees of the file system, made in a mount namespace of its own. The run cannot undo it: it gives
+// up its capabilities (drop_capabilities()) in the namespace that owns these mounts, and below that they are locked.
 //
 // It needs mount_setattr(), which Linux has since 5.12.
 #pragma once
