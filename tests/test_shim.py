@@ -55,7 +55,7 @@ def test_the_end_of_the_main_process_is_the_end_of_the_run(world, script, how, c
 
 
 def test_what_a_run_used_is_counted_with_its_descendants(world):
-    ended, _ = world.end_of(f"{sys.executable} -c 'x = bytearray(64 << 20); sum(range(3000000))'; exit 0")
+    ended, _ = world.end_of(f"{sys.executable} -c 'x = bytearray(64 << 20); sum(range(10000000))'; exit 0")
 
     user_ms, system_ms, rss_kb = map(int, ended[3:6])
     assert user_ms >= 20 and rss_kb > 64 << 10 and rss_kb < 1 << 20

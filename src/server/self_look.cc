@@ -163,8 +163,7 @@ std::vector<SelfFinding> look_at_itself(const SelfFacts& facts) {
                                       look_at_promises(facts),
                                       look_at_versions(facts)};
     for (const auto& [run, keeper] : facts.kept_places) {
-        findings.push_back({Level::warn, "place",
-                            fmt::format("{} has lost its shim and keeps its place: {}", run, keeper),
+        findings.push_back({Level::warn, "place", fmt::format("{} keeps its place: {}", run, keeper),
                             "end that process, and the run ends"});
     }
     return findings;

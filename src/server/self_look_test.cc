@@ -50,6 +50,13 @@ TEST_F(SelfLookTest, a_new_server_is_well) {
     }
 }
 
+TEST_F(SelfLookTest, a_run_that_keeps_its_place_is_named_with_the_process_for_which_it_does) {
+    facts.kept_places["run_1"] = "process 12 (sh): its working directory is /src";
+
+    EXPECT_EQ(look("place").level, warn);
+    EXPECT_EQ(look("place").detail, "run_1 keeps its place: process 12 (sh): its working directory is /src");
+}
+
 TEST_F(SelfLookTest, a_time_that_is_not_the_machines_is_told) {
     facts.wall_clock = facts.now - std::chrono::seconds(59);
     EXPECT_EQ(look("clock").level, ok);

@@ -514,8 +514,10 @@ bool Supervisor::is_its_shim(const Watched& run, const ShimDoor::Heard& heard, c
     if (verdict != ShimSecrets::Verdict::proven && !of_earlier_release) {
         options_.log.warn("shim_refused", {{"run", run.text}, {"process", std::int64_t{heard.process}}});
         if (hello.version < shim::protocol_version && hello.phase == shim::Phase::waiting) {
-            door_->send(heard.guest, shim::Refused{.why = "this shim is of an older release and has no secret to show; "
-                                                          "start the run with the server's release of interlock"});
+            door_->send(
+                heard.guest,
+                shim::Refused{.why = "the run cannot be held here: this program is of an older release than the "
+                                     "server; start the run with the server's release"});
         }
         return false;
     }
