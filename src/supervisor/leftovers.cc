@@ -31,7 +31,7 @@ std::vector<shim::Process> inherited_by_shim(const shim::State& state, const std
     return inherited;
 }
 
-std::string name_of(pid_t pid) {
+std::string program_name_of(pid_t pid) {
     std::string name = shim::read_file("/proc/" + std::to_string(pid) + "/comm").value_or("");
     if (name.ends_with('\n')) name.pop_back();
     return "process " + std::to_string(pid) + " (" + as_line(name) + ")";
@@ -40,11 +40,11 @@ std::string name_of(pid_t pid) {
 }  // namespace
 
 std::optional<std::string> still_held(const shim::State& state, const std::string& run) {
-    if (state.child_pid != 0 && shim::alive(state.child_pid, state.child_start)) return name_of(state.child_pid);
+    if (state.child_pid != 0 && shim::alive(state.child_pid, state.child_start)) return program_name_of(state.child_pid);
     if (shim::kernel_lists_children()) {
         for (const pid_t pid : shim::children(state.pid)) {
             const auto process = shim::look_at(pid);
-            if (process && !process->ended() && !came_with_shim(*process, state, run)) return name_of(pid);
+            if (process && !process->ended() && !came_with_shim(*process, state, run)) return program_name_of(pid);
         }
     }
     // Read without shim::Cgroup, which would make the group anew if the shim has just removed it.

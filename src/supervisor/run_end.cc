@@ -14,13 +14,15 @@
 namespace interlock::supervisor {
 namespace {
 
-constexpr std::chrono::seconds timeout_margin{
-    5};  // For a shim that ends its run after the timeout and the grace period.
+// For a shim that ends its run after the timeout and the grace period.
+constexpr std::chrono::seconds timeout_margin{5};
 
 std::string signal_name(int signal) {
     const char* name = ::sigabbrev_np(signal);
     return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
 }
+
+}  // namespace
 
 std::string bounded(const std::string& reason) {
     std::string line = as_line(reason);
@@ -30,8 +32,6 @@ std::string bounded(const std::string& reason) {
     line.resize(end);
     return line + "…";
 }
-
-}  // namespace
 
 core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, const std::string& stop,
                          const shim::Ended& ended) {

@@ -20,6 +20,8 @@ core::CommandBody with_keeper(core::CommandBody end, const std::string& process)
 // From the start of a run to its end at the latest if its shim does not end it; nothing if the run has no timeout.
 std::optional<std::chrono::seconds> ends_within(const core::Process& process);
 
+// One line of UTF-8 within the limit of a reason.
+std::string bounded(const std::string& reason);
 // Makes the reason one line of UTF-8 within its limit, because reasons come from systems, shims and files.
 void bound_reason(core::CommandBody& end);
 
