@@ -153,6 +153,8 @@ void Admin::put_agent(World& world, KnownOrg& org, const std::string& name) {
     PutAgent put{
         .name = name, .command = {"work", "--hard"}, .max_concurrent_runs = world.random.between32(0, 4), .tags = {}};
     if (put.max_concurrent_runs == 0 && world.random.percent(80)) put.max_concurrent_runs = 2;
+    // Where keys of the agent may claim: everywhere, in a part, or nowhere.
+    if (world.random.percent(70)) put.resolved_roots = put.roots = {world.random.percent(70) ? "/" : "/w/a"};
     if (world.random.percent(30)) put.tags["team"] = world.random.pick(team_names);
     world.call(*this, org.id, std::move(put));
 }

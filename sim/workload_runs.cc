@@ -1,4 +1,5 @@
 // The owners of runs: they ask for places, wait in line, work, fall silent, are slow, die, and come back too late.
+#include "core/limits.h"
 #include "sim/places.h"
 #include "sim/workload.h"
 
@@ -103,6 +104,10 @@ void Owners::ask(World& world, Owner& owner) {
     if (random.percent(5)) {
         admit.isolate = true;
         admit.worktrees = fresh_place(++fresh_places_);
+    }
+    if (random.percent(20)) {
+        admit.by = {.kind = ActorKind::key, .key = "key-of-" + admit.who.agent, .agent = admit.who.agent};
+        if (random.percent(3)) admit.priority = limits::priority_below_operator_max + 1;
     }
     // A run that somebody else has under this id is not given away.
     const KnownRun* twin = !org.runs.empty() && random.percent(2) ? &random.pick(org.runs) : nullptr;

@@ -1,4 +1,4 @@
-"""One request, from whatever process this is. Stands in a run and knows nothing of the tests.
+"""One request, from the process that this is. Stands in a run and knows nothing of the tests.
 
     ask_from_a_run.py OUT WHERE [KEY] [METHOD] [PATH] [BODY] [WAY]
 

@@ -1,4 +1,4 @@
-"""An API key below operator claims only its agent's directories, ends only its agent's runs, and goes before nobody."""
+"""An API key below operator claims only its agent's directories, ends only its agent's runs, and jumps no queue."""
 
 import os
 import sqlite3
@@ -10,7 +10,7 @@ from supervised import git, repository
 
 
 class Shop:
-    """An agent with a workspace, its key, and a directory that is somebody else's."""
+    """An agent with a workspace, its key, and a directory of another agent."""
 
     def __init__(self, admin, path):
         self.admin = admin

@@ -200,8 +200,8 @@ def test_names_that_collide_take_no_longer_than_others(border):
         border.post(CHAT, body, usage=OPENAI_USAGE).ok()
         return time.monotonic() - begun
 
-    best = min(seconds(plain) for _ in range(3))
-    worst = min(seconds(names) for _ in range(3))
+    # In turns, because another busy program would slow down one kind alone. Colliding names took 16 times as long.
+    best, worst = (min(each) for each in zip(*((seconds(plain), seconds(names)) for _ in range(8))))
     assert worst < 3 * best, (worst, best)
 
 

@@ -399,7 +399,7 @@ def test_what_is_written_after_the_last_look_at_a_worktree_is_kept(runs, repo):
 
 @pytest.mark.parametrize("then", ["echo work > precious", "exec sleep 100", "exec sleep 100 < file"])
 def test_a_worktree_in_which_something_is_new_is_moved_back(runs, repo, then):
-    """Whoever comes in between the first look and the move is seen by the second look."""
+    """A program that comes in between the first look and the move is seen by the second look."""
     for _ in range(5):
         run = isolated(runs, repo)
         path = path_of(runs, run)

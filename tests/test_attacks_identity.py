@@ -1,4 +1,4 @@
-"""Nobody is operator or admin from inside of a run: whatever key it finds, wherever it asks, however it hides."""
+"""No program in a run is operator or admin, with any key that it finds, by any way that it asks."""
 
 import contextlib
 import http.client
@@ -50,8 +50,8 @@ class Place:
                                    "INTERLOCK_DATA": str(self.server.data), **env})
 
     def inside(self, script):
-        """What a shell script in a run prints, and how it ends."""
-        return self.run("run", "--quiet", "--no-workspace", "--env", f"INTERLOCK={self.binary}", "--",
+        """What a shell script in a run prints, and how it ends. The other levels do not let it reach the server's socket."""
+        return self.run("run", "--quiet", "--sandbox=off", "--no-workspace", "--env", f"INTERLOCK={self.binary}", "--",
                         "sh", "-c", script)
 
     def asked_inside(self, hidden, *words):
@@ -194,18 +194,21 @@ def test_a_run_starts_no_server_on_its_own_directory_and_may_on_another(place):
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
-@pytest.mark.parametrize("level", [(), ("--sandbox",)], ids=["off", "sandbox"])
-def test_what_a_terminal_multiplexer_starts_for_a_run_is_outside_as_the_documentation_says(place, level):
+@pytest.mark.parametrize("level", ["off", "guarded", "files"])
+def test_a_terminal_multiplexer_starts_programs_outside_of_a_run_but_not_at_files(place, level):
     multiplexer, out = place.directory / fresh("tmux"), place.directory / fresh("answer")
     as_user = [] if place.user == os.geteuid() else ["setpriv", "--reuid", str(place.user), "--clear-groups"]
     tmux = [*as_user, "tmux", "-S", str(multiplexer)]
     subprocess.run([*tmux, "new-session", "-d", "sleep 60"], check=True, stdin=subprocess.DEVNULL, cwd="/",
                    env={"PATH": os.environ["PATH"], "HOME": str(place.directory), "TERM": "xterm"})
     try:
-        place.run("run", "--quiet", "--no-workspace", *level, "--", "tmux", "-S", multiplexer, "run-shell",
-                  f"{sys.executable} {place.ask} {out} {place.socket}")
-        eventually(out.exists)
-        assert json.loads(out.read_text()) == [200, f"local:{place.user}"]
+        done = place.run("run", "--quiet", "--no-workspace", f"--sandbox={level}", "--", "tmux", "-S", multiplexer,
+                         "run-shell", f"{sys.executable} {place.ask} {out} {place.socket}")
+        if level == "files":
+            assert done.returncode != 0 and not out.exists(), done
+        else:
+            eventually(out.exists)
+            assert json.loads(out.read_text()) == [200, f"local:{place.user}"]
     finally:
         subprocess.run([*tmux, "kill-server"], check=True, stdin=subprocess.DEVNULL)
 

@@ -73,6 +73,9 @@ class Machine:
     def __enter__(self):
         self.cli("up", "--detach", "--listen", "127.0.0.1:0")
         self.server = json.loads((self.data / "server.json").read_text())["pid"]
+        key = self.data / "admin.key"
+        key.write_text("ilk_of an older version\n")
+        os.chown(key, self.options.get("user", -1), self.options.get("group", -1))
         if os.geteuid() == 0:
             self.mounted = subprocess.run(["mount", "--bind", self.data, self.home / "second"], check=False).returncode == 0
         self.other = self.cli("run", "--detach", "--quiet", "--sandbox=off", "--workspace", self.home / "other", "--env",
@@ -128,6 +131,8 @@ def reached(machine):
 def test_each_attempt_succeeds_without_a_sandbox(machine, reached):
     never = set() if reads_disks() else {"make a disk", "read a disk"}
     never |= set() if machine.mounted else {"read by a second mount"}
+    if machine.options or os.geteuid() != 0:
+        never.add("read by a descriptor in /proc")  # The server is not dumpable: only root sees what it has open.
     for attempts in reached["off"].values():
         assert [name for name, success in attempts.items() if not success and name not in never] == []
 

@@ -171,7 +171,7 @@ sys.exit(7)
 
 
 def test_an_end_that_the_run_sends_over_its_shims_connection_is_not_believed(runs, tmp_path):
-    run = runs.start(*PYTHON, GRAB, workspace=str(tmp_path))
+    run = runs.start(*PYTHON, GRAB, workspace=str(tmp_path), sandbox_level="off")
 
     ended = runs.wait(run)
 
@@ -293,7 +293,7 @@ sleep 100
 
 
 def test_a_daemon_that_outlives_the_killed_shim_keeps_the_place_until_it_is_gone(runs, tmp_path):
-    run = runs.start("sh", "-c", DAEMON, "sh", str(tmp_path), workspace=str(tmp_path))
+    run = runs.start("sh", "-c", DAEMON, "sh", str(tmp_path), workspace=str(tmp_path), sandbox_level="off")
     daemon = int(wait_for(tmp_path / "pid").read_text())
     try:
         eventually(lambda: run not in shims_of(runs.data))
@@ -318,7 +318,7 @@ def test_what_was_there_before_the_run_keeps_no_place(runs, tmp_path):
     pid = int(wait_for(tmp_path / "before").read_text())
     time.sleep(0.1)
     try:
-        run = runs.start("sh", "-c", "kill -9 $PPID; sleep 100", workspace=str(tmp_path))
+        run = runs.start("sh", "-c", "kill -9 $PPID; sleep 100", workspace=str(tmp_path), sandbox_level="off")
         assert runs.wait(run)["status"] == "lost"
         assert alive(pid)
     finally:

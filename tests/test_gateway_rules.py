@@ -89,8 +89,8 @@ def test_a_cap_on_a_provider_holds_for_its_calls(lab):
         eventually(lambda: len(lab.admin.items("/v1/holds", agent=key.agent, status="open")) == 2)
         refused = lab.call(CHAT, key=key, model=model)
         sentence = refused.refused(CHAT, 429)
-        assert provider in sentence and refused.headers["retry-after"]
-        lab.follow(sentence, MAX="3")
+        assert provider in sentence and "a person can raise the cap" in sentence and refused.headers["retry-after"]
+        lab.admin.put(f"/v1/caps/provider/{provider}", {"max_live": 3}).ok()
         lab.call(CHAT, key=key, model=model).ok()
         slow.join()
 
@@ -284,8 +284,9 @@ def test_a_paused_agent_does_not_call(lab, api):
     lab.admin.post(f"/v1/agents/{key.agent}/pause", {"reason": "too eager"}).ok()
     answer = lab.call(api, key=key)
     sentence = answer.refused(api, 402)
-    assert "too eager" in sentence and lab.provider.asked(answer) == []
-    lab.follow(sentence)
+    assert "too eager" in sentence and "A person can resume it" in sentence and "interlock " not in sentence
+    assert lab.provider.asked(answer) == []
+    lab.admin.post(f"/v1/agents/{key.agent}/resume").ok()
     lab.call(api, key=key).ok()
 
 

@@ -48,7 +48,8 @@ bool is_sandbox_level(const std::string& word) {
     return word == "off" || word == "guarded" || word == "files" || word == "sealed";
 }
 
-// "--watch" may be followed by its seconds or by something else, so they are joined before anybody guesses, and so are
+// "--watch" may be followed by its seconds or by something else, so they are joined before the parser guesses, and so
+// are
 // "--sandbox" and its level; "help runs start" is another way to say "runs start --help"; and who only names nodes or
 // places wants to see them.
 std::vector<std::string> normalized(std::vector<std::string> words) {

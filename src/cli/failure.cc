@@ -42,7 +42,7 @@ std::string filled_hint(std::string_view code, const json::value& problem) {
     if (code == "not_found" && text_of(member_of(problem, "what")) == "worktree") {
         return "'interlock places' lists what there is";
     }
-    // Whoever reads this may not run the command, and the detail says who may.
+    // The caller may not run the command, and the detail says who may.
     if (const auto* person = member_of(problem, "needs_person").if_bool(); person != nullptr && *person) return "";
     const auto found = hints().find(code);
     if (found == hints().end()) return "";

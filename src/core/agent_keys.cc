@@ -28,11 +28,13 @@ std::vector<std::string> roots_of(const Agent& agent) {
 }
 
 bool is_in_worktree_of(OrgState& state, const std::string& agent, std::string path) {
-    for (; path.size() > 1; path.resize(path.rfind('/'))) {
-        const Worktree* worktree = state.worktree_at(path);
-        if (worktree == nullptr) continue;
-        const Run* run = state.run(worktree->run);
-        return run != nullptr && run->who.agent == agent;
+    while (path.size() > 1) {
+        if (const Worktree* worktree = state.worktree_at(path)) {
+            const Run* run = state.run(worktree->run);
+            return run != nullptr && run->who.agent == agent;
+        }
+        const std::size_t parent_end = path.rfind('/');
+        path.resize(parent_end == std::string::npos ? 0 : parent_end);
     }
     return false;
 }
@@ -76,10 +78,11 @@ Complaint outside_roots(OrgState& state, const Agent& agent, const AdmitRun& com
             agent.name);
     };
     Complaint complaint;
-    for (const Place& place : command.places) {
+    const auto check_place = [&](const Place& place) {
         if (place.kind == ClaimKind::workspace) complaint = first_of(complaint, check("", place.path));
-    }
-    if (command.isolate_into) complaint = first_of(complaint, check("", command.isolate_into->path));
+    };
+    for (const Place& place : command.places) check_place(place);
+    if (command.isolate_into) check_place(*command.isolate_into);
     // What the server starts works where an operator has set its agent up.
     if (command.process || !command.worktrees) return complaint;
     for (const std::string& path : command.repository) {

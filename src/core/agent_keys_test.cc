@@ -91,6 +91,10 @@ TEST_F(AgentKeysTest, the_place_to_isolate_into_and_every_further_place_is_bound
     into.isolate_into = workspace("/srv/ada/2");
     EXPECT_EQ(apply(into).status, AdmitStatus::admitted);
 
+    into = by_key({workspace("/srv/ada/4")}, OnConflict::isolate);
+    into.isolate_into = resource("r");
+    EXPECT_NE(apply(into).status, AdmitStatus::outside_roots) << "a name is no directory";
+
     EXPECT_EQ(apply(by_key({workspace("/srv/ada/3"), resource("r"), workspace("/etc")})).status,
               AdmitStatus::outside_roots);
 }
@@ -100,7 +104,7 @@ TEST_F(AgentKeysTest, a_worktree_for_a_client_is_made_of_a_repository_inside_of_
     command.isolate = true;
     command.worktrees = workspace("/data/worktrees");
     command.repository = {"/srv/ada", "/srv/bob/.git"};
-    EXPECT_EQ(apply(command).status, AdmitStatus::outside_roots) << "git's own directory is somebody else's";
+    EXPECT_EQ(apply(command).status, AdmitStatus::outside_roots) << "git's own directory is not the agent's";
     command.repository = {"/srv", "/srv/.git"};
     EXPECT_EQ(apply(command).status, AdmitStatus::outside_roots) << "the working tree is more than the agent's";
     command.repository = {"/srv/ada", "/srv/ada/.git"};

@@ -607,7 +607,7 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     Run run = new_run(command, stamp, schedule);
     if (command.isolate) isolate(run, command);
     const bool replaces = command.on_conflict == OnConflict::replace;
-    // Who replaces goes before everybody of its priority, but a key below operator before nobody: runs of other agents
+    // A run that replaces goes first within its priority, but not if a key below operator asks: runs of other agents
     // may be in line.
     run.ticket = replaces && !by_key ? -(state.org->last_ticket + 1) : state.org->last_ticket + 1;
     auto obstacle = find_obstacle(state, stamp, run);

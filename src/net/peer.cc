@@ -129,7 +129,7 @@ bool walk(const std::string& path, Visit visit) {
     return true;
 }
 
-// By the status file: what may not be looked at belongs to root, whoever runs it.
+// By the status file: a process that may not be looked at belongs to root, also if another user runs it.
 bool is_of_user(const std::string& process, uid_t user) {
     std::ifstream lines(process + "/status");
     for (std::string line; std::getline(lines, line);) {
@@ -204,7 +204,7 @@ PeerProcesses processes_of(const PeerAddress& address) {
     if (address.theirs.ss_family == AF_UNSPEC) return {.where = Where::hidden};  // It has hung up.
     const auto end = find_end(address);
     if (!end) return {.where = is_of_this_machine(address.theirs) ? Where::hidden : Where::elsewhere};
-    if (end->inode == 0) return {.where = Where::hidden};  // It has hung up, and nobody holds it any more.
+    if (end->inode == 0) return {.where = Where::hidden};  // It has hung up, and no process holds it any more.
     PeerProcesses found = holders_of(end->inode);
     // Only root can look at another user's open files. Runs have this server's user.
     if (found.processes.empty() && ::geteuid() != 0 && end->user != ::geteuid()) {

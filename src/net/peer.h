@@ -1,6 +1,6 @@
 // The program at the other end of a connection: which processes it is, as far as this machine's kernel shows it.
 //
-//   (1) Nothing is asked before somebody wants to know: a connection only keeps when it was opened.
+//   (1) Nothing is looked up before a caller asks: a connection only keeps when it was opened.
 //   (2) A process is named only if it was there while it was asked for. Numbers that were taken over are left to the
 //       caller, who gets the time by which the process must have begun.
 #pragma once
@@ -21,7 +21,7 @@ struct Peer {
     int socket = -1;  // -1: it is closed.
     bool local = false;
     std::chrono::nanoseconds connected_at{0};  // Since the boot.
-    std::optional<bool> is_trusted = {};  // What was found out by somebody who asked, for the life of the connection.
+    std::optional<bool> is_trusted = {};       // What a caller found out, for the life of the connection.
 };
 Peer peer_of(int socket);
 
@@ -40,11 +40,11 @@ struct PeerProcesses {
     enum class Where {
         here,       // They are in `processes`.
         elsewhere,  // On another machine, or another user's.
-        hidden,     // On this machine, and nobody that can be looked at holds the connection.
+        hidden,     // On this machine, and no process that can be looked at holds the connection.
     };
     Where where = Where::hidden;
     std::vector<pid_t> processes = {};
-    std::vector<pid_t> unreadable = {};    // Where hidden: this user's processes that do not let anybody look.
+    std::vector<pid_t> unreadable = {};    // Where hidden: this user's processes that cannot be looked at.
     std::chrono::nanoseconds begun_by{0};  // Since the boot: one that began later is another.
 };
 // Blocks: over TCP it reads the connections and the open files of the machine.

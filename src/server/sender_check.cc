@@ -22,7 +22,7 @@ api::Sender find_sender(const supervisor::RunMembership& runs, const net::PeerAd
         const bool outside = std::ranges::all_of(found.processes, is(Membership::outside));
         return outside && net::may_be_there(address) ? api::Sender::outside : api::Sender::unknown;
     }
-    // A tunnel of a login session holds connections and lets nobody look. A program of a run can do that too.
+    // A tunnel of a login session holds connections and cannot be looked at. A program of a run can do that too.
     std::erase_if(found.unreadable, supervisor::RunMembership::is_interlock);
     const bool outside = !found.unreadable.empty() && std::ranges::all_of(found.unreadable, is(Membership::outside));
     return outside ? api::Sender::outside : api::Sender::unknown;

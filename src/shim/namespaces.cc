@@ -1,6 +1,7 @@
 #include "shim/namespaces.h"
 
 #include <linux/capability.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -73,9 +74,19 @@ void take_a_name() {
     }
 }
 
+// Readable once the process has ended. Kernels before 5.3 have none.
+Fd open_process(pid_t pid) { return Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
+
+bool has_ended(const Fd& process) {
+    pollfd end{.fd = process.get(), .events = POLLIN, .revents = 0};
+    return process && poll(&end, 1, 0) > 0;
+}
+
 // The run can neither read it nor end it. The kernel keeps signals of the run from it.
-[[noreturn]] void be_first_process() {
+[[noreturn]] void be_first_process(const Fd& shim) {
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    // The shim may have ended before that was set, and it has no number here.
+    if (has_ended(shim)) _exit(0);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     take_a_name();
     setsid();
@@ -123,7 +134,10 @@ const char* name_of(Part part) {
     return "";
 }
 
-bool separate(int tell, Part& part) {
+bool separate(pid_t shim_pid, int tell, Part& part) {
+    part = Part::first_process;
+    const Fd shim = open_process(shim_pid);
+    if (getppid() != shim_pid) return errno = ESRCH, false;
     part = Part::user_namespace;
     if (geteuid() != 0 && !enter_user_namespace()) return false;
     part = Part::namespaces;
@@ -131,7 +145,7 @@ bool separate(int tell, Part& part) {
 
     part = Part::first_process;
     Separated separated{.first = fork_sibling(), .main = 0};
-    if (separated.first == 0) be_first_process();
+    if (separated.first == 0) be_first_process(shim);
     if (separated.first < 0) return false;
     part = Part::main_process;
     separated.main = fork_sibling();

@@ -33,7 +33,7 @@ struct Separated {
 
 // In a fresh child of the shim, with one thread. Returns in the main process, and false with errno in the caller itself
 // when `part` could not be had. `tell` gets a Separated.
-bool separate(int tell, Part& part);
+bool separate(pid_t shim_pid, int tell, Part& part);
 
 // Gives up what leads out of a level. For the main process, when its mounts are made.
 bool drop_capabilities(SandboxLevel level);

@@ -90,7 +90,9 @@ struct Writer {
     Message operator()(const Beat& m) const {
         return {"beat", number(m.log_end), number(m.hole_begin), number(m.hole_end)};
     }
-    Message operator()(const Started& m) const { return {"started", number(m.child_pid), m.child_start, m.note, m.level}; }
+    Message operator()(const Started& m) const {
+        return {"started", number(m.child_pid), m.child_start, m.note, m.level};
+    }
     Message operator()(const Paused&) const { return {"paused"}; }
     Message operator()(const Resumed&) const { return {"resumed"}; }
     Message operator()(const Ended& m) const {
@@ -136,7 +138,8 @@ std::optional<FromShim> read_from_shim(const Message& message) {
                            &Hello::phase, &Hello::child_pid, &Hello::child_start, &Hello::foreground, &Hello::secret);
     }
     if (verb == "beat") return read_fields(message, 0, &Beat::log_end, &Beat::hole_begin, &Beat::hole_end);
-    if (verb == "started") return read_fields(message, 3, &Started::child_pid, &Started::child_start, &Started::note, &Started::level);
+    if (verb == "started")
+        return read_fields(message, 3, &Started::child_pid, &Started::child_start, &Started::note, &Started::level);
     if (verb == "paused") return Paused{};
     if (verb == "resumed") return Resumed{};
     if (verb == "ended") {

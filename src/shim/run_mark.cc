@@ -27,7 +27,7 @@ int depth_of(std::uint64_t limit) {
 void mark_as_run() {
     rlimit now{};
     if (syscall(SYS_prlimit64, 0, locks_limit, nullptr, &now) != 0) return;
-    // A limit that somebody has set lower is theirs.
+    // A lower limit that the user has set stays.
     const bool is_free = now.rlim_max >= not_marked || depth_of(now.rlim_max) > 0;
     if (!is_free) return;
     const rlim_t limit = (now.rlim_max >= not_marked ? not_marked : now.rlim_max) - 1;

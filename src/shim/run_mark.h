@@ -4,7 +4,7 @@
 //   (2) Only a process that may raise hard limits (CAP_SYS_RESOURCE) can remove it.
 //   (3) A run that is started inside of a run has a deeper mark.
 //
-// The kernel has not used this limit since version 2.4, and shows it to everybody in /proc/PID/limits.
+// The kernel has not used this limit since version 2.4, and shows it to all users in /proc/PID/limits.
 #pragma once
 
 #include <sys/types.h>

@@ -15,9 +15,9 @@
 
 namespace interlock::shim {
 
-// The program. `shim DATA_DIR RUN [--foreground] [--quiet] [--secret-fd N]` or `shim --task` (see task.h), argv[0] being
-// the name it was called by. The process must have one thread and is the shim's from now on: its signals, its children,
-// its end.
+// The program. `shim DATA_DIR RUN [--foreground] [--quiet] [--secret-fd N]` or `shim --task` (see task.h), argv[0]
+// being the name it was called by. The process must have one thread and is the shim's from now on: its signals, its
+// children, its end.
 int run_shim(int argc, char** argv);
 
 }  // namespace interlock::shim

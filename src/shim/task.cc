@@ -58,7 +58,7 @@ Fd open_signals() {
     return Fd(signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-// Whether somebody wants it to end.
+// Whether a signal asked it to end.
 bool asked_to_end(const Fd& signals) {
     bool asked = false;
     signalfd_siginfo info{};

@@ -24,7 +24,7 @@ namespace interlock::supervisor {
 
 class Git {
  public:
-    // Whatever repository `dir` lies in, with its own configuration. Only for what git answers from names and
+    // The repository that `dir` lies in, with its own configuration. Only for what git answers from names and
     // configuration alone: it must read no file of a worktree and no object, so that it has nothing to start.
     static Git in(const std::string& dir);
     // The repository itself, without any worktree.

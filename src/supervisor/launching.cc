@@ -103,6 +103,7 @@ shim::Message launch_message(const core::Run& run, const core::Process& process,
     for (const std::string& path : process.writable) say("write", path);
     for (const std::string& path : around.writable) say("write", path);
     for (const std::string& path : process.readable) say("read", path);
+    for (const std::string& path : around.readable) say("read", path);
     say("log_max", std::to_string(around.log_bytes_max));
     if (!around.cgroup.empty()) say("cgroup", around.cgroup);
     say("beat_ms", std::to_string(around.beat_ms));

@@ -26,10 +26,11 @@ struct Surroundings {
     std::string key;
     std::int32_t port_base = 0;  // 0: it has none.
     SandboxDecision sandbox = {};
-    std::vector<std::string> hidden = {};  // Directories and sockets of the server's that are not there for runs.
-    std::vector<std::string> writable;     // At level files, beside what the run names.
-    bool in_worktree = false;              // Not in the workspace itself.
-    std::string cgroup;                    // Empty: none is to be had.
+    std::vector<std::string> hidden = {};    // Directories and sockets of the server's that are not there for runs.
+    std::vector<std::string> writable;       // At level files, beside what the run names.
+    std::vector<std::string> readable = {};  // Likewise.
+    bool in_worktree = false;                // Not in the workspace itself.
+    std::string cgroup;                      // Empty: none is to be had.
     std::int64_t log_bytes_max = 0;
     std::int64_t beat_ms = 1'000;
     bool gateway = false;            // Its models are reached through ours.

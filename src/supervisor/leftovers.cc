@@ -40,7 +40,8 @@ std::string program_name_of(pid_t pid) {
 }  // namespace
 
 std::optional<std::string> still_held(const shim::State& state, const std::string& run) {
-    if (state.child_pid != 0 && shim::alive(state.child_pid, state.child_start)) return program_name_of(state.child_pid);
+    if (state.child_pid != 0 && shim::alive(state.child_pid, state.child_start))
+        return program_name_of(state.child_pid);
     if (shim::kernel_lists_children()) {
         for (const pid_t pid : shim::children(state.pid)) {
             const auto process = shim::look_at(pid);

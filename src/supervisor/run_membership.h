@@ -31,7 +31,7 @@ class RunMembership {
 
     // A process that began later than this after the boot has the number of the one that is meant: unknown. Blocks.
     Membership of(pid_t process, std::chrono::nanoseconds begun_by) const;
-    // This process, or a shim: they run no program of anybody else's. Blocks.
+    // This process, or a shim: they run no program of others. Blocks.
     static bool is_interlock(pid_t process);
 
  private:

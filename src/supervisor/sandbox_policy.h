@@ -1,6 +1,6 @@
 // At which level a run's processes are confined: what was asked for, what the operator demands, what the machine can.
 //
-//   (1) Only the default that nobody chose falls back to off, and the decision says why.
+//   (1) Only the default that no person chose falls back to off, and the decision says why.
 //   (2) Anything else that cannot be had refuses the run.
 #pragma once
 

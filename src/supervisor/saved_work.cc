@@ -361,8 +361,8 @@ Result<void, std::string> write_files(const Git& git, const std::string& path, s
     return {};
 }
 
-// The text of a commit can be anything: whoever may write the repository's refs can put one there. Its names go to git
-// as arguments, so they are names of objects and of branches and nothing else.
+// The text of a commit can be anything: a program that may write the repository's refs can put one there. Its names go
+// to git as arguments, so they are names of objects and of branches and nothing else.
 bool is_well_formed(const Git& git, const SavedWork& saved) {
     const auto is_ref = [&](const std::string& name) {
         const auto checked = git.run({"check-ref-format", name});

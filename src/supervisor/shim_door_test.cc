@@ -89,7 +89,7 @@ TEST_F(ShimDoorTest, who_leaves_or_makes_no_sense_is_heard_to_leave) {
     ASSERT_EQ(heard.size(), 1u);
     EXPECT_EQ(heard[0].guest, first);
     EXPECT_FALSE(heard[0].message);
-    door->send(first, shim::Done{});  // Nobody is there, and nothing happens.
+    door->send(first, shim::Done{});  // The connection is gone, and nothing happens.
 
     const shim::Fd babbles = come_in();
     say(babbles, std::string(100, '\xff'));

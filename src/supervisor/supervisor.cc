@@ -381,6 +381,7 @@ void Supervisor::prepared(core::RunId id, core::Fence fence, core::Run row, core
                         .sandbox = *sandbox,
                         .hidden = {options_.data_dir, options_.socket},
                         .writable = made->writable,
+                        .readable = made->readable,
                         .in_worktree = row.isolated,
                         .cgroup = cgroups_.empty() ? "" : cgroups_ + "/" + run->text,
                         .log_bytes_max = options_.log_bytes_max,

@@ -126,7 +126,7 @@ class Supervisor {
         std::optional<shim::Message> launch = {};  // Made ready before its shim is here.
         std::optional<shim::Ended> ended = {};     // What its shim said at the end.
         std::string waits = {};                    // What its terminal was told last.
-        std::string note = {};                     // Why it has no sandbox, where nobody asked for that.
+        std::string note = {};                     // Why it has no sandbox, where that was not asked for.
         std::string sandbox = {};                  // The level in force, as its shim says it, and the note.
     };
     explicit Supervisor(Options options) : options_(std::move(options)) {}

@@ -58,6 +58,7 @@ Result<std::string, std::string> carry_out(const Teardown& teardown) {
                                                  .sandbox = teardown.sandbox,
                                                  .hidden = teardown.hidden,
                                                  .writable = teardown.writable,
+                                                 .readable = teardown.readable,
                                                  .cgroup = {},
                                                  .log_bytes_max = teardown_log_max});
 

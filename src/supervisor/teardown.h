@@ -19,6 +19,7 @@ struct Teardown {
     std::string home;                      // For its output and its TMPDIR.
     std::vector<std::string> environment;  // That of the server, from which little is taken.
     std::vector<std::string> writable;     // In the sandbox, beside what the run named.
+    std::vector<std::string> readable;     // Likewise.
     std::int32_t port_base = 0;
     SandboxDecision sandbox = {};
     std::vector<std::string> hidden = {};  // From level guarded on.

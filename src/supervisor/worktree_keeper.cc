@@ -109,7 +109,8 @@ Result<WorktreeKeeper::Made, std::string> WorktreeKeeper::make(core::RunId run, 
     if (auto told = tell(put); !told) return fail(told.error());
     return Made{.directory = made->directory,
                 .port_base = reply->port_base,
-                .writable = written_by_git(repository->common_dir, text)};
+                .writable = written_by_git(repository->common_dir, text),
+                .readable = {repository->common_dir}};
 }
 
 Result<WorktreeKeeper::Kept, std::string> WorktreeKeeper::why(core::RunId run) {
@@ -196,6 +197,7 @@ Result<std::string, std::string> WorktreeKeeper::tear_down(const core::Worktree&
                       .home = fmt::format("{}/runs/{}/teardown", options_.data_dir, text),
                       .environment = options_.environment,
                       .writable = written_by_git(*common_dir, text),
+                      .readable = {*common_dir},
                       .port_base = worktree.port_base,
                       .sandbox = *sandbox,
                       .hidden = options_.hidden});

@@ -40,7 +40,8 @@ class WorktreeKeeper {
     struct Made {
         std::string directory;  // Where the run works.
         std::int32_t port_base = 0;
-        std::vector<std::string> writable;  // What git writes to outside of it.
+        std::vector<std::string> writable;       // What git writes to outside of it.
+        std::vector<std::string> readable = {};  // And what it reads there: the repository's git directory.
     };
     // At the place that the isolated run has claimed, from the repository that `workspace` is in. Called again, for
     // the same run or for a further try of it, it gives the same.

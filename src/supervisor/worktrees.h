@@ -119,7 +119,7 @@ struct Removed {
 };
 
 // The teardown runs first, in the worktree; with force the work is saved before it. Force also goes against a lock of
-// somebody else, but not against a repository inside, nor where git cannot read. The directory is moved aside before
+// other programs, but not against a repository inside, nor where git cannot read. The directory is moved aside before
 // the last look, and moved back if that look finds a reason to keep it.
 Result<Removed, std::string> remove_worktree(const RemoveWorktree& wanted);
 
