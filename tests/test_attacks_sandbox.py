@@ -322,3 +322,32 @@ def test_small_limits_are_the_runs_and_not_of_its_start(machine, level):
     words = machine.cli("run", f"--sandbox={level}", "--limit", "nofile=9", "--workspace", machine.home / "work", "--", "sh", "-c",
                         "ulimit -n")
     assert words.split() == ["9"]
+
+
+def test_a_server_that_is_killed_while_it_tries_the_levels_leaves_no_process(binary, tmp_path):
+    """The first process of a namespace has no number for its parent, and waits for ever once that is gone unseen."""
+    def tries():
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_text()
+            except OSError:
+                continue
+            if "--probe" in words and str(tmp_path) in words:
+                found.append(int(process.name))
+        return found
+
+    for number in range(40):
+        server = subprocess.Popen([binary, "up", "--listen", "127.0.0.1:0", "--data-dir", tmp_path / str(number)],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until = time.monotonic() + 10
+        while not tries() and time.monotonic() < until:
+            pass
+        time.sleep(number * 0.0001)
+        server.kill()
+        server.wait()
+    try:
+        eventually(lambda: not tries())
+    finally:
+        for left in tries():
+            os.kill(left, 9)
