@@ -34,6 +34,7 @@ constexpr std::int64_t launch_wait_ms = 30'000;           // Background: for the
 constexpr std::int64_t done_wait_background_ms = 60'000;  // For the server to take note of the end.
 constexpr std::int64_t done_wait_foreground_ms = 10'000;
 constexpr std::int64_t silence_shown_ms = 2'000;  // Foreground: when the user hears that nobody answers.
+constexpr int report_wait_ms = 1'000;             // For the report when the main process has stopped already.
 constexpr std::int64_t look_again_ms = 20;        // For the last processes of a run to be gone.
 constexpr std::size_t secret_bytes_max = 256;
 constexpr int code_failed = 1, code_usage = 2, code_refused = 1;
@@ -105,6 +106,7 @@ class Shim {
     void on_main_stopped(int signal);
     void go_on();
 
+    void hear_report();
     void on_report(const ChildReport& report);
     void on_time();
     void on_over();
@@ -166,9 +168,7 @@ int Shim::run() {
         on_signals();
         connection_.exchange(now_);
         while (auto message = connection_.next()) std::visit([this](const auto& each) { on(each); }, *message);
-        if (holder_.report_fd() >= 0) {
-            if (const auto report = holder_.take_report()) on_report(*report);
-        }
+        hear_report();
         if (holder_.output_fd() >= 0) holder_.take_output();
         if (const auto stopped_by = holder_.reap(now_)) on_main_stopped(*stopped_by);
         if (holder_.main_status()) terminal_.take_back(holder_.pid());
@@ -340,6 +340,10 @@ void Shim::on_main_stopped(int signal) {
     // Not when it is to end: whoever stands still himself ends nobody.
     if (holder_.paused() || ending_ != Ending::by_itself) return;
     main_stopped_ = true;
+    // The server hears of the start before it hears of the pause. The first process of a pid namespace may hold the
+    // report open for a moment after the command has begun.
+    pollfd report{.fd = holder_.report_fd(), .events = POLLIN, .revents = 0};
+    while (holder_.report_fd() >= 0 && poll(&report, 1, report_wait_ms) > 0) hear_report();
     // Without a terminal there is no shell that waits to see us stop.
     if (!terminal_) return;
     if ((signal == SIGTTIN || signal == SIGTTOU) && terminal_.ours()) {
@@ -361,6 +365,11 @@ void Shim::on_main_stopped(int signal) {
 void Shim::go_on() {
     main_stopped_ = false;
     holder_.signal_group(SIGCONT);
+}
+
+void Shim::hear_report() {
+    if (holder_.report_fd() < 0) return;
+    if (const auto report = holder_.take_report()) on_report(*report);
 }
 
 void Shim::on_report(const ChildReport& report) {
