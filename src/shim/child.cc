@@ -105,7 +105,8 @@ class Setup {
     [[noreturn]] void become(const Fd& door, int output, int separated, char** environment, char** args) {
         if (door && !write_all(door.get(), "0")) tell(Step::cgroup);
         Part part{};
-        if (launch_.level != SandboxLevel::off && !separate(parent_, separated, part)) fail(Step::sandbox, index_of(part));
+        if (launch_.level != SandboxLevel::off && !separate(parent_, separated, part))
+            fail(Step::sandbox, index_of(part));
         if (!be_alone()) fail(Step::session);
         if (launch_.nice != 0 && setpriority(PRIO_PROCESS, 0, launch_.nice) != 0) fail(Step::nice);
         const bool confined = launch_.level != SandboxLevel::off;
