@@ -1,8 +1,7 @@
 // The messages between a shim and the server, as types, and their one codec. docs/internals/supervisor.md lists them.
 //
-//   (1) Runs outlive an upgrade of the server, so both sides read the messages of the previous release. A new field
-//   goes
-//       to the end of its message and has a default. A field keeps its meaning for good.
+//   (1) Runs outlive an upgrade of the server, so both sides read the messages of the previous release. A new field has
+//       a default and goes to the end of its message. A field keeps its meaning for good.
 //   (2) A message with an unknown verb, with too few fields or with a field that is not of its kind is not decoded.
 //       The receiver ignores it. Fields beyond the known ones are ignored too.
 #pragma once
