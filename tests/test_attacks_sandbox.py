@@ -240,6 +240,28 @@ def test_a_minimum_refuses_less_and_raises_the_default(binary, tmp_path):
         cli("down")
 
 
+@pytest.mark.parametrize("parent", ["/tmp", "/var/tmp"])
+def test_at_files_a_home_in_a_directory_of_temporary_files_is_an_empty_home(binary, parent):
+    home = pathlib.Path(tempfile.mkdtemp(prefix="interlock-sandbox-", dir=parent))
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "INTERLOCK_DATA": str(home / "data")}
+
+    def cli(*words):
+        return subprocess.run([binary, *words], env=environment, cwd=home, capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL)
+
+    (home / "work").mkdir()
+    (home / "login").write_text("secret")
+    assert cli("up", "--detach", "--listen", "127.0.0.1:0").returncode == 0
+    try:
+        done = cli("run", "--quiet", "--sandbox=files", "--workspace", str(home / "work"), "--", "sh", "-c",
+                   "cat ~/login; echo x > ~/new && ls ~ && touch kept")
+        assert done.returncode == 0 and "new" in done.stdout and "login" not in done.stdout, done
+        assert (home / "work/kept").exists() and not (home / "new").exists()
+    finally:
+        cli("down")
+        shutil.rmtree(home)
+
+
 def test_where_the_kernel_refuses_only_the_default_falls_back_and_says_so(binary, tmp_path):
     """A limit of 0 user namespaces for one user, as some distributions set it for all."""
     if os.geteuid() != 0:

@@ -305,10 +305,11 @@ bool bound_files(const Launch& launch, const std::string& home) {
     for (const char* path : {"/home", "/root", "/run"}) {
         if (is_directory(path) && !cover(path, "mode=755")) return false;
     }
-    if (!home.empty() && (!make_directories(home) || !cover(home, "mode=700"))) return false;
     for (const char* path : {"/tmp", "/var/tmp"}) {
         if (is_directory(path) && !cover(path, "mode=1777")) return false;
     }
+    // After those, because a home can lie in each of them.
+    if (!home.empty() && (!make_directories(home) || !cover(home, "mode=700"))) return false;
     if (!make_devices()) return false;
 
     // 3. What stays.
