@@ -4,7 +4,7 @@
 //       the Unix socket; routes that are open take any.
 //   (2) What a bound key may not see does not exist for it.
 //   (3) What is the server's and not an org's is for callers of the server's own org.
-//   (4) A program that belongs to a run is neither operator nor admin, whatever key it has.
+//   (4) A program that belongs to a run is neither operator nor admin, with any key that it has.
 //   (5) Every answer has a request id, which is in the log too.
 #pragma once
 

@@ -1,6 +1,6 @@
 // A mark on every process of a run that nothing in the run can take off: a lower hard limit of RLIMIT_LOCKS.
 //
-//   (1) Children inherit the mark, whatever they clear or leave: environment, session, parents.
+//   (1) Children inherit the mark, also if they clear or leave environment, session and parents.
 //   (2) Only a process that may raise hard limits (CAP_SYS_RESOURCE) can remove it.
 //   (3) A run that is started inside of a run has a deeper mark.
 //
