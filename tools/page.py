@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Builds the page of web/ and writes it as a source file for the binary to carry.
 
-    tools/page.py OUT_DIR          # page_files.cc and page_files.bin; what has not changed is not touched
+    tools/page.py OUT_DIR                # page_files.cc and page_files.bin; what has not changed is not touched
+    tools/page.py --check-types STAMP    # checks the types and touches STAMP
 
 What npm brings and what Vite makes is in build/web, which every preset shares; a lock keeps them from building there at
 once. npm is asked only when web/package.json or web/package-lock.json has changed, so that all other builds need no
@@ -47,14 +48,21 @@ class Trouble(Exception):
 
 
 def main():
-    if len(sys.argv) != 2:
+    words = sys.argv[1:]
+    check_only = words[:1] == ["--check-types"]
+    if len(words) != 1 + check_only:
         sys.exit(__doc__)
+    out = pathlib.Path(words[-1]).resolve()
     try:
         with alone():
             copy_sources()
             install()
-            build()
-            write_files(pathlib.Path(sys.argv[1]).resolve())
+            if check_only:
+                check_types()
+                out.touch()
+            else:
+                build()
+                write_files(out)
     except Trouble as trouble:
         sys.exit(f"tools/page.py: {trouble}")
 
@@ -116,21 +124,27 @@ def check_node():
 
 
 def build():
-    """Types are checked, then Vite makes dist/. What was made from the same sources is good."""
+    """Vite makes dist/, which is kept until a source changes. Vite drops types without a look at them."""
     wanted = digest(WORK, sorted(map(str, sources(WORK))))
     done = WORK / ".made"
     if done.exists() and done.read_text() == wanted and (WORK / "dist" / "index.html").exists():
         return
     done.unlink(missing_ok=True)
-    check_node()
-    tools = WORK / "node_modules" / ".bin"
-    for command in ([tools / "tsc", "--noEmit"], [tools / "vite", "build", "--outDir", "dist", "--emptyOutDir"]):
-        code, said = run(command, BUILD_SECONDS)
-        if code != 0:
-            # Compilers of editors find the file by its path from the root of the project.
-            said = re.sub(r"^(?=(?:src|index\.html|vite\.config)\b)", "web/", said, flags=re.M)
-            raise Trouble(f"{command[0].name} does not take the page:\n{said}")
+    run_tool("vite", "build", "--outDir", "dist", "--emptyOutDir")
     done.write_text(wanted)
+
+
+def check_types():
+    run_tool("tsc", "--noEmit")
+
+
+def run_tool(name, *words):
+    check_node()
+    code, said = run([WORK / "node_modules" / ".bin" / name, *words], BUILD_SECONDS)
+    if code != 0:
+        # Compilers of editors find the file by its path from the root of the project.
+        said = re.sub(r"^(?=(?:src|index\.html|vite\.config)\b)", "web/", said, flags=re.M)
+        raise Trouble(f"{name} does not take the page:\n{said}")
 
 
 def write_files(out):

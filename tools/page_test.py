@@ -43,16 +43,22 @@ class Lab:
         path.write_text(text)
         return path
 
-    def begin(self, out="out", **environment):
+    def begin(self, *words, **environment):
         path = f"{self.root}/bin:/usr/bin:/bin"
-        return subprocess.Popen(["/usr/bin/python3", self.root / "tools/page.py", self.root / out], text=True,
+        return subprocess.Popen(["/usr/bin/python3", self.root / "tools/page.py", *words], text=True, cwd=self.root,
                                 env={"PATH": path, "LAB": str(self.root), **environment},
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def build(self, out="out", **environment):
-        made = self.begin(out, **environment)
-        said = made.communicate(timeout=60)[0]
-        return made.returncode, said
+        return self.ended(self.begin(out, **environment))
+
+    def check_types(self):
+        return self.ended(self.begin("--check-types", "types_checked"))
+
+    @staticmethod
+    def ended(process):
+        said = process.communicate(timeout=60)[0]
+        return process.returncode, said
 
     def calls(self, program):
         log = self.root / f"{program}.log"
@@ -127,15 +133,25 @@ def test_without_a_network_it_says_what_to_do_and_goes_on_once_there_is_one(lab)
     assert lab.build()[0] == 0
 
 
-def test_what_the_compiler_says_names_the_file_of_the_project(lab):
+def test_a_wrong_type_fails_the_check_which_names_the_file_of_the_project(lab):
     lab.write("web/src/main.ts", "WRONG")
     lab.write("web/src/other.ts", "right")
 
-    code, said = lab.build()
+    code, said = lab.check_types()
     assert code == 1
     assert "web/src/main.ts:1:WRONG" in said
+    assert not (lab.root / "types_checked").exists()
     lab.write("web/src/main.ts", "right")
-    assert lab.build()[0] == 0
+    assert lab.check_types()[0] == 0
+    assert (lab.root / "types_checked").exists()
+
+
+def test_what_vite_says_names_the_file_of_the_project(lab):
+    lab.write("bin/vite", "#!/bin/sh\necho src/main.ts:1: wrong; exit 1\n").chmod(0o755)
+
+    code, said = lab.build()
+    assert code == 1
+    assert "web/src/main.ts:1: wrong" in said
 
 
 def test_a_node_that_is_too_old_or_missing_is_named(lab):
