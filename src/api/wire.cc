@@ -113,8 +113,8 @@ bool read_number(const WireType& type, WireReader& reader, const json::value& fr
 bool read_enumerator(const WireType& type, WireReader& reader, const json::value& from, std::int64_t& into) {
     std::string name;
     if (!get_text(reader, from, name, core::limits::name_bytes_max)) return false;  // The refusal repeats it.
-    const auto found = std::ranges::find(type.enumerators, name, &WireEnumerator::name);
-    if (found == type.enumerators.end()) {
+    const EnumName* const found = find_enum_name(type.enumerators, name);
+    if (found == nullptr) {
         return reader.refuse("'" + name + "' is not one of: " + enumerator_list(type));
     }
     into = found->value;
@@ -206,8 +206,8 @@ void write_unsigned(std::string& out, std::uint64_t value) {
 }
 
 void write_enumerator(const WireType& type, std::string& out, std::int64_t value) {
-    const auto found = std::ranges::find(type.enumerators, value, &WireEnumerator::value);
-    put_text(out, found == type.enumerators.end() ? "" : found->name);
+    const EnumName* const found = find_enum_value(type.enumerators, value);
+    put_text(out, found == nullptr ? "" : found->name);
 }
 
 // ---- schema -------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ json::value number_schema(const WireType&) { return {{"type", "integer"}}; }
 
 json::value enum_schema(const WireType& type) {
     json::array names;
-    for (const WireEnumerator& each : type.enumerators) names.emplace_back(each.name);
+    for (const EnumName& each : type.enumerators) names.emplace_back(each.name);
     return {{"type", "string"}, {"enum", std::move(names)}};
 }
 

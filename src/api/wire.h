@@ -25,13 +25,13 @@
 #include <utility>
 #include <vector>
 
-#include <boost/describe/enumerators.hpp>
 #include <boost/describe/members.hpp>
 #include <boost/json.hpp>
 #include <boost/mp11/list.hpp>
 
 #include "base/calendar.h"
 #include "base/codec.h"
+#include "base/enum_names.h"
 #include "base/id.h"
 #include "base/instant.h"
 #include "base/money.h"
@@ -106,22 +106,17 @@ struct WireMember {
     bool required;
 };
 
-struct WireEnumerator {
-    std::string_view name;
-    std::int64_t value;
-};
-
 struct WireType {
     // False when the value is not of the type; the reader says where and why.
     bool (*read)(const WireType& type, WireReader& reader, const json::value& from, void* into);
     void (*write)(const WireType& type, std::string& out, const void* value);
     json::value (*schema)(const WireType& type);
 
-    std::span<const WireMember> members = {};          // Of a struct.
-    std::span<const WireEnumerator> enumerators = {};  // Of an enum.
-    const WireType* element = nullptr;                 // Of an optional, a list or a map.
-    std::string_view id_prefix = {};                   // Of an id.
-    std::int64_t min = 0;                              // Of a number.
+    std::span<const WireMember> members = {};    // Of a struct.
+    std::span<const EnumName> enumerators = {};  // Of an enum.
+    const WireType* element = nullptr;           // Of an optional, a list or a map.
+    std::string_view id_prefix = {};             // Of an id.
+    std::int64_t min = 0;                        // Of a number.
     std::int64_t max = 0;
 };
 
@@ -344,14 +339,6 @@ struct MembersOf<T, List<Member...>> {
         Member::name, member_in<T, Member>, &wire_type<MemberType<T, Member>>, is_required<T>(Member::name)}...};
 };
 
-template <class Enumerators>
-struct EnumeratorsOf;
-template <template <class...> class List, class... Each>
-struct EnumeratorsOf<List<Each...>> {
-    static constexpr std::array<WireEnumerator, sizeof...(Each)> all{
-        WireEnumerator{Each::name, static_cast<std::int64_t>(Each::value)}...};
-};
-
 template <class T>
 constexpr WireType make_wire_type() {
     if constexpr (is_optional<T>) {
@@ -387,10 +374,8 @@ constexpr WireType make_wire_type() {
                 .schema = number_schema,
                 .element = &wire_type<std::remove_cvref_t<decltype(T::value)>>};
     } else if constexpr (std::is_enum_v<T>) {
-        return {.read = read_enum_as<T>,
-                .write = write_enum_as<T>,
-                .schema = enum_schema,
-                .enumerators = EnumeratorsOf<boost::describe::describe_enumerators<T>>::all};
+        return {
+            .read = read_enum_as<T>, .write = write_enum_as<T>, .schema = enum_schema, .enumerators = enum_names<T>};
     } else if constexpr (std::is_integral_v<T>) {
         return {.read = read_integer_as<T>,
                 .write = write_integer_as<T>,

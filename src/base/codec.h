@@ -22,10 +22,10 @@
 #include <variant>
 #include <vector>
 
-#include <boost/describe/enumerators.hpp>
 #include <boost/describe/members.hpp>
 #include <boost/mp11/algorithm.hpp>
 
+#include "base/enum_names.h"
 #include "base/id.h"
 #include "base/instant.h"
 #include "base/money.h"
@@ -117,10 +117,7 @@ using MembersOf = boost::describe::describe_members<T, boost::describe::mod_any_
 
 template <class Enum>
 bool is_enumerator(unsigned char byte) {
-    bool found = false;
-    boost::mp11::mp_for_each<boost::describe::describe_enumerators<Enum>>(
-        [&](auto enumerator) { found = found || static_cast<int>(enumerator.value) == byte; });
-    return found;
+    return find_enum_value(enum_names<Enum>, byte) != nullptr;
 }
 }  // namespace codec_detail
 

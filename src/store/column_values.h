@@ -11,10 +11,10 @@
 #include <type_traits>
 #include <utility>
 
-#include <boost/describe/enum_to_string.hpp>
 #include <boost/mp11/algorithm.hpp>
 
 #include "base/codec.h"
+#include "base/enum_names.h"
 #include "store/columns.h"
 #include "store/row_json.h"
 #include "store/table_shape.h"
@@ -67,7 +67,7 @@ void write_column(Sink sink, const Row& row, Scratch& scratch) {
     } else if constexpr (codec_detail::IsStrong<T>::value) {
         sink.integer(static_cast<std::int64_t>(value.value));
     } else if constexpr (std::is_enum_v<T>) {
-        sink.text(boost::describe::enum_to_string(value, ""));
+        sink.text(enum_name(value));
     } else if constexpr (std::is_integral_v<T>) {
         sink.integer(static_cast<std::int64_t>(value));
     } else if constexpr (codec_detail::IsMap<T>::value || codec_detail::IsVector<T>::value) {

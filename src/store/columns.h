@@ -20,10 +20,11 @@
 
 namespace interlock::store {
 
+// A column's name is its member's, behind the name of the struct if `prefix` is not empty.
 template <class Descriptor>
 struct DirectColumn {
+    static constexpr std::string_view prefix = {};
     static constexpr std::string_view member = Descriptor::name;
-    static std::string name() { return Descriptor::name; }
     template <class Row>
     static auto& in(Row& row) {
         return row.*Descriptor::pointer;
@@ -32,15 +33,13 @@ struct DirectColumn {
 
 template <class Outer, class Inner>
 struct NestedColumn {
+    static constexpr bool is_amount =
+        std::is_same_v<decltype(core::Amounts::usd) core::Amounts::*, std::remove_cv_t<decltype(Inner::pointer)>>;
+    static constexpr std::string_view prefix = is_amount ? Outer::name : "";
     static constexpr std::string_view member = Inner::name;
     template <class Row>
     static auto& in(Row& row) {
         return row.*Outer::pointer.*Inner::pointer;
-    }
-    static std::string name() {
-        constexpr bool amounts =
-            std::is_same_v<decltype(core::Amounts::usd) core::Amounts::*, std::remove_cv_t<decltype(Inner::pointer)>>;
-        return amounts ? std::string(Outer::name) + "_" + Inner::name : Inner::name;
     }
 };
 

@@ -6,9 +6,8 @@
 #include <string>
 #include <type_traits>
 
-#include <boost/describe/enum_from_string.hpp>
-
 #include "base/codec.h"
+#include "base/enum_names.h"
 #include "store/columns.h"
 #include "store/row_json.h"
 #include "store/store.h"
@@ -37,7 +36,7 @@ bool read_value(const Value& value, T& member) {
     } else if constexpr (codec_detail::IsStrong<T>::value) {
         return read_value(value, member.value);
     } else if constexpr (std::is_enum_v<T>) {
-        return text != nullptr && boost::describe::enum_from_string(text->c_str(), member);
+        return text != nullptr && enum_from_name(*text, member);
     } else if constexpr (std::is_integral_v<T>) {
         if (number == nullptr) return false;
         member = static_cast<T>(*number);

@@ -14,12 +14,11 @@
 #include <type_traits>
 #include <vector>
 
-#include <boost/describe/enum_from_string.hpp>
-#include <boost/describe/enum_to_string.hpp>
 #include <boost/describe/members.hpp>
 #include <boost/mp11/algorithm.hpp>
 
 #include "base/codec.h"
+#include "base/enum_names.h"
 #include "core/rows.h"
 
 namespace interlock::store {
@@ -33,7 +32,7 @@ void write_json(std::string& out, const T& value) {
     if constexpr (std::is_same_v<T, bool>) {
         out += value ? "true" : "false";
     } else if constexpr (std::is_enum_v<T>) {
-        write_json_text(out, boost::describe::enum_to_string(value, ""));
+        write_json_text(out, enum_name(value));
     } else if constexpr (std::is_integral_v<T>) {
         char digits[24];
         out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
@@ -123,7 +122,7 @@ bool JsonReader::get(T& value) {
         return true;
     } else if constexpr (std::is_enum_v<T>) {
         std::string name;
-        return get_text(name) && boost::describe::enum_from_string(name.c_str(), value);
+        return get_text(name) && enum_from_name(name, value);
     } else if constexpr (std::is_integral_v<T>) {
         const auto [end, error] = std::from_chars(in_.data(), in_.data() + in_.size(), value);
         if (error != std::errc()) return false;

@@ -4,12 +4,12 @@
 #include <array>
 #include <cstring>
 
-#include <boost/describe/enum_to_string.hpp>
 #include <boost/describe/members.hpp>
 #include <boost/mp11/algorithm.hpp>
 
 #include "base/codec.h"
 #include "base/ensure.h"
+#include "base/enum_names.h"
 #include "base/sha256.h"
 #include "store/columns.h"
 #include "store/read_rows.h"
@@ -217,7 +217,7 @@ StoredValue stored_value(const T& member) {
     } else if constexpr (codec_detail::IsStrong<T>::value) {
         return stored_value(member.value);
     } else if constexpr (std::is_enum_v<T>) {
-        return std::string(boost::describe::enum_to_string(member, ""));
+        return std::string(enum_name(member));
     } else {
         return std::int64_t{member};
     }
@@ -231,7 +231,7 @@ std::optional<RowName> row_name(core::OrgId org, std::string_view key) {
     bool good = true;
     boost::mp11::mp_for_each<boost::mp11::mp_take_c<Columns<Row>, Row::key_columns>>([&](auto column) {
         good = good && decoder.get(column.in(row));
-        name.key.push_back({column.name(), stored_value(column.in(row))});
+        name.key.push_back({column_name(column.prefix, column.member), stored_value(column.in(row))});
     });
     return good && decoder.at_end() ? std::optional(std::move(name)) : std::nullopt;
 }

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <boost/describe/enum_from_string.hpp>
 #include <boost/mp11/algorithm.hpp>
 
 #include "store/column_values.h"
@@ -74,8 +73,7 @@ bool read_column(sqlite3_stmt* statement, int index, T& value) {
     } else if constexpr (codec_detail::IsStrong<T>::value) {
         return read_column(statement, index, value.value);
     } else if constexpr (std::is_enum_v<T>) {
-        const std::string name(column_bytes(statement, index));
-        return boost::describe::enum_from_string(name.c_str(), value);
+        return enum_from_name(column_bytes(statement, index), value);
     } else if constexpr (std::is_integral_v<T>) {
         const std::int64_t number = sqlite3_column_int64(statement, index);
         value = static_cast<T>(number);

@@ -1,25 +1,51 @@
 #include "store/table_shape.h"
 
+#include <array>
+#include <span>
 #include <tuple>
-
-#include <boost/mp11/algorithm.hpp>
 
 #include "store/column_values.h"
 #include "store/columns.h"
 
 namespace interlock::store {
 
+namespace {
+
+struct ColumnShape {
+    std::string_view prefix;
+    std::string_view member;
+    ColumnForm form;
+};
+
+template <class Row, class Columns>
+struct ColumnShapes;
+template <class Row, template <class...> class List, class... Column>
+struct ColumnShapes<Row, List<Column...>> {
+    static constexpr std::array<ColumnShape, sizeof...(Column)> all{
+        ColumnShape{Column::prefix, Column::member, column_form<Row, Column>()}...};
+};
+
+TableShape with_columns(TableShape shape, std::span<const ColumnShape> columns) {
+    for (const ColumnShape& column : columns) {
+        shape.columns.push_back(column_name(column.prefix, column.member));
+        shape.forms.push_back(column.form);
+    }
+    return shape;
+}
+
+}  // namespace
+
+std::string column_name(std::string_view prefix, std::string_view member) {
+    std::string name(prefix);
+    if (!prefix.empty()) name += '_';
+    return name.append(member);
+}
+
 template <class Row>
 const TableShape& shape_of() {
-    static const TableShape shape = [] {
-        TableShape made{
-            .table = Row::table, .columns = {}, .forms = {}, .key_columns = Row::key_columns, .life = Row::life};
-        boost::mp11::mp_for_each<Columns<Row>>([&](auto column) {
-            made.columns.push_back(column.name());
-            made.forms.push_back(column_form<Row, decltype(column)>());
-        });
-        return made;
-    }();
+    static const TableShape shape = with_columns(
+        {.table = Row::table, .columns = {}, .forms = {}, .key_columns = Row::key_columns, .life = Row::life},
+        ColumnShapes<Row, Columns<Row>>::all);
     return shape;
 }
 

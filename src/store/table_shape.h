@@ -24,6 +24,9 @@ struct TableShape {
     core::Life life = core::Life::appended;
 };
 
+// "bound_usd", or the member's name alone if there is no prefix (columns.h).
+std::string column_name(std::string_view prefix, std::string_view member);
+
 // For every kind of core::AllRows.
 template <class Row>
 const TableShape& shape_of();

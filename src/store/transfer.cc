@@ -9,9 +9,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <boost/describe/enum_to_string.hpp>
 
 #include "base/codec.h"
+#include "base/enum_names.h"
 #include "base/sha256.h"
 #include "store/columns.h"
 #include "store/read_rows.h"
@@ -44,7 +44,7 @@ Parameter to_parameter(const T& member) {
     } else if constexpr (codec_detail::IsStrong<T>::value) {
         return to_parameter(member.value);
     } else if constexpr (std::is_enum_v<T>) {
-        return std::string(boost::describe::enum_to_string(member, ""));
+        return std::string(enum_name(member));
     } else {
         return std::int64_t{member};
     }
