@@ -1,14 +1,16 @@
-// Variants with many alternatives, whose copies, moves and destructors are compiled in one file.
+// Variants with many alternatives, whose constructors, assignments and destructors are compiled in one file.
 //
-// Those of a std::variant are inline templates with a table of functions for each operation, and every file that passes
-// on a command, a reply or an event compiles them again. A type that is derived from the variant declares them only:
+// Those of a std::variant are inline templates with a table of functions for each operation, and every file that makes
+// or passes on a command, a reply or an event compiles them again. (A constructor needs the table of the destructor.) A
+// type that is derived from the variant declares them only:
 //
-//     struct Event : std::variant<Charged, Held> {
+//     #define EVENT_KINDS Charged, Held
+//     struct Event : std::variant<EVENT_KINDS> {
 //         INTERLOCK_VARIANT(Event)
 //     };
 //
-// and one .cc file compiles them with INTERLOCK_VARIANT_MEMBERS(Event). std::visit, std::get and the like take it as
-// they take the variant. `Kinds` is the variant itself.
+// and one .cc file compiles them with INTERLOCK_VARIANT_MEMBERS(Event, EVENT_KINDS). std::visit, std::get and the like
+// take it as they take the variant. `Kinds` is the variant itself.
 #pragma once
 
 #include <concepts>
@@ -16,6 +18,9 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+
+#include <boost/preprocessor/seq/for_each.hpp>
+#include <boost/preprocessor/variadic/to_seq.hpp>
 
 namespace interlock {
 
@@ -34,24 +39,38 @@ concept IsVariant = requires { typename KindsOf<T>; };
 
 }  // namespace interlock
 
-#define INTERLOCK_VARIANT(Name)                                                                             \
-    using Kinds = variant;                                                                                  \
-    Name();                                                                                                 \
-    Name(const Name& other);                                                                                \
-    Name(Name&& other) noexcept;                                                                            \
-    Name& operator=(const Name& other);                                                                     \
-    Name& operator=(Name&& other) noexcept;                                                                 \
-    ~Name();                                                                                                \
-    template <class Kind>                                                                                   \
-        requires(interlock::is_kind_of<std::remove_cvref_t<Kind>, Kinds>)                                   \
-    Name(Kind&& kind) : variant(std::in_place_type<std::remove_cvref_t<Kind>>, std::forward<Kind>(kind)) {} \
-    template <std::size_t index>                                                                            \
+#define INTERLOCK_VARIANT(Name)                        \
+    using Kinds = variant;                             \
+    Name();                                            \
+    Name(const Name& other);                           \
+    Name(Name&& other) noexcept;                       \
+    Name& operator=(const Name& other);                \
+    Name& operator=(Name&& other) noexcept;            \
+    ~Name();                                           \
+    template <class Kind>                              \
+        requires(interlock::is_kind_of<Kind, variant>) \
+    Name(const Kind& kind);                            \
+    template <class Kind>                              \
+        requires(interlock::is_kind_of<Kind, variant>) \
+    Name(Kind&& kind);                                 \
+    template <std::size_t index>                       \
     explicit Name(std::in_place_index_t<index> which) : variant(which) {}
 
-#define INTERLOCK_VARIANT_MEMBERS(Name)               \
-    Name::Name() = default;                           \
-    Name::Name(const Name& other) = default;          \
-    Name::Name(Name&& other) noexcept = default;      \
-    Name& Name::operator=(const Name&) = default;     \
-    Name& Name::operator=(Name&&) noexcept = default; \
-    Name::~Name() = default;
+#define INTERLOCK_VARIANT_CONSTRUCTORS(r, Name, Kind) \
+    template Name::Name(const Kind& kind);            \
+    template Name::Name(Kind&& kind);
+
+#define INTERLOCK_VARIANT_MEMBERS(Name, ...)                                                 \
+    Name::Name() = default;                                                                  \
+    Name::Name(const Name& other) = default;                                                 \
+    Name::Name(Name&& other) noexcept = default;                                             \
+    Name& Name::operator=(const Name&) = default;                                            \
+    Name& Name::operator=(Name&&) noexcept = default;                                        \
+    Name::~Name() = default;                                                                 \
+    template <class Kind>                                                                    \
+        requires(interlock::is_kind_of<Kind, Name::variant>)                                 \
+    Name::Name(const Kind& kind) : variant(std::in_place_type<Kind>, kind) {}                \
+    template <class Kind>                                                                    \
+        requires(interlock::is_kind_of<Kind, Name::variant>)                                 \
+    Name::Name(Kind&& kind) : variant(std::in_place_type<Kind>, std::forward<Kind>(kind)) {} \
+    BOOST_PP_SEQ_FOR_EACH(INTERLOCK_VARIANT_CONSTRUCTORS, Name, BOOST_PP_VARIADIC_TO_SEQ(__VA_ARGS__))

@@ -407,12 +407,13 @@ struct Reopened {};
 BOOST_DESCRIBE_STRUCT(Reopened, (), ())
 
 // The order is part of the stored fingerprints: new ones go at the end.
-struct CommandBody
-    : std::variant<CreateOrg, PutAgent, PauseAgent, ResumeAgent, ArchiveAgent, CreateKey, RevokeKey, SetCap, PutBudget,
-                   DeleteBudget, UnfreezeBudget, Charge, Reserve, ExtendHold, SettleHold, ReleaseHold, CreateSession,
-                   Append, ForkSession, CloseSession, AdmitRun, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun,
-                   CancelRun, LoseRun, PutSchedule, DeleteSchedule, Wake, Tick, Reopened, PutWorktree, DropWorktree,
-                   EnableSchedule, PutSetting, DropSetting, RecordCalls, CorrectCharge> {
+#define INTERLOCK_COMMAND_KINDS                                                                                        \
+    CreateOrg, PutAgent, PauseAgent, ResumeAgent, ArchiveAgent, CreateKey, RevokeKey, SetCap, PutBudget, DeleteBudget, \
+        UnfreezeBudget, Charge, Reserve, ExtendHold, SettleHold, ReleaseHold, CreateSession, Append, ForkSession,      \
+        CloseSession, AdmitRun, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun, CancelRun, LoseRun,            \
+        PutSchedule, DeleteSchedule, Wake, Tick, Reopened, PutWorktree, DropWorktree, EnableSchedule, PutSetting,      \
+        DropSetting, RecordCalls, CorrectCharge
+struct CommandBody : std::variant<INTERLOCK_COMMAND_KINDS> {
     INTERLOCK_VARIANT(CommandBody)
 };
 

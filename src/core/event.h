@@ -232,12 +232,13 @@ struct ChargeCorrected {
 BOOST_DESCRIBE_STRUCT(ChargeCorrected, (), (key, corrects, cost, why))
 
 // The order is part of the stored form: new kinds go at the end.
-struct Event
-    : std::variant<Charged, Held, HoldReleased, OrgCreated, AgentChanged, AgentPaused, AgentResumed, AgentArchived,
-                   KeyCreated, KeyRevoked, CapChanged, BudgetChanged, BudgetDeleted, BudgetWarned, BudgetExhausted,
-                   BudgetFroze, BudgetThawed, SessionCreated, Appended, SessionClosed, RunChanged, RunStopRequested,
-                   RunEnded, ScheduleChanged, ScheduleDeleted, ScheduleFired, ScheduleSkipped, WakeCoalesced,
-                   WorktreeMade, WorktreeRemoved, SettingChanged, ChargeCorrected> {
+#define INTERLOCK_EVENT_KINDS                                                                                    \
+    Charged, Held, HoldReleased, OrgCreated, AgentChanged, AgentPaused, AgentResumed, AgentArchived, KeyCreated, \
+        KeyRevoked, CapChanged, BudgetChanged, BudgetDeleted, BudgetWarned, BudgetExhausted, BudgetFroze,        \
+        BudgetThawed, SessionCreated, Appended, SessionClosed, RunChanged, RunStopRequested, RunEnded,           \
+        ScheduleChanged, ScheduleDeleted, ScheduleFired, ScheduleSkipped, WakeCoalesced, WorktreeMade,           \
+        WorktreeRemoved, SettingChanged, ChargeCorrected
+struct Event : std::variant<INTERLOCK_EVENT_KINDS> {
     INTERLOCK_VARIANT(Event)
 };
 

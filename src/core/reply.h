@@ -354,9 +354,11 @@ struct CorrectReply {
 BOOST_DESCRIBE_STRUCT(CorrectReply, (), (status, seq, cost, detail))
 
 // The order is part of the stored answers: new ones go at the end.
-struct Reply : std::variant<OrgReply, AgentReply, KeyReply, CapReply, BudgetReply, ChargeReply, ReserveReply, HoldReply,
-                            SettleReply, SessionReply, AppendReply, AdmitReply, RunReply, ScheduleReply, WakeReply,
-                            TickReply, NoSuchOrg, WorktreeReply, SettingReply, CallsReply, CorrectReply> {
+#define INTERLOCK_REPLY_KINDS                                                                                 \
+    OrgReply, AgentReply, KeyReply, CapReply, BudgetReply, ChargeReply, ReserveReply, HoldReply, SettleReply, \
+        SessionReply, AppendReply, AdmitReply, RunReply, ScheduleReply, WakeReply, TickReply, NoSuchOrg,      \
+        WorktreeReply, SettingReply, CallsReply, CorrectReply
+struct Reply : std::variant<INTERLOCK_REPLY_KINDS> {
     INTERLOCK_VARIANT(Reply)
 };
 

@@ -16,8 +16,10 @@
 
 namespace interlock::core {
 
-struct ColdRow : std::variant<Window, Session, Message, Run, Hold, CostEvent, Rollup, Answer, Launch, ModelCall,
-                              SpendMark, RunStep, ScheduleTick, CorrectedCost> {
+#define INTERLOCK_COLD_ROW_KINDS                                                                           \
+    Window, Session, Message, Run, Hold, CostEvent, Rollup, Answer, Launch, ModelCall, SpendMark, RunStep, \
+        ScheduleTick, CorrectedCost
+struct ColdRow : std::variant<INTERLOCK_COLD_ROW_KINDS> {
     INTERLOCK_VARIANT(ColdRow)
 };
 
