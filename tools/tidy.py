@@ -38,6 +38,8 @@ FORBIDDEN_IN_CORE = {
         r"<(?:fstream|iostream|filesystem|cstdio|stdio\.h|unistd\.h|fcntl\.h|sys/\w+\.h)>|\b\w*printf\s*\(|\bfmt::print\b"
         r"|\bfopen\s*\(|(?:[=(,!{;]|\breturn\b)\s*open\s*\(|(?<![\w>])::open\s*\(|\bsqlite3\w*",
 }
+# A client that knows the hash slows such a container down; base/by_text.h has those with a key.
+HASHED_TEXT = r"\bunordered_\w+<(?:std::)?string(?:_view)?\b(?!\s*,[^;]*KeyedTextHash)|\bhash<(?:std::)?string\w*>|\bboost::hash\b"
 LINES_MAX = 900
 LINES_KNOWN = {}  # path: lines. A file listed here may be as long as it is, and not one line longer.
 UNFINISHED = r"\b(?:" + "|".join(("TO" "DO", "FIX" "ME", "X" "XX", "HA" "CK")) + r")\b"
@@ -118,6 +120,8 @@ def check_code(path, code):
     if path.parts[:2] == ("src", "core") and not test:
         for rule, pattern in FORBIDDEN_IN_CORE.items():
             yield from found(path, code, rule, pattern)
+    if path.parts[0] == "src" and not test:
+        yield from found(path, code, "texts are hashed with a key, as in base/by_text.h", HASHED_TEXT)
     in_store = path.parts[:2] == ("src", "store")
     if not (test or in_store and path.name.startswith("sqlite_") or path.parts[0] in ("crash", "bench")):
         yield from found(path, code, "sqlite3 is named only in src/store/sqlite_*", r"\bsqlite3\w*")

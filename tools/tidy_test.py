@@ -68,6 +68,10 @@ BAD = [
     ("src/api/a_test.cc", "PQclear(r);\n", 1, "libpq is named only in src/store/postgres_*"),
     ("src/engine/a.cc", 'auto v = getenv("V");\n', 1, "only src/server reads the environment"),
     ("examples/a.cc", 'auto v = std::getenv("V");\n', 1, "only src/server reads the environment"),
+    # Hashes without a key.
+    ("src/core/a.h", HEADER + "std::unordered_map<std::string, int> a;\n", HEADER.count("\n") + 1, "texts are hashed with a key"),
+    ("src/api/a.cc", "boost::unordered_flat_set<std::string_view> a;\n", 1, "texts are hashed with a key"),
+    ("src/api/a.cc", "return std::hash<std::string>{}(name);\n", 1, "texts are hashed with a key"),
     # Headers.
     ("src/base/a.h", "// What this is.\nint x;\n", 1, "a header has #pragma once"),
     ("src/base/a.h", "#pragma once\n// Too late.\n", 1, "a header opens by saying what it is"),

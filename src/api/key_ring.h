@@ -12,9 +12,8 @@
 #include <shared_mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 
+#include "base/by_text.h"
 #include "core/rows.h"
 
 namespace interlock::api {
@@ -80,8 +79,8 @@ class KeyRing {
         std::string hash;
     };
     mutable std::shared_mutex mutex_;
-    std::unordered_map<std::string, Entry> keys_;
-    std::unordered_set<std::string> revoked_;  // For good: an older reading of the store must not bring one back.
+    ByText<Entry> keys_;
+    TextSet revoked_;  // For good: an older reading of the store must not bring one back.
 };
 
 }  // namespace interlock::api

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/instant.h"
+#include "base/keyed_hash.h"
 
 namespace interlock {
 
@@ -52,10 +53,8 @@ std::optional<Id> id_from_uuid(std::string_view text);
 
 }  // namespace interlock
 
+// Clients choose ids, for example as keys of commands.
 template <>
 struct std::hash<interlock::Id> {
-    // Time-ordered ids differ in their low bits, hashed ones in all of them.
-    std::size_t operator()(const interlock::Id& id) const noexcept {
-        return static_cast<std::size_t>((id.low ^ (id.high * 0x9E3779B97F4A7C15ull)) * 0xD6E8FEB86659FD93ull);
-    }
+    std::size_t operator()(const interlock::Id& id) const noexcept { return interlock::keyed_hash(id.high, id.low); }
 };

@@ -90,6 +90,12 @@ const HashKey& HashKey::of_process() {
     return key;
 }
 
+PairKey PairKey::draw() {
+    PairKey drawn{};
+    ensure(getrandom(&drawn, sizeof drawn, 0) == sizeof drawn, "48 bytes are never short");
+    return drawn;
+}
+
 std::uint64_t keyed_hash(std::string_view text, const HashKey& key) {
     Sip sip(key);
     sip.add(text);

@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "base/by_text.h"
+#include "base/id.h"
+#include "base/strong.h"
+
 namespace interlock {
 namespace {
 
@@ -29,6 +33,31 @@ TEST(KeyedHashTest, the_key_decides) {
     EXPECT_EQ(keyed_hash("text"), keyed_hash("text")) << "the key of the process stays";
     EXPECT_NE(HashKey::of_process().k0, HashKey::of_process().k1);
     EXPECT_NE(keyed_hash("text"), keyed_hash("text", {})) << "and was drawn";
+}
+
+TEST(KeyedHashTest, a_pair_is_hashed_by_both_numbers_and_the_key) {
+    constexpr unsigned __int128 one = static_cast<unsigned __int128>(1) << 64;
+    EXPECT_EQ(keyed_hash(5, 7, {.high = 3 * one, .low = 11 * one, .sum = 2 * one}), 3u * 5 + 11u * 7 + 2);
+    EXPECT_NE(keyed_hash(5, 7), keyed_hash(5, 7, PairKey::draw()));
+    EXPECT_EQ(keyed_hash(5, 7), keyed_hash(5, 7)) << "the key of the process stays";
+
+    std::unordered_set<std::uint64_t> seen;
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+        seen.insert(keyed_hash(i, 0));
+        seen.insert(keyed_hash(0, i << 32));
+        seen.insert(keyed_hash(i * 0xD6E8FEB86659FD93ull, i));
+    }
+    EXPECT_EQ(seen.size(), 3u * 1000 - 2) << "0, 0 is there three times";
+}
+
+TEST(KeyedHashTest, what_clients_choose_is_hashed_with_the_key_in_every_container) {
+    using Name = Strong<struct NameTag, std::string>;
+    const Id id{.high = 1, .low = 2};
+
+    EXPECT_EQ(std::hash<Id>{}(id), keyed_hash(1, 2));
+    EXPECT_EQ((std::hash<Strong<struct KeyTag, Id>>{}(Strong<struct KeyTag, Id>(id))), keyed_hash(1, 2));
+    EXPECT_EQ(std::hash<Name>{}(Name("writer")), keyed_hash("writer"));
+    EXPECT_EQ(ByText<int>::hasher{}("writer"), keyed_hash("writer"));
 }
 
 TEST(KeyedHashTest, every_length_and_every_byte_counts) {

@@ -4,7 +4,11 @@
 #include <compare>
 #include <cstddef>
 #include <functional>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+
+#include "base/keyed_hash.h"
 
 namespace interlock {
 
@@ -25,6 +29,10 @@ struct Strong {
 template <class Tag, class Value>
 struct std::hash<interlock::Strong<Tag, Value>> {
     std::size_t operator()(const interlock::Strong<Tag, Value>& strong) const {
-        return std::hash<Value>{}(strong.value);
+        if constexpr (std::is_convertible_v<const Value&, std::string_view>) {
+            return interlock::keyed_hash(strong.value);
+        } else {
+            return std::hash<Value>{}(strong.value);
+        }
     }
 };

@@ -11,6 +11,7 @@
 #include <boost/mp11/algorithm.hpp>
 
 #include "base/instant.h"
+#include "base/keyed_hash.h"
 #include "base/strong.h"
 
 namespace interlock::core {
@@ -63,11 +64,14 @@ Row with_key(const KeyOf<Row>& key) {
     return row;
 }
 
+// With a key where clients choose the value: texts and ids (base/keyed_hash.h).
 struct KeyHash {
     template <class T>
     std::size_t operator()(const T& value) const {
         if constexpr (std::is_same_v<T, Instant>) {
             return std::hash<std::int64_t>{}(micros(value));
+        } else if constexpr (std::is_same_v<T, std::string>) {
+            return keyed_hash(value);
         } else {
             return std::hash<T>{}(value);
         }

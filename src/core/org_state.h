@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/by_text.h"
 #include "base/calendar.h"
 #include "core/feed.h"
 #include "core/places.h"
@@ -64,7 +65,7 @@ inline LineKey line_key(const Run& run) { return {-run.priority, run.ticket, run
 // Sessions that are not closed.
 struct SessionCounts {
     std::size_t in_org = 0;
-    std::unordered_map<std::string, std::size_t> by_agent, by_key;
+    ByText<std::size_t> by_agent, by_key;
 };
 
 class OrgState {
@@ -238,7 +239,7 @@ class OrgState {
         const auto found = map.find(key);
         return found == map.end() ? 0 : found->second;
     }
-    using HeldBy = std::unordered_map<std::string, Held>;
+    using HeldBy = ByText<Held>;
     template <class Map, class Key>
     static const Held& held_of(const Map& map, const Key& key) {
         static const Held nothing;
@@ -264,11 +265,11 @@ class OrgState {
     Table<Claim> claims_;
     Table<Worktree> worktrees_;
 
-    std::unordered_map<std::string, LiveBudget> live_budgets_;
+    ByText<LiveBudget> live_budgets_;
     // A budget stands in one bucket: under the first member that its scope states.
     using Bucket = std::vector<LiveBudget*>;  // By name.
     Bucket of_org_;
-    std::unordered_map<std::string, Bucket> by_agent_, by_workflow_, by_provider_, by_model_, by_api_key_, by_tag_;
+    ByText<Bucket> by_agent_, by_workflow_, by_provider_, by_model_, by_api_key_, by_tag_;
     std::unordered_map<Id, Bucket> by_run_, by_session_;
 
     std::set<std::pair<std::string, std::string>> paused_;  // By whom, and which agent.
@@ -278,19 +279,18 @@ class OrgState {
     HeldBy held_by_agent_, held_by_key_;
     std::map<RunId, Held> held_in_run_;
     std::set<std::pair<RunId, HoldId>> open_holds_;
-    std::unordered_map<std::string, std::size_t> parts_by_budget_;
-    std::unordered_map<std::string, std::size_t> calls_by_provider_;  // Holds that were sent on.
+    ByText<std::size_t> parts_by_budget_;
+    ByText<std::size_t> calls_by_provider_;  // Holds that were sent on.
     std::set<LineKey> line_;
     std::map<std::string, LineGroup> line_groups_;
     std::set<RunId> live_runs_;
     std::set<std::pair<std::string, RunId>> unfinished_by_schedule_;
-    std::unordered_map<std::string, std::size_t> live_by_agent_, live_by_provider_, live_by_node_, queued_by_agent_,
-        unfinished_by_key_;
+    ByText<std::size_t> live_by_agent_, live_by_provider_, live_by_node_, queued_by_agent_, unfinished_by_key_;
     PlaceIndex claimed_;
     PlaceIndex wanted_;
     std::set<Deadline> deadlines_;
     std::map<std::string, std::set<std::int32_t>> ports_by_node_;  // The first of each block.
-    std::unordered_map<std::string, RunId> worktree_by_path_;
+    ByText<RunId> worktree_by_path_;
 };
 
 template <class OnPut, class OnErased>

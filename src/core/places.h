@@ -11,9 +11,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "base/by_text.h"
 #include "core/check.h"
 #include "core/rows.h"
 
@@ -38,7 +38,7 @@ class PlaceIndex {
         friend bool operator==(const Stay&, const Stay&) = default;
     };
     using Stays = std::map<Stay, int>;  // A run may claim a place twice, once within the other.
-    using ByKey = std::unordered_map<std::string, Stays>;
+    using ByKey = ByText<Stays>;
     // Calls `found` with each run that collides, some twice, until it returns false.
     template <class Found>
     void visit_colliding(const Place& place, RunId except, Found found) const;

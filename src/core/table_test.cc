@@ -11,6 +11,13 @@ namespace {
 
 constexpr OrgId acme{1};
 
+TEST(TableKey, of_a_text_or_an_id_is_hashed_with_the_key_of_the_process) {
+    const std::string name = "writer";
+    EXPECT_EQ(KeyHash{}(name), keyed_hash(name));
+    EXPECT_EQ(KeyHash{}(RunId(Id{.high = 1, .low = 2})), std::hash<Id>{}(Id{.high = 1, .low = 2}));
+    EXPECT_NE(KeyHash{}(std::tuple(name, std::int64_t{1})), std::hash<std::string>{}(name));
+}
+
 // Sessions and cost events by id; counts how often it was asked.
 class CountingSource final : public RowSource {
  public:

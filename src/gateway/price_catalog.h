@@ -10,10 +10,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "base/keyed_hash.h"
+#include "base/by_text.h"
 #include "base/result.h"
 #include "gateway/prices.h"
 
@@ -32,10 +31,6 @@ struct NameRule {
 
     bool fits(std::string_view name) const;
 };
-
-// Clients choose what is looked up here and what is remembered of it.
-template <class T>
-using ByText = std::unordered_map<std::string, T, KeyedTextHash, std::equal_to<>>;
 
 std::string lower_case(std::string_view text);
 

@@ -13,8 +13,8 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
+#include "base/by_text.h"
 #include "net/task.h"
 
 namespace interlock::gateway {
@@ -48,7 +48,7 @@ class ResponseCache {
 
     std::mutex mutex_;
     Entries entries_;
-    std::unordered_map<std::string, Entries::iterator> by_name_;
+    ByText<Entries::iterator> by_name_;
     std::size_t bytes_ = 0;
 };
 

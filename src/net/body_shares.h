@@ -9,7 +9,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
+
+#include "base/by_text.h"
 
 namespace interlock::net {
 
@@ -35,7 +36,7 @@ class BodyShares {
     static constexpr std::size_t forget_at_min = 256;
 
     std::mutex mutex_;
-    std::unordered_map<std::string, std::weak_ptr<Share>> shares_;
+    ByText<std::weak_ptr<Share>> shares_;
     std::size_t forget_at_ = forget_at_min;
 };
 

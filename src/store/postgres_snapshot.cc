@@ -1,11 +1,11 @@
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/by_text.h"
 #include "store/postgres_columns.h"
 #include "store/postgres_store.h"
 
@@ -127,7 +127,7 @@ class PostgresSnapshot final : public Snapshot {
 
     const PostgresOptions options_;
     std::atomic<std::int64_t> round_trips_ = 0;
-    std::unordered_map<std::string, std::unique_ptr<PostgresStatement>> statements_;
+    ByText<std::unique_ptr<PostgresStatement>> statements_;
     std::unique_ptr<PostgresConnection> connection_;
     Moment moment_ = Moment::none;
     bool asking_ = false;  // Rows are on their way; the connection has room for nothing else.

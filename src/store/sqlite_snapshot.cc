@@ -1,11 +1,11 @@
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/by_text.h"
 #include "store/sqlite_columns.h"
 #include "store/sqlite_db.h"
 #include "store/sqlite_file.h"
@@ -91,7 +91,7 @@ class SqliteSnapshot final : public Snapshot {
     }
 
     Database db_;
-    std::unordered_map<std::string, Statement> statements_;
+    ByText<Statement> statements_;
 };
 
 }  // namespace

@@ -114,7 +114,7 @@ std::uint64_t digest_of(const ChargeFacts& charge) {
     for (const std::string_view text : {charge.agent, charge.provider, charge.model})
         add(text.size()), bytes.append(text);
     add(charge.estimated ? 1 : 0);
-    return std::hash<std::string_view>{}(bytes) | 1;
+    return keyed_hash(bytes) | 1;
 }
 
 std::string_view bytes_of(const std::int64_t& number) {

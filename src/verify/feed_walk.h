@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/by_text.h"
 #include "base/id.h"
 #include "verify/findings.h"
 #include "verify/reader.h"
@@ -83,7 +84,7 @@ class FeedWalk {
     std::vector<std::uint64_t> charges_;
     std::vector<Suspect> suspects_;
 
-    std::unordered_map<std::string, std::int64_t> agent_changes_;
+    ByText<std::int64_t> agent_changes_;
     std::map<std::pair<std::string, std::string>, std::int64_t> cap_changes_;
     struct Admission {
         std::int64_t fence, seq;

@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/by_text.h"
 #include "base/calendar.h"
 #include "base/id.h"
 #include "verify/feed_walk.h"
@@ -21,13 +22,6 @@
 namespace interlock::verify {
 
 using Sum = __int128;  // Of 64-bit numbers, without a thought for overflow.
-
-struct TextHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-};
-template <class T>
-using ByText = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
 // On whose account; the views are good as long as the row they were read from.
 struct Attribution {
