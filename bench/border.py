@@ -87,9 +87,9 @@ def progress(text):
 
 # ---- requests -----------------------------------------------------------------------------------------------------
 
-def request(key, method, path, body):
+def request(key, method, path, body, content_type="application/json", more=""):
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+    return (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: {content_type}\r\n{more}"
             f"Content-Length: {len(text)}\r\n\r\n").encode() + text
 
 
@@ -505,7 +505,7 @@ def busy(server, name, holds_open, command):
 # ---- 2: /healthz beside hostile bodies ----------------------------------------------------------------------------
 
 MEGABYTE = 1_000_000
-CHAT, CHARGES = "/v1/chat/completions", "/v1/charges"
+CHAT, CHARGES, IMPORT = "/v1/chat/completions", "/v1/charges", "/v1/sessions/import"
 
 
 def colliding_names(count):
@@ -545,23 +545,46 @@ def hostile_values(options):
     yield f"{large // MEGABYTE} MB, objects of 900 short names", in_objects([f"{number:x}" for number in range(900)], large)
     yield f"{large // MEGABYTE} MB of '['", "[" * large
     yield f"{large // MEGABYTE} MB of arrays, 20 deep", "[" + ",".join(["[" * 20 + "]" * 20] * (large // 41)) + "]"
+    yield f"{large // MEGABYTE} MB of one name again and again", "{" + ",".join(['"a":0'] * (large // 6)) + "}"
     yield f"{large * 5 // 6 // MEGABYTE} MB of text", '"' + "x " * (large * 5 // 12) + '"'
+    yield f"{large // MEGABYTE} MB of escapes", '"' + r"\u0041" * (large // 6) + '"'
+    yield f"{large // MEGABYTE} MB of text with a byte that is no UTF-8 at its end", '"' + "x" * large + '\udcff"'
 
 
 def bodies_for(value, session):
     """The same value where each route takes something of the client's: known members first, so that nothing else is wrong."""
     text = value.startswith('"')
+    said, more = (value, "") if text else ('"x"', ',"metadata":%s' % value)
+    chat = '{"model":"sim/small","max_tokens":5,"messages":[{"role":"user","content":%s}]%s}' % (said, more)
+    message = '{"role":"user","content":%s,"metadata":%s}' % (said, "{}" if text else value)
+    contents = '{"contents":[{"role":"user","parts":[{"text":%s}]}]%s}' % (said, more.replace("metadata", "labels"))
     return [
-        (CHAT, '{"model":"sim/small","max_tokens":5,"messages":[{"role":"user","content":%s}]}' % value if text
-         else '{"model":"sim/small","max_tokens":5,"messages":[],"x":%s}' % value),
+        (CHAT, chat),
+        ("/v1/responses", '{"model":"sim/small","max_output_tokens":16,"input":%s%s}' % (said, more)),
+        ("/v1/messages", chat),
+        ("/v1/messages/count_tokens", chat),
+        ("/v1beta/models/sim/small:generateContent", contents),
+        ("/v1/embeddings", '{"model":"sim/embed","input":%s%s}' % (said, more)),
         (CHARGES, '{"agent":"hostile","cost":"0.000000001","%s":%s}' % ("model" if text else "tags", value)),
-        (f"/v1/sessions/{session}/messages", '{"role":"user","content":%s,"metadata":{}}' % value if text
-         else '{"role":"user","content":"x","metadata":%s}' % value)]
+        (f"/v1/sessions/{session}/messages", message),
+        (IMPORT, '{"interlock_session":1,"agent":"hostile","title":"t","metadata":{}}\n%s\n' % message)]
+
+
+def heads(key):
+    """Requests whose head is as large as the server takes, and larger."""
+    for name, size in (("15 kB", 15_000), ("64 kB", 64_000)):
+        yield f"headers of {name}", request(key, "POST", CHARGES, b"{}", more=f"X-Long: {'x' * size}\r\n")
+        yield f"{size // 200} headers", request(key, "POST", CHARGES, b"{}", more="".join(
+            f"X-Interlock-{number}: {'y' * 170}\r\n" for number in range(size // 200)))
+    yield "a query of 2,000 parameters", request(key, "GET", "/v1/charges?" + "&".join(
+        f"{number:x}" for number in range(2000)), b"")
+    yield "a query of 2,500 escapes", request(key, "GET", "/v1/charges?agent=" + "%41" * 2500, b"")
+    yield "a path of 4,000 segments", request(key, "GET", "/v1" + "/a" * 4000, b"")
 
 
 def bodies(directory, options):
     rows = []
-    seconds = 2 if options.short else 5
+    seconds = 1 if options.short else 3
     with Server(options.binary, directory / "data") as server, Echo() as echo:
         key = server.keys["hostile"]
         session = server.as_hostile("POST", "/v1/sessions", {"agent": "hostile"})["id"]
@@ -571,7 +594,11 @@ def bodies(directory, options):
         for name, value in hostile_values(options):
             for path, body in bodies_for(value, session):
                 shown = path.replace(session, "{id}")
-                rows.append(health(server, echo, f"{name}, {shown}", request(key, "POST", path, body.encode()), seconds))
+                message = request(key, "POST", path, body.encode(errors="surrogateescape"),
+                                  "application/x-ndjson" if path == IMPORT else "application/json")
+                rows.append(health(server, echo, f"{name}, {shown}", message, seconds))
+        for name, message in heads(key):
+            rows.append(health(server, echo, name, message, seconds))
         rows.append(Row("memory of the server after all bodies", f"{server.rss_mb():.0f} MB"))
     return rows
 

@@ -9,6 +9,7 @@
 #include "base/strict_json.h"
 #include "core/check.h"
 #include "net/answer.h"
+#include "net/body_reads.h"
 
 namespace interlock::api {
 namespace {
@@ -27,8 +28,6 @@ std::string_view Call::parameter(std::string_view name) const {
 
 namespace {
 
-constexpr std::size_t parsed_here_bytes_max = 256u << 10;
-
 Result<json::value, Problem> parse_text(std::string_view text, json::storage_ptr storage = {}) {
     auto parsed = parse_strict_json(text, std::move(storage));
     if (!parsed) return fail(invalid(BadMember{parsed.error().pointer, parsed.error().detail}));
@@ -38,17 +37,18 @@ Result<json::value, Problem> parse_text(std::string_view text, json::storage_ptr
 }  // namespace
 
 net::Task<void> parse_ahead(Call& call) {
-    if (call.request.body.size() <= parsed_here_bytes_max || !has_media_type(call, "application/json")) co_return;
+    if (call.request.body.size() <= net::read_on_io_bytes_max || !has_media_type(call, "application/json")) co_return;
+    call.parts.metrics.body_reads.count_on_worker(call.request.body.size());
     // Not in this frame: the request may be gone before the work is done.
     const auto text = std::make_shared<std::string>(std::move(call.request.body));
     // A body can have millions of values. Destroyed one by one, on the connection's thread, they take half a second.
     // Values in a monotonic resource are not destroyed at all, and a worker frees the resource.
     call.parsed_memory = std::shared_ptr<json::monotonic_resource>(
-        new json::monotonic_resource, [&workers = call.parts.workers](json::monotonic_resource* memory) {
+        new json::monotonic_resource, [&bodies = call.parts.bodies](json::monotonic_resource* memory) {
             const auto free = [memory] { delete memory; };
-            if (!workers.submit(free)) free();
+            if (!bodies.submit(free)) free();
         });
-    const auto parsed = co_await net::run_on(call.parts.workers, [text, memory = call.parsed_memory] {
+    const auto parsed = co_await net::run_on(call.parts.bodies, [text, memory = call.parsed_memory] {
         return std::make_shared<Result<json::value, Problem>>(parse_text(*text, memory.get()));
     });
     call.request.body = std::move(*text);
@@ -64,6 +64,7 @@ Result<json::value, Problem> parse_body(const Call& call) {
                             .code = "unsupported_media_type",
                             .detail = "a body is JSON; send it with Content-Type: application/json"});
     }
+    call.parts.metrics.body_reads.count_on_io(body.size());
     return parse_text(body);
 }
 
@@ -148,6 +149,14 @@ Key key_of(const Caller& caller, std::string text) {
     return {key, std::move(text), former};
 }
 
+void submit_off_io(Call& call, std::vector<engine::Submission> submissions) {
+    Parts& parts = call.parts;
+    if (call.request.body.size() <= net::read_on_io_bytes_max) return parts.submit(std::move(submissions));
+    const auto large = std::make_shared<std::vector<engine::Submission>>(std::move(submissions));
+    if (parts.bodies.submit([&parts, large] { parts.submit(std::move(*large)); })) return;
+    for (const engine::Submission& each : *large) each.on_answer(fail(engine::SubmitError::busy));
+}
+
 net::Task<engine::Answer> submit(Call& call, Key key, core::CommandBody body) {
     return submit_to(call, call.caller.org, std::move(key), std::move(body));
 }
@@ -161,7 +170,7 @@ net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, Key key, core::
         one.front().command.body = std::move(body);
         one.front().deadline = call.parts.now() + patience;
         one.front().on_answer = std::move(deliver);
-        call.parts.submit(std::move(one));
+        submit_off_io(call, std::move(one));
     });
 }
 
@@ -194,7 +203,10 @@ Problem pointed(Problem problem, std::string_view body) {
         word = theirs;
         problem.detail.replace(0, end, word);
     }
-    if (!word.empty() && body.find("\"" + word + "\"") != std::string_view::npos) problem.pointer = "/" + word;
+    // In a large body the place is not looked for.
+    if (!word.empty() && body.size() <= net::read_on_io_bytes_max &&
+        body.find("\"" + word + "\"") != std::string_view::npos)
+        problem.pointer = "/" + word;
     return problem;
 }
 

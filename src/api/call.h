@@ -114,6 +114,9 @@ struct Done {
 };
 
 net::Task<engine::Answer> submit(Call& call, Key key, core::CommandBody body);
+// The engine hashes what commands say on the thread that submits them: for a large body, a worker's. Or it answers
+// busy.
+void submit_off_io(Call& call, std::vector<engine::Submission> submissions);
 net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, Key key, core::CommandBody body);
 // A refusal of the rules points at the member it speaks of, where its sentence begins with one.
 Problem pointed(Problem problem, std::string_view body);
@@ -177,8 +180,12 @@ Page<T> page_of(std::vector<T> items, std::int64_t limit, Cursor cursor) {
 }
 
 template <class T>
+std::string text_of(const Page<T>& page) {
+    return "{\"items\":" + to_json(page.items) + ",\"next\":" + to_json(page.next) + "}";
+}
+template <class T>
 net::Response respond(const Page<T>& page) {
-    return respond(200, "{\"items\":" + to_json(page.items) + ",\"next\":" + to_json(page.next) + "}");
+    return respond(200, text_of(page));
 }
 
 template <class T>

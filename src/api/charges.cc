@@ -132,7 +132,7 @@ net::Task<std::shared_ptr<Gathered>> submit_all(Call& call, std::shared_ptr<Gath
                 if (gathered->missing.fetch_sub(1) == 1) deliver(true);
             };
         }
-        call.parts.submit(std::move(submissions));
+        submit_off_io(call, std::move(submissions));
     });
     co_return gathered;
 }

@@ -35,6 +35,11 @@ void Metrics::write(std::string& out) const {
     write_family(out, "interlock_refusals_total", "counter", "Answers that were no, by code.");
     for (const auto& [code, count] : refusals_)
         out += fmt::format("interlock_refusals_total{{code=\"{}\"}} {}\n", code, count);
+    write_metric(out, "interlock_http_io_read_bytes_total", "counter",
+                 "Bytes of bodies that were read on threads of connections; larger ones are read by workers.",
+                 body_reads.on_io());
+    write_metric(out, "interlock_http_worker_read_bytes_total", "counter",
+                 "Bytes of large bodies that were read by workers.", body_reads.on_workers());
 }
 
 }  // namespace interlock::api

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/histogram.h"
+#include "net/body_reads.h"
 
 namespace interlock::api {
 
@@ -20,6 +21,8 @@ class Metrics {
     void count_refusal(std::string_view code);
 
     void write(std::string& out) const;
+
+    net::BodyReads body_reads;
 
  private:
     struct OfRoute {

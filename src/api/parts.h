@@ -173,6 +173,7 @@ struct Parts {
     // Reads.
     store::ReadPool& reads;
     net::WorkerPool& workers;
+    net::WorkerPool& bodies;  // Reads large bodies. A client that sends many of them keeps no reads waiting.
     FeedTails& feeds;
 
     // The org of those who run the server. Processes, directories and the server as a whole are theirs alone.

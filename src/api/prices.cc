@@ -94,6 +94,7 @@ Answered get_price(Call& call) {
 Answered put_price(Call& call) {
     const auto parsed = parse_body(call);
     if (!parsed) co_return respond(call, parsed.error());
+    if (auto problem = too_large_for_setting(call)) co_return respond(call, *problem);
     const auto text = [&](const char* name) -> std::string {
         const json::value* found = parsed->is_object() ? parsed->get_object().if_contains(name) : nullptr;
         return found != nullptr && found->is_string() ? std::string(found->get_string()) : std::string();

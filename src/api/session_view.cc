@@ -29,6 +29,17 @@ Result<std::vector<Stretch>, store::ReadError> lineage(store::Snapshot& snapshot
     return stretches;
 }
 
+// Up to which of the messages from `from` to before `end` their texts have at most `room` characters; 0: not even one.
+Result<std::int64_t, store::ReadError> last_that_fits(store::Snapshot& snapshot, core::OrgId org,
+                                                      core::SessionId session, std::int64_t from, std::int64_t end,
+                                                      std::int64_t room) {
+    return store::read_number(snapshot, org,
+                              "select coalesce(max(seq), 0) from (select seq, sum(length(content) + length(metadata)) "
+                              "over (order by seq) as characters from messages where org = $1 and session = $2 and "
+                              "seq >= $3 and seq < $4) as sums where characters <= $5",
+                              {session.value, from, end, room});
+}
+
 MessageView view_of(core::Message&& message) {
     return {.seq = message.seq,
             .id = message.id,
@@ -64,26 +75,30 @@ SessionView session_view_of(const core::Session& session) {
 Result<std::vector<MessageView>, store::ReadError> read_messages(store::Snapshot& snapshot, core::OrgId org,
                                                                  const core::Session& session, std::int64_t after,
                                                                  std::int64_t limit) {
-    constexpr std::int64_t rows_at_a_time = 64;  // Messages may be large: a page is read in pieces.
+    constexpr std::int64_t rows_at_a_time = 64;
     const auto stretches = lineage(snapshot, org, session);
     if (!stretches) return fail(stretches.error());
     std::vector<MessageView> views;
-    std::size_t bytes = 0;
+    std::int64_t room = read_bytes_max;
     for (const Stretch& stretch : *stretches) {
         std::int64_t from = std::max(stretch.begin, after + 1);
-        while (from < stretch.end && static_cast<std::int64_t>(views.size()) < limit && bytes < read_bytes_max) {
-            const std::int64_t count =
+        while (from < stretch.end && static_cast<std::int64_t>(views.size()) < limit && room > 0) {
+            const std::int64_t most =
                 std::min({rows_at_a_time, stretch.end - from, limit - static_cast<std::int64_t>(views.size())});
+            const auto last = last_that_fits(snapshot, org, stretch.session, from, from + most, room);
+            if (!last) return fail(last.error());
+            const std::int64_t end = std::max(*last, from) + 1;  // One message is always given.
             auto rows = store::read_rows<core::Message>(snapshot, org,
                                                         "and session = $2 and seq >= $3 and seq < $4 order by seq",
-                                                        {stretch.session.value, from, from + count});
+                                                        {stretch.session.value, from, end});
             if (!rows) return fail(rows.error());
             if (rows->empty()) break;
             for (core::Message& row : *rows) {
-                bytes += row.content.size() + row.metadata.size();
+                room -= static_cast<std::int64_t>(row.content.size() + row.metadata.size());
                 views.push_back(view_of(std::move(row)));
             }
-            from += count;
+            if (end < from + most) return views;
+            from = end;
         }
     }
     return views;

@@ -48,8 +48,8 @@ BOOST_DESCRIBE_STRUCT(MessageView, (),
                       (seq, id, session, role, content, metadata, at, input_tokens, output_tokens, run))
 
 // The messages after `after`, the shared ones of a fork's forebears included, in order, at most `limit`. Stops early
-// rather than hold more than `read_bytes_max` of contents.
-constexpr std::size_t read_bytes_max = 16u << 20;
+// rather than read more than `read_bytes_max` characters of contents, but gives one message at least.
+constexpr std::int64_t read_bytes_max = 16 << 20;
 Result<std::vector<MessageView>, store::ReadError> read_messages(store::Snapshot& snapshot, core::OrgId org,
                                                                  const core::Session& session, std::int64_t after,
                                                                  std::int64_t limit);

@@ -170,16 +170,19 @@ Answered list_sessions(Call& call) {
             co_await read(call, [=](store::Snapshot& snapshot) { return search_sessions(snapshot, org, search); });
         co_return page ? respond(*page) : respond(call, page.error());
     }
-    const auto sessions = co_await read(call, [=](store::Snapshot& snapshot) {
-        return store::read_rows<core::Session>(
+    // Metadata may be large, so a worker writes it out.
+    auto text = co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::string, store::ReadError> {
+        const auto sessions = store::read_rows<core::Session>(
             snapshot, org,
             std::string("and id < $2 ") + (agent.empty() ? "" : "and agent = $4 ") + "order by id desc limit $3",
             {before, count + 1, agent});
+        if (!sessions) return fail(sessions.error());
+        std::vector<SessionView> views;
+        for (const core::Session& session : *sessions) views.push_back(session_view_of(session));
+        return text_of(page_of(std::move(views), count, [](const SessionView& view) { return id_text(view.id); }));
     });
-    if (!sessions) co_return respond(call, sessions.error());
-    std::vector<SessionView> views;
-    for (const core::Session& session : *sessions) views.push_back(session_view_of(session));
-    co_return respond(page_of(std::move(views), count, [](const SessionView& view) { return id_text(view.id); }));
+    if (!text) co_return respond(call, text.error());
+    co_return respond(200, std::move(*text));
 }
 
 Answered create_session(Call& call) {

@@ -9,7 +9,9 @@
 #include "api/secret_hosts.h"
 #include "api/settings.h"
 #include "core/check.h"
+#include "core/limits.h"
 #include "core/settings.h"
+#include "net/body_reads.h"
 
 namespace interlock::api {
 namespace {
@@ -161,6 +163,7 @@ Answered get(Call& call) {
 Result<std::string, Problem> read_document(const Call& call) {
     auto parsed = parse_body(call);
     if (!parsed) return fail(parsed.error());
+    if (auto problem = too_large_for_setting(call)) return fail(std::move(*problem));
     if (parsed->is_object()) {
         for (const char* name : {"name", "version", "changed_at", "repeated"}) parsed->get_object().erase(name);
     }
@@ -223,6 +226,7 @@ Answered put_secret(Call& call) {
     if (const auto complaint = core::check_name("the name", name)) co_return respond(call, invalid(*complaint));
     const auto body = read_body<SecretBody>(call);
     if (!body) co_return respond(call, body.error());
+    if (auto problem = too_large_for_setting(call)) co_return respond(call, *problem);
     if (body->value.empty()) co_return respond(call, invalid("value must not be empty", "/value"));
     const auto done =
         co_await put_setting(call, secrets.kind, name, to_text(SecretToSet{body->value, body->hosts}), body->key);
@@ -305,6 +309,11 @@ Answered put_gateway(Call& call) {
 }
 
 }  // namespace
+
+std::optional<Problem> too_large_for_setting(const Call& call) {
+    if (call.request.body.size() <= net::read_on_io_bytes_max) return std::nullopt;
+    return invalid(fmt::format("a setting has at most {} bytes", core::limits::setting_bytes_max));
+}
 
 net::Task<Result<std::string, Problem>> checked(Call& call, std::string_view kind, std::string name,
                                                 std::string document) {

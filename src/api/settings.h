@@ -14,6 +14,9 @@ namespace interlock::api {
 net::Task<Result<std::string, Problem>> checked(Call& call, std::string_view kind, std::string name,
                                                 std::string document);
 
+// A large body is no setting, whatever is in it, and is not written out to see that.
+std::optional<Problem> too_large_for_setting(const Call& call);
+
 // Sets or drops, and has it gone by.
 net::Task<Result<Done, Problem>> change_setting(Call& call, core::CommandBody body,
                                                 std::optional<std::string> key_in_body);

@@ -1,4 +1,6 @@
 // The messages of a session: read, followed, taken out as a file and brought back.
+#include <memory>
+
 #include <fmt/format.h>
 
 #include "api/follow.h"
@@ -8,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/strict_json.h"
 #include "core/limits.h"
+#include "net/body_reads.h"
 #include "net/sse.h"
 #include "store/read_rows.h"
 
@@ -15,6 +18,7 @@ namespace interlock::api {
 namespace {
 
 constexpr std::string_view ndjson = "application/x-ndjson";
+constexpr std::int64_t messages_at_a_time = 256;
 
 Answered list_messages(Call& call) {
     const auto session = co_await find_session(call);
@@ -24,36 +28,46 @@ Answered list_messages(Call& call) {
     const auto after = read_count(call, "after", -1, -1, INT64_MAX);
     if (!after) co_return respond(call, after.error());
     const core::OrgId org = call.caller.org;
-    auto messages =
-        co_await read(call, [org, session = *session, after = *after, limit = *limit](store::Snapshot& snapshot) {
-            return read_messages(snapshot, org, session, after, limit);
-        });
-    if (!messages) co_return respond(call, messages.error());
-    Page<MessageView> page{std::move(*messages), {}};
-    if (!page.items.empty() && page.items.back().seq + 1 < session->next_seq) {
-        page.next = std::to_string(page.items.back().seq);
-    }
-    co_return respond(page);
+    auto text = co_await read(call,
+                              [org, session = *session, after = *after,
+                               limit = *limit](store::Snapshot& snapshot) -> Result<std::string, store::ReadError> {
+                                  auto messages = read_messages(snapshot, org, session, after, limit);
+                                  if (!messages) return fail(messages.error());
+                                  Page<MessageView> page{std::move(*messages), {}};
+                                  if (!page.items.empty() && page.items.back().seq + 1 < session.next_seq) {
+                                      page.next = std::to_string(page.items.back().seq);
+                                  }
+                                  return text_of(page);
+                              });
+    if (!text) co_return respond(call, text.error());
+    co_return respond(200, std::move(*text));
 }
 
 // ---- following ----------------------------------------------------------------------------------------------------
 
-// The session as it is now, and its messages after `after`.
-struct Now {
+// The messages after `after` as events, and where the session ends now.
+struct News {
     std::int64_t next_seq = 0;
-    std::vector<MessageView> messages;
+    std::int64_t last_seq = -1;  // Of the last message in `events`.
+    std::string events;
 };
 
-net::Task<Result<Now, store::ReadError>> read_now(Parts& parts, core::OrgId org, core::SessionId id,
-                                                  std::int64_t after) {
+net::Task<Result<News, store::ReadError>> read_news(Parts& parts, core::OrgId org, core::SessionId id,
+                                                    std::int64_t after) {
     co_return co_await net::run_on(parts.workers, [&parts, org, id, after] {
-        return parts.reads.with([&](store::Snapshot& snapshot) -> Result<Now, store::ReadError> {
+        return parts.reads.with([&](store::Snapshot& snapshot) -> Result<News, store::ReadError> {
             const auto session = store::read_row<core::Session>(snapshot, org, id.value);
             if (!session) return fail(session.error());
             if (!*session) return fail(store::ReadError{"the session is gone"});
-            auto messages = read_messages(snapshot, org, **session, after, 256);
+            const auto messages = read_messages(snapshot, org, **session, after, messages_at_a_time);
             if (!messages) return fail(messages.error());
-            return Now{(*session)->next_seq, std::move(*messages)};
+            News news{.next_seq = (*session)->next_seq, .last_seq = after, .events = {}};
+            for (const MessageView& message : *messages) {
+                news.events += net::to_text(
+                    net::SseEvent{.id = std::to_string(message.seq), .event = "message", .data = to_json(message)});
+                news.last_seq = message.seq;
+            }
+            return news;
         });
     });
 }
@@ -69,16 +83,11 @@ net::Task<void> follow(Parts& parts, Caller caller, core::SessionId id, std::int
     while (!writer.closed()) {
         // 1. Everything there is.
         for (bool more = true; more;) {
-            const auto now = co_await read_now(parts, org, id, after);
-            if (!now) co_return;
-            std::string text;
-            for (const MessageView& message : now->messages) {
-                text += net::to_text(
-                    net::SseEvent{.id = std::to_string(message.seq), .event = "message", .data = to_json(message)});
-                after = message.seq;
-            }
-            if (!text.empty() && !co_await writer.write(text)) co_return;
-            more = !now->messages.empty() && after + 1 < now->next_seq;
+            const auto news = co_await read_news(parts, org, id, after);
+            if (!news) co_return;
+            if (!news->events.empty() && !co_await writer.write(news->events)) co_return;
+            more = news->last_seq > after && news->last_seq + 1 < news->next_seq;
+            after = news->last_seq;
         }
         // 2. Sleep until the feed tells of this session.
         for (bool news = false; !news;) {
@@ -114,31 +123,48 @@ Answered tail_session(Call& call) {
 
 // ---- out and in ---------------------------------------------------------------------------------------------------
 
-net::Task<void> write_export(Parts& parts, core::OrgId org, core::Session session, net::StreamWriter& writer) {
+// Lines of an export, and the hash over them. Shared with the worker that writes them.
+struct ExportText {
     Sha256Hasher hash;
-    std::string text = to_json(session_view_of(session));
-    text.insert(1, "\"interlock_session\":1,");
-    text += '\n';
+    std::string lines;
     std::int64_t after = -1;
     std::int64_t count = 0;
-    while (true) {
-        hash.add(text);
-        if (!co_await writer.write(text)) co_return;
-        text.clear();
-        if (after + 1 >= session.next_seq) break;
-        const auto messages = co_await net::run_on(parts.workers, [&parts, org, &session, after] {
-            return parts.reads.with(
-                [&](store::Snapshot& snapshot) { return read_messages(snapshot, org, session, after, 256); });
-        });
-        if (!messages || messages->empty()) co_return;  // Without its last line an export is known to be torn.
-        for (const MessageView& message : *messages) {
-            put_json(text, message);
-            text += '\n';
-            after = message.seq;
-            ++count;
-        }
+};
+
+// False: there are no more messages.
+Result<bool, store::ReadError> write_lines(store::Snapshot& snapshot, core::OrgId org, const core::Session& session,
+                                           ExportText& text) {
+    const auto messages = read_messages(snapshot, org, session, text.after, messages_at_a_time);
+    if (!messages) return fail(messages.error());
+    if (messages->empty()) return false;
+    text.lines.clear();
+    for (const MessageView& message : *messages) {
+        put_json(text.lines, message);
+        text.lines += '\n';
+        text.after = message.seq;
+        ++text.count;
     }
-    const std::string end = fmt::format("{{\"messages\":{},\"sha256\":\"{}\"}}\n", count, to_hex(hash.finish()));
+    text.hash.add(text.lines);
+    return true;
+}
+
+net::Task<void> write_export(Parts& parts, core::OrgId org, core::Session session, net::StreamWriter& writer) {
+    const auto text = std::make_shared<ExportText>();
+    text->lines = to_json(session_view_of(session));
+    text->lines.insert(1, "\"interlock_session\":1,");
+    text->lines += '\n';
+    text->hash.add(text->lines);
+    while (true) {
+        if (!co_await writer.write(text->lines)) co_return;
+        if (text->after + 1 >= session.next_seq) break;
+        const auto more = co_await net::run_on(parts.workers, [&parts, org, session, text] {
+            return parts.reads.with(
+                [&](store::Snapshot& snapshot) { return write_lines(snapshot, org, session, *text); });
+        });
+        if (!more || !*more) co_return;  // Without its last line an export is known to be torn.
+    }
+    const std::string end =
+        fmt::format("{{\"messages\":{},\"sha256\":\"{}\"}}\n", text->count, to_hex(text->hash.finish()));
     co_await writer.write(end);
 }
 
@@ -194,8 +220,7 @@ Result<ImportedLine, Problem> parse_line(std::string_view line, std::size_t numb
     return std::move(*read);
 }
 
-Result<Imported, Problem> parse_export(Call& call) {
-    std::string_view rest = call.request.body;
+Result<Imported, Problem> parse_export(const Parts& parts, const std::string& key_id, std::string_view rest) {
     Sha256Hasher hash;
     Imported imported;
     for (std::size_t number = 1;; ++number) {
@@ -210,8 +235,8 @@ Result<Imported, Problem> parse_export(Call& call) {
             if (parsed->interlock_session != 1) {
                 return fail(invalid("line 1 is not the head of an exported session (interlock_session 1)"));
             }
-            imported.session = {core::SessionId(call.parts.fresh_id()), parsed->agent, parsed->title,
-                                parsed->metadata.text, call.caller.key_id};
+            imported.session = {core::SessionId(parts.fresh_id()), parsed->agent, parsed->title, parsed->metadata.text,
+                                key_id};
         } else if (parsed->sha256) {
             if (parsed->messages != static_cast<std::int64_t>(imported.messages.size()) ||
                 *parsed->sha256 != to_hex(hash.finish())) {
@@ -223,7 +248,7 @@ Result<Imported, Problem> parse_export(Call& call) {
                 return fail(invalid("there is something behind the last line: the file was changed"));
             return imported;
         } else {
-            imported.messages.push_back({.id = core::MessageId(call.parts.fresh_id()),
+            imported.messages.push_back({.id = core::MessageId(parts.fresh_id()),
                                          .role = parsed->role,
                                          .content = parsed->content,
                                          .metadata = parsed->metadata.text,
@@ -243,7 +268,12 @@ Answered import_session(Call& call) {
                                         .code = "unsupported_media_type",
                                         .detail = fmt::format("an export is sent with Content-Type: {}", ndjson)});
     }
-    auto imported = parse_export(call);
+    // Not in this frame: the request may be gone before the work is done.
+    const auto text = std::make_shared<std::string>(std::move(call.request.body));
+    auto imported = co_await net::read_off_io(
+        call.parts.bodies, call.parts.metrics.body_reads, text->size(),
+        [&parts = call.parts, key_id = call.caller.key_id, text] { return parse_export(parts, key_id, *text); });
+    call.request.body = std::move(*text);
     if (!imported) co_return respond(call, imported.error());
     if (!call.caller.may_see_agent(imported->session.agent)) {
         co_return respond(call, not_found("agent", imported->session.agent));

@@ -92,9 +92,20 @@ bool read_amount(const WireType&, WireReader& reader, const json::value& from, v
     return true;
 }
 
+// Far more than any bound of the rules, and written in no time: a body can have an object of 32 MiB.
+constexpr std::size_t object_text_bytes_max = 1u << 20;
+
 bool read_object_text(const WireType&, WireReader& reader, const json::value& from, void* into) {
     if (!from.is_object()) return reader.refuse("must be an object");
-    static_cast<JsonText*>(into)->text = json::serialize(from);
+    std::string& text = static_cast<JsonText*>(into)->text;
+    text.clear();
+    json::serializer writer;
+    writer.reset(&from);
+    while (!writer.done()) {
+        if (text.size() > object_text_bytes_max) return reader.refuse("is too large");
+        char piece[4096];
+        text.append(writer.read(piece));
+    }
     return true;
 }
 

@@ -167,8 +167,7 @@ Hash128 Flight::prompt_name() const {
         add(header.name);
         add(header.value);
     }
-    for (const Span member : ask.prompt_members)
-        add(std::string_view(request.body).substr(member.begin, member.end - member.begin));
+    add(prompt_members.bytes());
     return keyed_hash_128(text);
 }
 

@@ -24,6 +24,7 @@
 #include "gateway/ledger_link.h"
 #include "gateway/rate_limits.h"
 #include "gateway/response_cache.h"
+#include "net/body_reads.h"
 #include "net/worker_pool.h"
 
 namespace interlock::gateway {
@@ -52,20 +53,12 @@ struct Shared {
     OnCall on_call = {};
     net::WorkerPool& bodies;  // Reads what is too large to be read while connections wait.
     std::atomic<std::int64_t> under_way = 0;
-    std::atomic<std::uint64_t> bytes_read_on_io = 0;  // Of bodies and answers, by which kind of thread read them.
-    std::atomic<std::uint64_t> bytes_read_on_workers = 0;
+    net::BodyReads reads = {};  // Of bodies and answers.
 };
 
-// Bodies and answers up to this size are read on the connection's thread. A worker reads the others.
-constexpr std::size_t read_on_io_bytes_max = 256u << 10;
-
-// What `work` returns, done on this thread or on a worker, by the size of what it reads. What it refers to outlives it.
 template <class Work>
 net::Task<std::invoke_result_t<Work&>> read_off_io(Shared& shared, std::size_t bytes, Work work) {
-    const bool is_large = bytes > read_on_io_bytes_max;
-    (is_large ? shared.bytes_read_on_workers : shared.bytes_read_on_io).fetch_add(bytes, std::memory_order_relaxed);
-    if (!is_large) co_return work();
-    co_return co_await net::run_on(shared.bodies, std::move(work));
+    return net::read_off_io(shared.bodies, shared.reads, bytes, std::move(work));
 }
 
 // Our own answer instead of the provider's.
@@ -93,6 +86,7 @@ struct Flight {
     std::shared_ptr<const Config> config = {};
     Ask ask = {};
     std::vector<Hash128> beginnings = {};  // One per boundary of the ask; empty: no anchor can stand for it.
+    Hash128 prompt_members = {};           // Of the body's members besides the messages; with beginnings only.
     RateVerdict rates = {};
     std::string cache_name = {};  // Under which the answer is kept; empty: it is not.
     std::int64_t cache_ttl_s = 0;

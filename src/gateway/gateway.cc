@@ -258,11 +258,24 @@ namespace {
 struct ReadBody {
     Result<Ask, std::string> ask;
     std::vector<Hash128> beginnings = {};
+    Hash128 prompt_members = {};
 };
+
+Hash128 name_of_members(const Ask& ask, std::string_view body) {
+    std::string text;
+    for (const Span member : ask.prompt_members) {
+        text.append(std::to_string(member.end - member.begin)).push_back(':');
+        text.append(body.substr(member.begin, member.end - member.begin));
+    }
+    return keyed_hash_128(text);
+}
 
 ReadBody read_body_as(const Route& route, std::string_view body) {
     ReadBody read{read_ask(route, body)};
-    if (read.ask && can_be_anchored(*read.ask, body)) read.beginnings = beginnings_of(*read.ask, body);
+    if (read.ask && can_be_anchored(*read.ask, body)) {
+        read.beginnings = beginnings_of(*read.ask, body);
+        read.prompt_members = name_of_members(*read.ask, body);
+    }
     return read;
 }
 
@@ -282,6 +295,7 @@ net::Task<std::optional<No>> Gateway::read(std::shared_ptr<Flight> flight) {
     if (body.ask) {
         flight->ask = std::move(*body.ask);
         flight->beginnings = std::move(body.beginnings);
+        flight->prompt_members = body.prompt_members;
     }
     if (is_free_of_cost) co_return std::nullopt;
     if (!body.ask) co_return No{Refused::bad_request, "invalid_request", body.ask.error()};

@@ -62,8 +62,8 @@ class Gateway {
     }
     std::int64_t under_way() const { return shared_.under_way; }
     // Bytes of bodies and answers that were read on the threads of connections, and by workers.
-    std::uint64_t bytes_read_on_io() const { return shared_.bytes_read_on_io; }
-    std::uint64_t bytes_read_on_workers() const { return shared_.bytes_read_on_workers; }
+    std::uint64_t bytes_read_on_io() const { return shared_.reads.on_io(); }
+    std::uint64_t bytes_read_on_workers() const { return shared_.reads.on_workers(); }
 
     void close();  // Nobody asks any more; what is left to be said is said.
 

@@ -1,6 +1,7 @@
 #include "net/http_server.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -90,7 +91,10 @@ Result<std::uint16_t, ListenError> HttpServer::start() {
     }
     for (const auto& loop : parts_->loops) {
         asio::co_spawn(loop->context, Parts::tick(*loop), asio::detached);
-        parts_->threads.emplace_back([&context = loop->context] { context.run(); });
+        parts_->threads.emplace_back([&context = loop->context] {
+            ::pthread_setname_np(::pthread_self(), "http");
+            context.run();
+        });
     }
     return port;
 }

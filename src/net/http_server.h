@@ -1,6 +1,7 @@
 // The HTTP/1.1 server: threads, connections, limits, and an orderly end.
 //
-//   (1) Each connection lives on one of the threads and its requests are answered in the order they came.
+//   (1) Each connection lives on one of the threads and its requests are answered in the order they came. The system
+//       shows the threads as "http".
 //   (2) A request that is not beyond doubt is refused and its connection closed (request_parser.h says what is).
 //   (3) Every wait for a client has an end, and every size and count a limit in Options.
 //   (4) When the destructor returns, nothing of the server runs any more. Whatever the handler refers to outlives it.

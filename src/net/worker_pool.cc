@@ -1,5 +1,7 @@
 #include "net/worker_pool.h"
 
+#include <pthread.h>
+
 #include <exception>
 
 #include "net/answer.h"
@@ -30,6 +32,7 @@ bool WorkerPool::submit(std::function<void()> work) {
 }
 
 void WorkerPool::run() {
+    ::pthread_setname_np(::pthread_self(), "worker");
     while (true) {
         std::function<void()> work;
         {

@@ -1,9 +1,9 @@
 // A few threads for work that blocks, such as reading a database, so that no connection waits for another's query.
 //
 //   (1) At most threads × 1 + queue_max pieces of work are taken on; more is refused with Busy, which the server
-//   answers
-//       with 503.
+//       answers with 503.
 //   (2) The destructor finishes what is queued and then ends the threads.
+//   (3) The system shows the threads as "worker".
 //
 // There is no order between pieces of work.
 #pragma once

@@ -33,6 +33,8 @@ void erase_oldest(Map& map, TimeOf time_of) {
     if (oldest != map.end()) map.erase(oldest);
 }
 
+constexpr std::size_t form_bytes_max = 4096;
+
 // A member of a form, as it was written.
 std::optional<std::string> form_member(const net::Request& request, std::string_view name) {
     const auto pairs = net::query_pairs(request.body);
@@ -170,6 +172,8 @@ std::optional<net::Response> Logins::redeem(const net::Request& request, std::st
 
 net::Task<net::Response> Logins::log_in_by_form(net::Request request) {
     if (net::sent_by(request) == net::SentBy::another_site) return ready(of_another_site());
+    if (request.body.size() > form_bytes_max)
+        return ready(net::problem(413, "payload_too_large", "a key or a code is a short text"));
     const auto code = is_json(request) ? std::nullopt : form_member(request, "code");
     if (!code) return log_in_by_key(std::move(request));
     request.query = "code=" + *code;

@@ -175,6 +175,7 @@ struct Server::Parts {
     api::Metrics metrics;
     std::unique_ptr<Logins> logins;
     std::unique_ptr<api::Api> api;
+    std::unique_ptr<net::WorkerPool> bodies;  // What it does uses the API.
     std::unique_ptr<net::HttpServer> http;
     std::string url;
     core::Place worktrees;
@@ -293,6 +294,7 @@ Result<void, std::string> Server::Parts::open_engine() {
     engine = std::move(*opened);
     reads = std::make_unique<store::ReadPool>(engine->store());
     workers = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{});
+    bodies = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{.threads = 2, .queue_max = 256});
     senders = std::make_unique<SenderCheck>(*workers);
     settings = std::make_unique<SettingDesk>(options.data_dir, *reads);
     feeds = std::make_unique<api::FeedTails>(*reads);
@@ -538,6 +540,7 @@ api::Parts Server::Parts::api_parts() {
         .fresh_id = [&backend] { return backend.fresh_id(); },
         .reads = *reads,
         .workers = *workers,
+        .bodies = *bodies,
         .feeds = *feeds,
         .home = home,
         .orgs = [this] { return orgs(); },
