@@ -73,15 +73,11 @@ Problem not_from_this_page() {
 std::optional<Problem> take_query(Call& call, const Route& route) {
     auto pairs = net::query_pairs(call.request.query);
     if (!pairs) return invalid("the query string is not well-formed");
-    for (std::size_t i = 0; i < pairs->size(); ++i) {
-        const std::string& name = (*pairs)[i].first;
+    for (const auto& [name, value] : *pairs) {
         if (std::ranges::find(route.query, name) == route.query.end()) {
             return invalid(route.query.empty() ? fmt::format("there is no query parameter '{}' here", name)
                                                : fmt::format("there is no query parameter '{}' here; known are: {}",
                                                              name, fmt::join(route.query, ", ")));
-        }
-        for (std::size_t j = 0; j < i; ++j) {
-            if ((*pairs)[j].first == name) return invalid(fmt::format("the query parameter '{}' is there twice", name));
         }
     }
     call.query = std::move(*pairs);

@@ -76,6 +76,13 @@ inline std::vector<RefusedRequest> refused_requests() {
         {"headers without an end", "GET / HTTP/1.1\r\nHost: a\r\nx: " + std::string(17'000, 'a'), 431},
         {"two types", with("Content-Type: a/b\r\nContent-Type: a/c\r\n")},
         {"two authorizations", with("Authorization: a\r\nAuthorization: b\r\n")},
+        {"two keys", with("X-Api-Key: a\r\nx-api-key: a\r\n")},
+        {"two types", with("Content-Type: application/json\r\ncontent-type: text/plain\r\n")},
+        {"two idempotency keys", with("Idempotency-Key: a\r\nIDEMPOTENCY-KEY: b\r\n")},
+        {"two runs", with("x-interlock-run: run_a\r\nX-Interlock-Run: run_b\r\n")},
+        {"a parameter twice", get("/a?key=1&b=2&key=1")},
+        {"a parameter twice, once encoded", get("/a?key=1&k%65y=2")},
+        {"a parameter twice, without values", get("/a?b&b")},
         {"two origins", with("Origin: http://a\r\nOrigin: http://b\r\n")},
         {"an unknown expectation", with("Expect: a-pony\r\n"), 417},
 

@@ -1,6 +1,7 @@
 #include "net/request_parser.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/field.hpp>
@@ -138,6 +139,35 @@ std::optional<Method> method_of(http::verb verb) {
     }
 }
 
+// Each of these decides something here or at an upstream, so a second one would be a second opinion.
+bool is_there_once(std::string_view header) {
+    static constexpr std::array<std::string_view, 15> names{
+        "anthropic-version", "authorization", "content-encoding", "content-length",
+        "content-type",      "cookie",        "expect",           "host",
+        "idempotency-key",   "last-event-id", "origin",           "sec-fetch-site",
+        "transfer-encoding", "x-api-key",     "x-goog-api-key"};
+    return header.starts_with("x-interlock-") || std::ranges::find(names, header) != names.end();
+}
+
+// A parameter that a query has twice, however it is encoded. One that does not decode is compared as it was sent.
+std::optional<std::string> repeated_name(std::string_view query) {
+    std::vector<std::string> names;
+    while (!query.empty()) {
+        const std::size_t end = std::min(query.find('&'), query.size());
+        const std::string_view name = query.substr(0, std::min(query.find('='), end));
+        const auto pairs = query_pairs(name);
+        if (pairs && !pairs->empty()) {
+            names.push_back(pairs->front().first);
+        } else if (!name.empty()) {
+            names.emplace_back(name);
+        }
+        query.remove_prefix(std::min(end + 1, query.size()));
+    }
+    std::ranges::sort(names);
+    const auto twice = std::ranges::adjacent_find(names);
+    return twice == names.end() ? std::nullopt : std::optional(*twice);
+}
+
 // What Beast calls back, with our checks.
 class RequestMessage final : public http::basic_parser<true> {
  public:
@@ -161,7 +191,7 @@ class RequestMessage final : public http::basic_parser<true> {
     void on_request_impl(http::verb verb, string_view, string_view target, int version, error_code& error) override;
     void on_response_impl(int, string_view, int, error_code&) override {}
     void on_field_impl(http::field field, string_view name, string_view value, error_code& error) override;
-    void check_singleton(http::field field, std::string_view value, error_code& error);
+    void check_value(http::field field, std::string_view value, error_code& error);
     void on_header_impl(error_code&) override {}
     void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
         if (length) request_.body.reserve(std::min<std::size_t>(*length, body_bytes_trusted_max));
@@ -198,18 +228,24 @@ void RequestMessage::on_request_impl(http::verb verb, string_view, string_view t
     if (!is_percent_encoded(path) || !is_percent_encoded(query)) {
         return refuse(invalid("the target's percent-encoding is broken"), error);
     }
+    if (const auto name = repeated_name(query)) {
+        return refuse(invalid("the query parameter '" + *name + "' is there twice"), error);
+    }
     request_.path = path;
     request_.query = query;
 }
 
 void RequestMessage::on_field_impl(http::field field, string_view name, string_view value, error_code& error) {
-    check_singleton(field, view_of(value), error);
+    check_value(field, view_of(value), error);
     if (error) return;
-    request_.headers.push_back({.name = lower_case(view_of(name)), .value = std::string(view_of(value))});
+    std::string lower = lower_case(view_of(name));
+    if (is_there_once(lower) && std::ranges::find(request_.headers, lower, &Header::name) != request_.headers.end()) {
+        return refuse(invalid("there are two headers " + lower), error);
+    }
+    request_.headers.push_back({.name = std::move(lower), .value = std::string(view_of(value))});
 }
 
-// Each of these decides something, so a second one would be a second opinion.
-void RequestMessage::check_singleton(http::field field, std::string_view value, error_code& error) {
+void RequestMessage::check_value(http::field field, std::string_view value, error_code& error) {
     switch (field) {
         case http::field::host:
             if (!is_host(value)) return refuse(invalid("the Host is not a host"), error);
@@ -232,16 +268,8 @@ void RequestMessage::check_singleton(http::field field, std::string_view value, 
             }
             expects_continue = !http_1_0;
             break;
-        case http::field::authorization:
-        case http::field::content_type:
-        case http::field::origin:
-            break;
         default:
-            return;
-    }
-    const std::string name = lower_case(view_of(http::to_string(field)));
-    if (std::ranges::find(request_.headers, name, &Header::name) != request_.headers.end()) {
-        refuse(invalid("there are two headers " + name), error);
+            break;
     }
 }
 
