@@ -9,6 +9,7 @@ Which node writes is read from the database, since a test has to know whom to ki
 
 import contextlib
 import itertools
+import secrets
 import pathlib
 import signal
 import subprocess
@@ -31,6 +32,11 @@ class Cluster:
         self.uri = self.postgres.create_database(self.database)
         self.nodes = [Node(binary, pathlib.Path(directory) / f"node-{i}", uri(self.database, i) if uri else self.uri, lease)
                       for i in range(count)]
+        seal_key = secrets.token_hex(32)  # Each node checks what the others wrote.
+        for node in self.nodes:
+            node.data.mkdir(mode=0o700, exist_ok=True)
+            (node.data / "seal.key").write_text(seal_key + "\n")
+            (node.data / "seal.key").chmod(0o600)
         together(count, lambda i: self.nodes[i].start())
 
     def __enter__(self):

@@ -210,7 +210,11 @@ def test_an_older_or_other_store_is_refused_until_a_person_accepts_it(binary, tm
         if how == "backup":
             lost = run(binary, "verify", "--head", head, data=server.data)
             assert lost.returncode == 1 and f"does not have the head {head}" in lost.stdout, lost
-            assert run(binary, "verify", "--head", made["head"], data=server.data).returncode == 0
+            unasked = run(binary, "verify", "--data-dir", server.data, data=server.data)
+            assert unasked.returncode == 1 and "was committed with hash" in unasked.stdout, unasked
+        if how == "another":
+            with (server.data / "seal.key").open("a") as keys:
+                keys.write("\n" + (other.data / "seal.key").read_text())
 
         asked = run(binary, "accept-history", data=server.data)
         assert asked.returncode == 1 and f"event {head.split(':')[0]}" in asked.stdout, asked
@@ -218,6 +222,7 @@ def test_an_older_or_other_store_is_refused_until_a_person_accepts_it(binary, tm
         server.start()
         server.restart()
         if how == "backup":
+            assert run(binary, "verify", "--head", made["head"], data=server.data).returncode == 0
             assert charge(server, agent, "k0")["repeated"] is False
         server.verify()
 

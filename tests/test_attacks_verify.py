@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import sqlite3
 import struct
@@ -215,7 +216,13 @@ def test_a_seal_made_without_the_key_is_named(binary, copy):
     (copy / "seal.key").write_text("x" * len(kept))
     code, report = verify(binary, copy)
     rows, = [promise for promise in report["promises"] if promise["id"] == "rows"]
-    assert code == 0 and "which is not here" in rows["notes"][0], "with another key nothing can be said"
+    assert code == 1 and "which is not in seal.key" in rows["examples"][0]["what"], "with another key nothing can be said"
+
+    lost, = set(re.findall(r"write the line '(lost \w{16})'", rows["examples"][0]["what"]))
+    (copy / "seal.key").write_text("x" * len(kept) + f"\n{lost}\n")
+    code, report = verify(binary, copy)
+    rows, = [promise for promise in report["promises"] if promise["id"] == "rows"]
+    assert code == 0 and "which seal.key calls lost" in rows["notes"][0], "somebody has said so"
 
     (copy / "seal.key").write_text("x" * len(kept) + "\n" + kept + "\n")
     code, report = verify(binary, copy)
@@ -225,13 +232,84 @@ def test_a_seal_made_without_the_key_is_named(binary, copy):
     assert any(row.startswith("seals: ") for row in rows_named(verify(binary, copy)[1]))
 
 
+@pytest.mark.parametrize("which", ["where number > 0", "where number = (select max(number) from seals)"])
+def test_a_row_whose_seals_are_said_to_be_of_another_key_is_not_believed(binary, copy, which):
+    with database(copy) as db:
+        db.executescript("update budgets set limit_units = limit_units * 1000; "
+                         f"update seals set key_id = x'0102030405060708' {which}")
+        if "max" not in which:
+            db.executescript("update feed_pages set seal_key = x'0102030405060708' where seal_number > 0")
+
+    code, report = verify(binary, copy)
+
+    assert code == 1 and any(row.startswith("seals: org=1") for row in rows_named(report)), rows_named(report)
+
+
+def seals_are_gone(data):
+    with database(data) as db:
+        db.executescript(f"delete from seals; {NO_SEALS}")
+
+
+def forget_seals(data):
+    """As a server of an older version has left it: it remembers pages of the feed and no seals."""
+    lines = (data / "store.head").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith("seal ")]
+    assert len(kept) < len(lines)
+    (data / "store.head").write_text("".join(kept))
+
+
+def test_a_store_without_the_seals_that_its_server_remembers_is_not_served(binary, tmp_path):
+    with Server(binary, tmp_path) as server:
+        server.admin.agent()
+        server.terminate()
+        seals_are_gone(server.data)
+
+        refused = subprocess.run([binary, "up", "--listen", "127.0.0.1:0", "--data-dir", str(server.data)],
+                                 capture_output=True, text=True, timeout=60)
+        assert refused.returncode == 1 and "was sealed with hash" in refused.stderr, refused
+        code, report = verify(binary, server.data)
+        assert code == 1 and "was sealed with hash" in report["missing_heads"][0], report
+
+        accepted = subprocess.run([binary, "accept-history", "--yes", "--data-dir", str(server.data)],
+                                  capture_output=True, text=True, timeout=60)
+        assert accepted.returncode == 0, accepted
+        server.start()
+        server.verify()
+
+
+def test_a_store_that_lost_a_commit_without_an_event_is_named_by_what_its_server_remembers(binary, tmp_path):
+    with Server(binary, tmp_path) as server:
+        admin = server.admin
+        live = admin.run(admin.agent())
+        admin.post(f"/v1/runs/{live['id']}/start", {"fence": live["fence"]}).ok(200)
+        server.kill9()
+        earlier = {path: path.read_bytes() for path in server.data.glob("interlock.db*")}
+        server.start()
+        server.admin.post(f"/v1/runs/{live['id']}/heartbeat", {"fence": live["fence"]}).ok(200)
+        pages = "select count(*) from feed_pages"
+        with database(server.data) as db:
+            committed = db.execute(pages).fetchone()
+        server.kill9()
+        assert verify(binary, server.data)[0] == 0
+        for path in server.data.glob("interlock.db*"):
+            path.unlink()
+        for path, content in earlier.items():
+            path.write_bytes(content)
+        with database(server.data) as db:
+            assert db.execute(pages).fetchone() == committed, "the feed has lost nothing"
+
+        code, report = verify(binary, server.data)
+
+        assert code == 1 and "and the database has no such seal" in report["missing_heads"][0], report
+
+
 def test_a_store_of_an_older_version_is_sealed_when_it_is_opened(binary, tmp_path):
     with Server(binary, tmp_path) as server:
         agent = server.admin.agent()
         server.admin.post("/v1/charges", {"agent": agent, "cost": "0.10"}).ok(201)
         server.terminate()
-        with database(server.data) as db:
-            db.executescript(f"delete from seals; {NO_SEALS}")
+        seals_are_gone(server.data)
+        forget_seals(server.data)
         server.start()
         server.admin.post("/v1/charges", {"agent": agent, "cost": "0.20"}).ok(201)
         server.verify()

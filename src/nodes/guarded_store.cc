@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/sha256.h"
+#include "store/seals.h"
 
 namespace interlock::nodes {
 namespace {
@@ -46,7 +47,13 @@ Result<void, store::CommitError> GuardedStore::commit(const store::WriteSet& wri
     auto committed = store_->commit(writes);
     if (!committed) return committed;
     for (const store::OrgWrites& org : writes.orgs) {
-        for (const core::FeedPage* page : org.of<core::FeedPage>().put) history_.remember(org.org, page_of(*page));
+        for (const core::FeedPage* page : org.of<core::FeedPage>().put) {
+            history_.remember(org.org, page_of(*page));
+            history_.remember(org.org, History::Seal{page->seal_number, to_hex(page->seal_hash)});
+        }
+        for (const core::Seal* seal : org.of<core::Seal>().put) {
+            history_.remember(org.org, History::Seal{seal->number, to_hex(seal->hash)});
+        }
     }
     return {};
 }
@@ -76,6 +83,20 @@ Result<std::optional<std::string>, store::ReadError> hash_of_page(store::Snapsho
     return page->hash.empty() ? std::optional<std::string>() : std::optional(std::move(page->hash));
 }
 
+namespace {
+
+// Empty, or what is wrong with the seals of an org.
+Result<std::string, store::ReadError> compare_seals(store::Snapshot& snapshot, core::OrgId org,
+                                                    const History::Memory& memory) {
+    const auto known = memory.seals.find(org);
+    if (known == memory.seals.end()) return std::string();
+    const auto there = store::hash_of_seal(snapshot, org, known->second.number);
+    if (!there) return fail(there.error());
+    return History::compare(org, known->second, *there);
+}
+
+}  // namespace
+
 Result<History::Look, store::ReadError> look_at(const store::StoreIdentity& store, const History::Memory& memory,
                                                 store::Snapshot& snapshot) {
     History::Look look{.store = store, .objection = History::compare(memory, store)};
@@ -93,9 +114,14 @@ Result<History::Look, store::ReadError> look_at(const store::StoreIdentity& stor
         auto wrong = History::compare(org, memory.last_page(org), *last,
                                       [&](core::Seq last_seq) { return hash_of_page(snapshot, org, last_seq); });
         if (!wrong) return fail(wrong.error());
+        if (wrong->empty()) wrong = compare_seals(snapshot, org, memory);
+        if (!wrong) return fail(wrong.error());
         look.objection = std::move(*wrong);
         if (!look.objection.empty()) return look;
         look.heads.emplace(org, std::move(*last));
+        auto seal = store::read_seal_head(snapshot, org);
+        if (!seal) return fail(seal.error());
+        if (*seal) look.seals.emplace(org, History::Seal{(*seal)->number, (*seal)->hash});
     }
     return look;
 }

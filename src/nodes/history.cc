@@ -31,6 +31,19 @@ std::string to_line(const store::StoreIdentity& store) {
 std::string to_line(core::OrgId org, const History::Page& page) {
     return padded(fmt::format("org {} {} {}", org.value, page.last_seq.value, page.hash));
 }
+std::string to_line(core::OrgId org, const History::Seal& seal) {
+    return padded(fmt::format("seal {} {} {}", org.value, seal.number, seal.hash));
+}
+
+// Up to the end of the file, or an empty text where nothing can be read.
+std::string read_all(int file) {
+    std::string bytes;
+    std::array<char, 64 * line_bytes> buffer;
+    for (ssize_t got = 0; (got = ::pread(file, buffer.data(), buffer.size(), static_cast<off_t>(bytes.size()))) > 0;) {
+        bytes.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+    return bytes;
+}
 
 }  // namespace
 
@@ -38,6 +51,24 @@ Result<std::unique_ptr<History>, std::string> History::open(std::string path) {
     std::unique_ptr<History> history(new History(std::move(path)));
     if (auto loaded = history->load(); !loaded) return fail(loaded.error());
     return history;
+}
+
+Result<History::Memory, std::string> History::read(const std::string& path) {
+    constexpr int attempts = 1000;
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0 && errno == ENOENT) return Memory();
+    if (file < 0) return fail(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+    // A server that writes a line meanwhile could be seen in the middle of it, but not twice at the same place.
+    std::string bytes = read_all(file);
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+        std::string again = read_all(file);
+        if (again == bytes) break;
+        bytes = std::move(again);
+    }
+    ::close(file);
+    History history(path);
+    if (auto loaded = history.load(bytes); !loaded) return fail(loaded.error());
+    return std::move(history.memory_);
 }
 
 History::~History() {
@@ -48,15 +79,14 @@ Result<void, std::string> History::load() {
     file_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
     if (file_ < 0 && errno == ENOENT) return create();
     if (file_ < 0) return fail(fmt::format("cannot open {}: {}", path_, std::strerror(errno)));
-    std::string bytes;
-    std::array<char, 64 * line_bytes> buffer;
-    for (ssize_t got = 0; (got = ::read(file_, buffer.data(), buffer.size())) > 0;) {
-        bytes.append(buffer.data(), static_cast<std::size_t>(got));
-    }
+    return load(read_all(file_));
+}
+
+Result<void, std::string> History::load(const std::string& bytes) {
     for (std::size_t slot = 0; slot * line_bytes < bytes.size(); ++slot) {
         const std::string text = bytes.substr(slot * line_bytes, line_bytes);
         // A power loss can leave the end of the file short, or as zeros. That much was not remembered yet.
-        const bool ours = text.starts_with("org ") || text.starts_with("store ");
+        const bool ours = text.starts_with("org ") || text.starts_with("seal ") || text.starts_with("store ");
         if ((ours && text.size() < line_bytes) || text.find_first_not_of('\0') == std::string::npos) continue;
         std::istringstream line(text);
         std::string word;
@@ -69,10 +99,17 @@ Result<void, std::string> History::load() {
             Page page;
             line >> org.value >> page.last_seq.value >> page.hash;
             memory_.pages[org] = page;
-            slots_[org] = slot;
+            page_slots_[org] = slot;
+            next_slot_ = slot + 1;
+        } else if (word == "seal") {
+            core::OrgId org;
+            Seal seal;
+            line >> org.value >> seal.number >> seal.hash;
+            memory_.seals[org] = seal;
+            seal_slots_[org] = slot;
             next_slot_ = slot + 1;
         }
-        if (!line || (word != "store" && word != "org")) {
+        if (!line || !ours) {
             return fail(
                 fmt::format("line {} of {} makes no sense; what this node remembers of the store's history is lost. "
                             "If the store is the right one: interlock accept-history",
@@ -85,7 +122,8 @@ Result<void, std::string> History::load() {
 Result<void, std::string> History::create() {
     if (file_ >= 0) ::close(file_);
     memory_ = {};
-    slots_.clear();
+    page_slots_.clear();
+    seal_slots_.clear();
     next_slot_ = 1;
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file_ < 0) return fail(fmt::format("cannot make {}: {}", path_, std::strerror(errno)));
@@ -97,11 +135,14 @@ void History::write_slot(std::size_t slot, const std::string& line) {
     (void)!::pwrite(file_, line.data(), line.size(), static_cast<off_t>(slot * line_bytes));
 }
 
-void History::write_page(core::OrgId org) {
-    const auto [slot, added] = slots_.try_emplace(org, next_slot_);
+std::size_t History::slot_of(std::map<core::OrgId, std::size_t>& slots, core::OrgId org) {
+    const auto [slot, added] = slots.try_emplace(org, next_slot_);
     if (added) ++next_slot_;
-    write_slot(slot->second, to_line(org, memory_.pages[org]));
+    return slot->second;
 }
+
+void History::write_page(core::OrgId org) { write_slot(slot_of(page_slots_, org), to_line(org, memory_.pages[org])); }
+void History::write_seal(core::OrgId org) { write_slot(slot_of(seal_slots_, org), to_line(org, memory_.seals[org])); }
 
 void History::remember(core::OrgId org, const Page& page) {
     const std::lock_guard lock(mutex_);
@@ -109,6 +150,15 @@ void History::remember(core::OrgId org, const Page& page) {
     if (page.last_seq <= known.last_seq || !memory_.store) return;
     known = page;
     write_page(org);
+}
+
+void History::remember(core::OrgId org, const Seal& seal) {
+    const std::lock_guard lock(mutex_);
+    if (!memory_.store || seal.number < 1) return;
+    Seal& known = memory_.seals[org];
+    if (seal.number <= known.number) return;
+    known = seal;
+    write_seal(org);
 }
 
 void History::sync() {
@@ -154,6 +204,7 @@ void History::adopt(const store::StoreIdentity& store) {
     memory_.store = store;
     write_slot(0, to_line(store));
     for (const auto& [org, page] : memory_.pages) write_page(org);
+    for (const auto& [org, seal] : memory_.seals) write_seal(org);
 }
 
 Result<std::string, store::ReadError> History::compare(core::OrgId org, const Page& known, const Page& last,
@@ -173,6 +224,12 @@ Result<std::string, store::ReadError> History::compare(core::OrgId org, const Pa
         "event {}",
         org.value, known.last_seq.value, known.hash, hash ? fmt::format("hash {:.12}… there", *hash) : "no such page",
         last.last_seq.value);
+}
+
+std::string History::compare(core::OrgId org, const Seal& known, const std::optional<std::string>& there) {
+    if (known.number == 0 || there == known.hash) return {};
+    return fmt::format("org {}: commit {} was sealed with hash {:.12}…, and the database has {}", org.value,
+                       known.number, known.hash, there ? fmt::format("hash {:.12}… there", *there) : "no such seal");
 }
 
 Result<void, store::ReadError> History::check(core::OrgId org, const Page& known, const Page& last,
@@ -198,6 +255,7 @@ void History::conclude(const Look& look) {
     for (const auto& [org, head] : look.heads) {
         if (head.last_seq.value > 0) remember(org, head);
     }
+    for (const auto& [org, seal] : look.seals) remember(org, seal);
 }
 
 void History::object(std::string what, bool of_the_store) {

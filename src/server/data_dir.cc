@@ -6,6 +6,7 @@
 
 #include <boost/json.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -100,12 +101,27 @@ std::string note_path(const std::string& data_dir) { return data_dir + "/server.
 std::string seal_key_path(const std::string& data_dir) { return data_dir + "/seal.key"; }
 std::string catalog_path(const std::string& data_dir) { return data_dir + "/prices.txt"; }
 
+std::string bytes_of_hex(const std::string& text) {
+    std::string bytes;
+    for (std::size_t at = 0; at + 2 <= text.size(); at += 2) {
+        bytes.push_back(static_cast<char>(std::strtoul(text.substr(at, 2).c_str(), nullptr, 16)));
+    }
+    return bytes;
+}
+
+// A key a line, or "lost ID" of one that no longer exists. The first key is the one that seals.
 std::vector<store::SealKey> seal_keys_in(const std::string& text) {
-    std::vector<store::SealKey> keys;
+    constexpr std::string_view lost_mark = "lost ";
+    std::vector<store::SealKey> keys, lost;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
-        if (!line.empty()) keys.push_back(store::SealKey::from_text(line));
+        if (line.starts_with(lost_mark)) {
+            lost.push_back({.id = bytes_of_hex(line.substr(lost_mark.size())), .chain = {}, .rows = {}, .lost = true});
+        } else if (!line.empty()) {
+            keys.push_back(store::SealKey::from_text(line));
+        }
     }
+    keys.insert(keys.end(), lost.begin(), lost.end());
     return keys;
 }
 
@@ -163,7 +179,8 @@ Result<std::vector<store::SealKey>, std::string> seal_keys(const std::string& da
     const auto text = kept_secret(seal_key_path(data_dir), fresh);
     if (!text) return fail(text.error());
     auto keys = seal_keys_in(*text);
-    if (keys.empty()) return fail(fmt::format("{} has no key; move it away to have one made", seal_key_path(data_dir)));
+    if (keys.empty() || keys.front().lost)
+        return fail(fmt::format("{} has no key; move it away to have one made", seal_key_path(data_dir)));
     return keys;
 }
 

@@ -26,6 +26,7 @@
 #include "server/gateway_host.h"
 #include "server/key_watch.h"
 #include "server/logins.h"
+#include "server/node.h"
 #include "server/output_ask.h"
 #include "server/page.h"
 #include "server/run_keys.h"
@@ -496,9 +497,15 @@ Result<std::vector<api::OrgFacts>, std::string> Server::Parts::orgs() {
 }
 
 Result<std::string, std::string> Server::Parts::verify() {
+    auto remembered =
+        nodes::History::read(options.store.empty() ? head_path(options.data_dir) : history_path(options.data_dir));
+    if (!remembered) return fail(std::move(remembered).error());
     auto snapshot = engine->store().snapshot();
     if (!snapshot) return fail(snapshot.error().detail);
-    auto report = verify_as_json(**snapshot, read_seal_keys(options.data_dir));
+    auto report = verify_as_json(**snapshot, {.store = {},
+                                              .json = true,
+                                              .seal_keys = read_seal_keys(options.data_dir),
+                                              .remembered = std::move(*remembered)});
     if (report) verified.keep(engine->now(), *report);
     return report;
 }

@@ -10,6 +10,8 @@
 
 #include "base/shell.h"
 #include "engine/embedded.h"
+#include "nodes/guarded_store.h"
+#include "server/backend.h"
 #include "store/seals.h"
 
 namespace interlock::server {
@@ -34,11 +36,16 @@ std::optional<store::SealHead> head_from_text(std::string_view text);
 
 }  // namespace
 
-VerifyExit verify_command(const VerifyOptions& options, const Terminal& terminal) {
+VerifyExit verify_command(VerifyOptions options, const Terminal& terminal) {
     for (const std::string& head : options.heads) {
         if (head_from_text(head)) continue;
         return give_up(options, terminal,
                        fmt::format("--head is '{}'; it is N:HASH, as verify, backup and status print it", head));
+    }
+    if (!options.store.is_database()) {
+        auto remembered = nodes::History::read(head_path(options.store.text));
+        if (!remembered) return give_up(options, terminal, remembered.error());
+        options.remembered = std::move(*remembered);
     }
     return options.repair ? verify_and_repair(options, terminal) : verify_only(options, terminal);
 }
@@ -87,6 +94,13 @@ Result<void, store::ReadError> check_heads(store::Snapshot& snapshot, const Veri
         auto missing = find_missing(snapshot, *head_from_text(text), checked.heads);
         if (!missing) return fail(missing.error());
         if (!missing->empty()) checked.missing.push_back(std::move(*missing));
+    }
+    if (!options.remembered.store) return {};
+    const auto look = nodes::look_at(*options.remembered.store, options.remembered, snapshot);
+    if (!look) return fail(look.error());
+    if (!look->objection.empty()) {
+        checked.missing.push_back(fmt::format(
+            "{}; the server that wrote the store remembers it so; see interlock accept-history", look->objection));
     }
     return {};
 }
@@ -282,9 +296,8 @@ Result<verify::Report, store::ReadError> check_promises(store::Snapshot& snapsho
     return report;
 }
 
-Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot, std::vector<store::SealKey> seal_keys) {
-    const auto checked =
-        check(snapshot, VerifyOptions{.store = {}, .json = true, .seal_keys = std::move(seal_keys)}, Terminal{});
+Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot, const VerifyOptions& options) {
+    const auto checked = check(snapshot, options, Terminal{});
     if (!checked) return fail(checked.error().detail);
     return to_json(*checked, {});
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nodes/history.h"
 #include "server/offline_store.h"
 #include "server/terminal.h"
 #include "verify/verify.h"
@@ -19,6 +20,8 @@ struct VerifyOptions {
     // Heads that were written down before: what the store must still have. "N:HASH", or "ORG/N:HASH".
     std::vector<std::string> heads = {};
     std::vector<store::SealKey> seal_keys = {};
+    // What the server of the store remembers of it (nodes/history.h). It was read before the store was looked at.
+    nodes::History::Memory remembered = {};
 };
 
 // How the process ends.
@@ -28,14 +31,15 @@ enum class VerifyExit : int {
     could_not_verify = 2,  // There is no store, it is not ours, it cannot be read, or (to repair it) it is in use.
 };
 
-VerifyExit verify_command(const VerifyOptions& options, const Terminal& terminal);
+VerifyExit verify_command(VerifyOptions options, const Terminal& terminal);
 
 // The report on a snapshot, with progress on a terminal that shows it.
 Result<verify::Report, store::ReadError> check_promises(store::Snapshot& snapshot, verify::Options how,
                                                         const Terminal& terminal);
 
-// What the command prints with --json, of a snapshot that is at hand. The error is a sentence.
-Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot, std::vector<store::SealKey> seal_keys);
+// What the command prints with --json, of a snapshot that is at hand: of the options it takes the keys and what is
+// remembered. The error is a sentence.
+Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot, const VerifyOptions& options);
 
 // The table of promises, as the command prints it.
 std::string promise_table(const verify::Report& report, std::chrono::duration<double> took, const Terminal& terminal);

@@ -22,7 +22,7 @@ struct Sealed {
     std::uint64_t row = 0;
     std::uint64_t digest = 0;
     std::int64_t seal = 0;
-    std::uint8_t key = 0;  // Position in the list of keys; keys_max: a key that is not here.
+    std::uint8_t key = 0;  // Position in the list of keys; keys_max: a key that is not here, or lost.
     bool erased = false;
     bool found = false;
 };
@@ -92,9 +92,10 @@ class SealCheck {
     void read_seal(const core::Seal& seal) {
         findings_.checked(Promise::sealed_rows);
         const auto known = std::ranges::find(keys_, seal.key_id, &SealKey::id);
-        const auto key = known == keys_.end() ? keys_max : static_cast<std::uint8_t>(known - keys_.begin());
-        if (known == keys_.end()) {
-            ++unknown_keys_[to_hex(seal.key_id)];
+        const bool here = known != keys_.end() && !known->lost;
+        const auto key = here ? static_cast<std::uint8_t>(known - keys_.begin()) : keys_max;
+        if (!here) {
+            ++(known == keys_.end() ? unknown_keys_ : lost_keys_)[to_hex(seal.key_id)];
         } else if (store::chain_hash(seal, hash_before(seal.number), *known) != seal.hash) {
             violated(seal_name(seal.number), "its hash does not agree with what it says and the seal before it");
         }
@@ -167,11 +168,29 @@ class SealCheck {
     }
 
     void say_what_was_not_compared() {
+        const auto count = [](std::int64_t seals) {
+            return seals == 1 ? std::string("one seal") : fmt::format("{} seals", seals);
+        };
         for (const auto& [id, seals] : unknown_keys_) {
+            if (keys_.empty()) {
+                findings_.note(Promise::sealed_rows,
+                               fmt::format("{} of org {} were made with key {}, which is not here: their rows were not "
+                                           "compared; seal.key was in the data directory of the server that wrote them",
+                                           count(seals), org_, id));
+                continue;
+            }
+            findings_.violated(
+                Promise::sealed_rows, row_of("seals", org_, {}),
+                fmt::format("{} name key {}, which is not in seal.key, so their rows were not compared; if the store "
+                            "was written with another seal.key, as on another machine, copy that key into a line of "
+                            "this one; if that key no longer exists, write the line 'lost {}'",
+                            count(seals), id, id));
+        }
+        for (const auto& [id, seals] : lost_keys_) {
             findings_.note(Promise::sealed_rows,
-                           fmt::format("{} of org {} were made with key {}, which is not here: their rows were not "
-                                       "compared; seal.key of the data directory may have several keys, one a line",
-                                       seals == 1 ? "one seal" : fmt::format("{} seals", seals), org_, id));
+                           fmt::format("{} of org {} were made with key {}, which seal.key calls lost: their rows were "
+                                       "not compared",
+                                       count(seals), org_, id));
         }
     }
 
@@ -193,7 +212,7 @@ class SealCheck {
     std::vector<Hash> hashes_;  // Of each seal, by number.
     std::vector<Sealed> sealed_;
     std::size_t room_ = 1'000'000;
-    std::map<std::string, std::int64_t> unknown_keys_;
+    std::map<std::string, std::int64_t> unknown_keys_, lost_keys_;  // By id, in hex: how many seals.
 };
 
 bool has_feed(std::int64_t org, Reader& reader) {

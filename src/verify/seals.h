@@ -11,7 +11,8 @@
 
 namespace interlock::verify {
 
-// With `keys` that do not have the key of a seal, the rows of that seal are not compared, and a note says so.
+// A seal whose key is not among `keys` is a violation: whoever can write the store could have said so of every seal.
+// Without any keys, or with one that is lost, the rows of its seals are not compared, and a note says so.
 void check_seals(std::int64_t org, const std::vector<store::SealKey>& keys, Reader& reader, Findings& findings);
 
 }  // namespace interlock::verify
