@@ -181,24 +181,37 @@ namespace {
 // answered with the first one.
 struct Meaning {
     Encoder encoder;
+    bool with_api_key = false;  // As older versions did.
 
+    // Nor is who asks: a retry with another API key, after one was rotated, is the same command.
+    void put_who(const Attribution& who) {
+        put_all(who.agent, who.workflow, who.provider, who.model, with_api_key ? who.api_key : std::string(), who.run,
+                who.session, who.tags);
+    }
+    void put(const Charge& command) {
+        put_who(command.who);
+        put_all(command.fence, command.cost, command.usage, command.calls, command.price, command.incurred,
+                command.unpriced);
+    }
     void put(AdmitRun command) {
         // Nor is what the system found at a path: the client wrote the path.
         for (Place& place : command.places) place.chain.clear();
         if (command.isolate_into) command.isolate_into->chain.clear();
         if (command.worktrees) command.worktrees->chain.clear();
-        put_all(RunId(), command.who, command.node, command.places, command.on_conflict, command.isolate_into,
-                command.priority, command.hold, command.metered, command.lease_s, command.queue_s, command.name,
-                command.process, command.retry, command.ceiling, command.isolate, command.worktrees);
+        encoder.put(RunId());
+        put_who(command.who);
+        put_all(command.node, command.places, command.on_conflict, command.isolate_into, command.priority, command.hold,
+                command.metered, command.lease_s, command.queue_s, command.name, command.process, command.retry,
+                command.ceiling, command.isolate, command.worktrees);
     }
     void put(CreateKey command) {
         command.hash.clear();
         put_without(command, command.id);
     }
-    // Nor is who asks: a retry with another API key is the same command.
     void put(const Reserve& command) {
-        put_all(HoldId(), command.who, command.fence, command.bound, command.ttl_s, command.dispatched, command.floor,
-                command.share);
+        encoder.put(HoldId());
+        put_who(command.who);
+        put_all(command.fence, command.bound, command.ttl_s, command.dispatched, command.floor, command.share);
     }
     void put(const ExtendHold& command) { put_all(command.hold, command.ttl_s, command.dispatched); }
     void put(const SettleHold& command) {
@@ -245,10 +258,12 @@ struct Meaning {
 
 }  // namespace
 
-std::uint64_t fingerprint_of(const CommandBody& body) {
+namespace {
+
+std::uint64_t fingerprint(const CommandBody& body, bool with_api_key) {
     std::string bytes;
     bytes.reserve(256);
-    Meaning meaning{Encoder(bytes)};
+    Meaning meaning{Encoder(bytes), with_api_key};
     meaning.encoder.put(static_cast<std::uint64_t>(body.index()));
     std::visit([&](const auto& command) { meaning.put(command); }, body);
     // As FNV-1a, but for eight bytes at a time; the shift brings the high ones of a product down to the next.
@@ -267,6 +282,15 @@ std::uint64_t fingerprint_of(const CommandBody& body) {
     add(size);
     return hash;
 }
+
+// Older versions counted the API key as content.
+bool is_repeat(const Command& command, std::uint64_t stored) {
+    return stored == command.fingerprint || stored == fingerprint(command.body, true);
+}
+
+}  // namespace
+
+std::uint64_t fingerprint_of(const CommandBody& body) { return fingerprint(body, false); }
 
 Applied StateMachine::apply(Stamp stamp, const Command& command) {
     const auto found = orgs_.find(command.org);
@@ -353,11 +377,11 @@ std::optional<Applied> StateMachine::find_former(OrgState& state, const Command&
 
 std::optional<Applied> StateMachine::find_under(OrgState& state, CommandKey key, const Command& command) {
     if (const auto event = state.cost_events.find(key)) {
-        if (event->fingerprint != command.fingerprint) return Applied{.reply = {}, .key_reused = true};
+        if (!is_repeat(command, event->fingerprint)) return Applied{.reply = {}, .key_reused = true};
         return Applied{.reply = reply_from(*event), .repeated = true};
     }
     if (const auto answer = state.answers.find(key)) {
-        if (answer->fingerprint != command.fingerprint) return Applied{.reply = {}, .key_reused = true};
+        if (!is_repeat(command, answer->fingerprint)) return Applied{.reply = {}, .key_reused = true};
         auto reply = decode<Reply>(answer->reply);
         ensure(reply.has_value(), "what we wrote we can read");
         return Applied{.reply = std::move(*reply), .repeated = true};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <set>
 #include <string>
 #include <vector>
@@ -179,6 +180,48 @@ TEST_F(StateMachineTest, a_key_used_before_with_other_content_is_refused_whateve
         EXPECT_TRUE(apply_command(command_of(first.command.key, changed)).key_reused);
     }
     expect_first_answers();
+}
+
+// As versions computed it that counted the API key as content.
+std::uint64_t former_fingerprint_of(const Charge& body) {
+    std::string bytes;
+    Encoder encoder(bytes);
+    encoder.put(static_cast<std::uint64_t>(CommandBody(body).index()));
+    encoder.put(body);
+    std::uint64_t hash = 0xCBF2'9CE4'8422'2325ull;
+    const std::size_t size = bytes.size();
+    bytes.append(-size % sizeof hash, '\0');
+    for (std::size_t at = 0; at <= bytes.size(); at += sizeof hash) {
+        std::uint64_t word = size;
+        if (at < bytes.size()) std::memcpy(&word, bytes.data() + at, sizeof word);
+        hash = (hash ^ word) * 0x9E37'79B9'7F4A'7C15ull;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+TEST_F(StateMachineTest, a_retry_with_another_api_key_is_a_repeat) {
+    Charge body = charge_of(cents(5));
+    body.who.api_key = "first";
+    const CommandKey key = fresh_key();
+    EXPECT_FALSE(apply_with(key, body).repeated);
+    body.who.api_key = "second";
+    EXPECT_TRUE(apply_with(key, body).repeated);
+    body.cost = cents(6);
+    EXPECT_TRUE(apply_with(key, body).key_reused);
+}
+
+TEST_F(StateMachineTest, a_retry_of_a_charge_that_an_older_version_took_is_a_repeat) {
+    Charge body = charge_of(cents(5));
+    body.who.api_key = "first";
+    Command command = command_of(fresh_key(), body);
+    command.fingerprint = former_fingerprint_of(body);
+    EXPECT_NE(command.fingerprint, fingerprint_of(body));
+    EXPECT_FALSE(apply_command(command).repeated);
+
+    EXPECT_TRUE(apply_with(command.key, body).repeated);
+    body.cost = cents(6);
+    EXPECT_TRUE(apply_with(command.key, body).key_reused);
 }
 
 TEST_F(StateMachineTest, a_refusal_is_not_remembered) {
