@@ -41,7 +41,9 @@ std::optional<std::u32string> decoded(std::string_view text) {
 
 bool has_control(const std::u32string& points) {
     for (const char32_t point : points) {
-        if (point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x2028 || point == 0x2029) return true;
+        if (point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x2028 && point <= 0x202E) ||
+            (point >= 0x2066 && point <= 0x2069))
+            return true;
     }
     return false;
 }

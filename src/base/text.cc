@@ -37,14 +37,15 @@ std::size_t ascii_bytes(std::string_view text) {
     return at;
 }
 
-bool begins_like(std::string_view text, std::string_view what) { return text.substr(0, what.size()) == what; }
-
 // Whether the character is one that is_line() refuses.
 bool is_control(std::string_view character) {
     const auto first = static_cast<unsigned char>(character[0]);
     if (character.size() == 1) return first < 0x20 || first == 0x7F;
     if (character.size() == 2) return first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
-    return begins_like(character, "\xE2\x80\xA8") || begins_like(character, "\xE2\x80\xA9");
+    if (character.size() != 3 || first != 0xE2) return false;
+    const auto third = static_cast<unsigned char>(character[2]);
+    if (character[1] == '\x80') return third >= 0xA8 && third <= 0xAE;
+    return character[1] == '\x81' && third >= 0xA6 && third <= 0xA9;
 }
 
 bool is_plain(std::string_view text) {

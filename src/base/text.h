@@ -9,8 +9,9 @@ namespace interlock {
 // Strictly as RFC 3629 says: no surrogates, no overlong forms, nothing past U+10FFFF.
 bool is_utf8(std::string_view text);
 
-// UTF-8 without what a terminal acts on or what begins a new line: the control characters U+0000 to U+001F and
-// U+007F to U+009F, and the separators U+2028 and U+2029.
+// UTF-8 without what a terminal acts on, what begins a new line and what makes other characters change places: the
+// control characters U+0000 to U+001F and U+007F to U+009F, the separators U+2028 and U+2029, and the controls of
+// direction U+202A to U+202E and U+2066 to U+2069.
 bool is_line(std::string_view text);
 
 // Every byte that is not part of a character becomes U+FFFD.

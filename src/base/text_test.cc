@@ -42,12 +42,13 @@ TEST(Text, a_line_has_nothing_that_a_terminal_acts_on) {
     for (const std::string& bad : {"a\nb"s, "\x1B[2J"s, "\0"s, "\x7F"s, "\u0080"s,
                                    "\u009B"
                                    "2J"s,
-                                   "\u2028"s, "\u2029"s, "\r"s}) {
+                                   "\u2028"s, "\u2029"s, "\u202A"s, "a\u202Eb"s, "\u2066"s, "\u2069"s, "\r"s}) {
         EXPECT_FALSE(is_line(bad));
         EXPECT_TRUE(is_utf8(bad));
         EXPECT_TRUE(is_line(as_line(bad)));
     }
-    for (const std::string& good : {""s, "to be done"s, "\u00A0"s, "für später"s, "\u2027\u202A"s}) {
+    for (const std::string& good :
+         {""s, "to be done"s, "\u00A0"s, "für später"s, "\u2027\u202F\u2065\u206A"s, "\u200F"s}) {
         EXPECT_TRUE(is_line(good));
     }
     EXPECT_EQ(as_line("one\ntwo\t\x1B[2J\xFF"), "one two \uFFFD[2J\uFFFD");

@@ -57,8 +57,12 @@ bool within(const std::array<Range, N>& ranges, char32_t value) {
 
 std::size_t width_of(char32_t value) { return within(combining, value) ? 0 : within(wide, value) ? 2 : 1; }
 
-// C0, DEL and C1: a lone 0x9B starts an escape sequence on some terminals just as ESC [ does.
-bool is_control(char32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
+// C0, DEL and C1: a lone 0x9B starts an escape sequence on some terminals just as ESC [ does. The others make
+// characters change places, so that a line reads otherwise than it is.
+bool is_control(char32_t value) {
+    return value < 0x20 || (value >= 0x7F && value < 0xA0) || (value >= 0x202A && value <= 0x202E) ||
+           (value >= 0x2066 && value <= 0x2069);
+}
 
 template <class Replace>
 std::string without_controls(std::string_view text, Replace replace) {
