@@ -3,10 +3,13 @@
 import hashlib
 import json
 import os
+import pty
 import re
+import select
 import shlex
 import sqlite3
 import subprocess
+import time
 import urllib.parse
 
 import pytest
@@ -99,7 +102,7 @@ def test_an_object_with_more_members_than_a_request_needs_is_refused(admin):
     assert "1000 members" in refused["detail"]
 
 
-@pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "\x7f", "\x9b31m", "\u2028"])
+@pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "\x7f", "\x9b31m", "\u2028", "a\u202eb", "\u2066"])
 def test_reasons_titles_and_notes_have_nothing_that_a_terminal_acts_on(admin, text):
     agent = admin.agent()
     for method, path, body in (("POST", f"/v1/agents/{agent}/pause", {"reason": text}),
@@ -180,9 +183,13 @@ def test_a_retry_with_another_api_key_of_the_agent_charges_once(admin):
     rotated = agent_key(admin, writer.agent_name)
     again = rotated.post("/v1/charges", {"agent": writer.agent_name, "cost": "0.01", "key": key})
 
-    # The API key is part of what was charged, so another one is another charge, and is told so. It is never a second one.
-    assert again.status in (201, 422) and (again.status == 422 or again.json()["repeated"])
+    assert again.ok(201)["repeated"]
     assert len(rotated.items("/v1/charges")) == 1
+    rotated.post("/v1/charges", {"agent": writer.agent_name, "cost": "0.02", "key": key}).refused(422, "key_reused")
+    for path, body in (("/v1/holds", {"amount": "1.00", "key": f"{key}-h"}), ("/v1/runs", {"key": f"{key}-r"})):
+        first, second = (client.post(path, {"agent": writer.agent_name, **body}).ok(201)
+                         for client in (rotated, agent_key(admin, writer.agent_name)))
+        assert second["id"] == first["id"] and second["repeated"], path
     session = rotated.post("/v1/sessions", {"agent": writer.agent_name, "key": f"{key}-s"}).ok(201)
     third = agent_key(admin, writer.agent_name)
     again = third.post("/v1/sessions", {"agent": writer.agent_name, "key": f"{key}-s"}).ok(201)
@@ -406,3 +413,55 @@ def test_an_import_shows_what_it_would_start_and_starts_nothing(interlock, tmp_p
     body = twice.rsplit("\n", 2)[0] + "\n"
     file.write_text(body + json.dumps({"kind": "end", "lines": len(lines), "sha256": hashlib.sha256(body.encode()).hexdigest()}) + "\n")
     assert "/value/every_s" in interlock("import", file, "--yes", "--data-dir", server.data).stderr
+
+
+def export_of(*records):
+    """A file as `interlock export` writes it; its checksum is no signature."""
+    text = "".join(json.dumps(line) + "\n" for line in ({"kind": "interlock_export", "version": 1}, *records))
+    end = {"kind": "end", "lines": len(records) + 1, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    return text + json.dumps(end) + "\n"
+
+
+def test_an_import_shows_all_that_an_agent_may_do(interlock, tmp_path, server):
+    harmless = [{"kind": "agent", "value": {"name": fresh("a"), "state": "active", "command": ["true"]}} for _ in range(200)]
+    hostile = {"name": fresh("a"), "state": "active", "env": {"LD_PRELOAD": "/tmp/x.so"}, "sandbox_level": "off",
+               "pass_env": ["SECRET"], "roots": ["/"], "writable": ["/etc"], "readable": []}
+    file = tmp_path / "all.jsonl"
+    file.write_text(export_of(*harmless, {"kind": "agent", "value": hostile}))
+
+    asked = interlock("import", file, "--data-dir", server.data)
+
+    assert asked.returncode == 2, asked
+    for member in ("env", "sandbox_level", "pass_env", "roots", "writable"):
+        assert f"agent {hostile['name']}, {member}: {json.dumps(hostile[member], separators=(',', ':'))}" in asked.stderr
+    assert "readable" not in asked.stderr and asked.stderr.count(" runs: true") == 200
+
+
+def test_an_import_sends_nothing_else_than_it_has_shown(binary, tmp_path, server, admin):
+    agent, file = fresh("agent"), tmp_path / "all.jsonl"
+    shown = export_of({"kind": "agent", "value": {"name": agent, "state": "active", "command": ["true", "1"]}},
+                      {"kind": "note", "value": "x" * 50_000})  # Longer than what a program reads at once.
+    file.write_text(shown)
+    main, side = pty.openpty()
+    process = subprocess.Popen([binary, "import", str(file), "--data-dir", str(server.data)], stdin=side, stdout=side, stderr=side)
+    os.close(side)
+    printed, deadline = b"", time.monotonic() + 30
+    while b"[y/N]" not in printed:
+        assert time.monotonic() < deadline and process.poll() is None, printed
+        if select.select([main], [], [], 0.1)[0]:
+            printed += os.read(main, 4096)
+    with file.open("r+") as live:  # The same file, not another one of its name.
+        live.write(shown.replace('"1"', '"2"'))
+
+    os.write(main, b"y\n")
+
+    try:
+        while process.poll() is None:
+            assert time.monotonic() < deadline
+            if select.select([main], [], [], 0.1)[0]:
+                printed += os.read(main, 4096)
+    except OSError:  # The other end is closed.
+        pass
+    os.close(main)
+    assert process.wait(10) != 0 and b"was changed after it was checked" in printed, printed
+    assert admin.get(f"/v1/agents/{agent}").status == 404

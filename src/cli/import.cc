@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <boost/json.hpp>
 #include <map>
 
+#include "base/keyed_hash.h"
 #include "base/sha256.h"
 #include "base/shell.h"
 #include "base/strict_json.h"
@@ -42,14 +44,17 @@ class LineReader {
     std::size_t capacity_ = 0;
 };
 
-constexpr std::size_t starts_shown_max = 50;
-
 struct Checked {
-    std::int64_t lines = 0;
-    // What runs on this machine because of the file, one line for each. A checksum shows that a file is whole, not
-    // whose it is.
+    // One keyed hash per line: what is sent afterwards is what was checked and shown.
+    std::vector<std::uint64_t> lines = {};
+    // What runs on this machine because of the file, one line for each, and all of them: what is left out would be the
+    // place for a hostile one. A checksum shows that a file is whole, not whose it is.
     std::vector<std::string> starts = {};
 };
+
+// Members of an agent that decide what its command is, or what it can reach.
+constexpr std::array confining{"env",      "pass_env", "workspace", "roots",
+                               "writable", "readable", "sandbox",   "sandbox_level"};
 
 std::string shown_command(const json::value& words) {
     std::string text;
@@ -70,6 +75,11 @@ void note_starts(const json::value& record, std::vector<std::string>& starts) {
             const std::string text = one_line(text_of(member_of(value, script)));
             if (!text.empty()) starts.push_back(fmt::format("agent {}, {}: {}", name, script, text));
         }
+        for (const char* member : confining) {
+            const json::value& stated = member_of(value, member);
+            if (stated.is_null() || stated == defaults_of(Kind::agent).at(member)) continue;
+            starts.push_back(fmt::format("agent {}, {}: {}", name, member, one_line(json::serialize(stated))));
+        }
     } else if (kind == "schedule") {
         const std::string cron = one_line(text_of(member_of(value, "cron")));
         const std::string every = one_line(text_of(member_of(value, "every_s")));
@@ -89,8 +99,8 @@ Outcome<Checked> check_file(std::FILE* file, const std::string& path) {
     };
     LineReader lines(file);
     Sha256Hasher hasher;
-    std::int64_t count = 0;
     Checked checked;
+    std::size_t count = 0;
     while (const auto line = lines.next()) {
         const auto parsed = parse_strict_json(*line);
         if (!parsed) {
@@ -104,13 +114,13 @@ Outcome<Checked> check_file(std::FILE* file, const std::string& path) {
         if (kind != "end") {
             hasher.add(*line);
             note_starts(record, checked.starts);
+            checked.lines.push_back(keyed_hash(*line));
             ++count;
             continue;
         }
         if (text_of(member_of(record, "lines")) != fmt::format("{}", count)) return broken("lines are missing");
         if (text_of(member_of(record, "sha256")) != hash_text(hasher.finish())) return broken("the checksum is wrong");
         if (lines.next()) return broken("something follows its last line");
-        checked.lines = count;
         return checked;
     }
     return broken("its last line is missing");
@@ -302,12 +312,7 @@ class Import {
 Outcome<bool> may_start(const Context& context, const Invocation& invocation, const Checked& checked,
                         const std::string& path) {
     if (checked.starts.empty()) return true;
-    for (std::size_t i = 0; i < std::min(checked.starts.size(), starts_shown_max); ++i) {
-        context.remark(checked.starts[i]);
-    }
-    if (checked.starts.size() > starts_shown_max) {
-        context.remark(fmt::format("and {} more", checked.starts.size() - starts_shown_max));
-    }
+    for (const std::string& start : checked.starts) context.remark(start);
     return agreed(
         context, invocation, fmt::format("{} brings the commands above to this server. Import it?", one_line(path)),
         bad_usage(
@@ -322,7 +327,7 @@ Outcome<std::optional<std::int64_t>> import_from(Context& context, const Invocat
     // 1. Read all of it once, and ask.
     const auto checked = check_file(file, path);
     if (!checked) return fail(checked.error());
-    const std::int64_t lines = checked->lines;
+    const auto lines = static_cast<std::int64_t>(checked->lines.size());
     const auto yes = may_start(context, invocation, *checked, path);
     if (!yes) return fail(yes.error());
     if (!*yes) return std::optional<std::int64_t>();
@@ -333,7 +338,12 @@ Outcome<std::optional<std::int64_t>> import_from(Context& context, const Invocat
     Import import(context, client, invocation.has("enable-schedules"));
     for (std::int64_t number = 1; number <= lines; ++number) {
         const auto line = reader.next();
-        if (!line) return fail(Failure{.code = "broken_export", .detail = path + " became shorter while it was read"});
+        if (!line || keyed_hash(*line) != checked->lines[static_cast<std::size_t>(number - 1)]) {
+            return fail(Failure{.code = "broken_export",
+                                .detail = fmt::format("line {} of {} was changed after it was checked", number, path),
+                                .hint = "what came before it is there; copy the file where only you write, and import "
+                                        "it again"});
+        }
         if (number % 100 == 0) context.terminal.step(fmt::format("line {} of {}", count(number), count(lines)));
         if (const auto taken = import.take(*line); !taken) {
             Failure failure = taken.error();
