@@ -329,6 +329,7 @@ def test_a_count_with_images_by_address_is_not_used(border, image):
     {"prompt_tokens": -5, "completion_tokens": -1}, {"prompt_tokens": 5, "completion_tokens": -1},
     {"prompt_tokens": 10 ** 18, "completion_tokens": 10 ** 18}, {"prompt_tokens": 10, "completion_tokens": 10 ** 9},
     {"prompt_tokens": 50_000_000, "completion_tokens": 1}, {"prompt_tokens": 10, "completion_tokens": 5, "cost": 10 ** 7},
+    {"prompt_tokens": 10, "completion_tokens": 5, "cost": -1}, {"prompt_tokens": 10, "completion_tokens": 5, "cost": 1e300},
     {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": -3}}])
 def test_usage_that_cannot_be_is_charged_at_the_bound_and_raises_an_incident(border, usage):
     name = fresh("m")
@@ -393,6 +394,8 @@ UNBOUNDED = [
     (CHAT, "x-ai", {"search_parameters": {"mode": "on"}, "messages": []}, "bounds how often"),
     (CHAT, "openai", {"web_search_options": {}, "messages": []}, "bounds how often"),
     (CHAT, "openrouter", {"plugins": [{"id": "web"}], "messages": []}, "bounds how often"),
+    (CHAT, "alibaba", {"enable_search": True, "messages": []}, "bounds how often"),
+    (CHAT, "google", {"tools": [{"googleSearch": {}}], "messages": []}, "bounds how often"),
     (CHAT, "openrouter", {"modalities": ["image", "text"], "messages": []}, "image_output_per_mtok"),
     ("gemini", "google", {"tools": [{"googleSearch": {}}], "contents": []}, "bounds how often"),
     ("gemini", "google", {"generationConfig": {"responseModalities": ["TEXT", "IMAGE"]}, "contents": []}, "image_output")]

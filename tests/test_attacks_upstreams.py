@@ -274,7 +274,8 @@ def test_an_operator_has_no_secret_sent_anywhere(admin, provider, writer, model)
 
     refused = operator.put("/v1/gateway", {"otlp": otlp}).refused(403, "forbidden", "/otlp")
     assert "admin" in refused["detail"]
-    operator.put("/v1/gateway", {"private_orgs": ["a"]}).refused(403, "forbidden", "/private_orgs")
+    for member, value in (("private_orgs", ["a"]), ("unbounded_cost", "allow"), ("unknown_model", "unpriced")):
+        operator.put("/v1/gateway", {member: value}).refused(403, "forbidden", f"/{member}")
     with gateway_as_it_was(admin) as before:
         operator.put("/v1/gateway", {**before, "wait_s": 3}).ok()
         admin.put("/v1/gateway", {"otlp": {"url": provider.url}}).ok()

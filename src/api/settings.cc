@@ -258,13 +258,23 @@ Answered show_gateway(Call& call, bool repeated) {
 
 Answered get_gateway(Call& call) { return show_gateway(call, false); }
 
-// Where keys and numbers of calls are sent to, and what other orgs may reach, is an admin's to say. The rest of the
-// document is an operator's, who sends these members back as they are.
-std::optional<std::string> changed_for_admins(json::object before, const json::object& after) {
-    for (const char* member : {"otlp", "private_orgs"}) {
-        if (before[member] != after.at(member)) return member;
-    }
-    return std::nullopt;
+// What only an admin changes, and why. The rest of the document is an operator's, who sends these members back as they
+// are.
+struct ForAdmins {
+    const char* member;
+    const char* why;
+};
+constexpr std::array for_admins{
+    ForAdmins{"otlp", "it says where data of calls goes"},
+    ForAdmins{"private_orgs", "it says what other orgs can reach"},
+    ForAdmins{"unbounded_cost", "it lets calls cost more than is held under a hard budget"},
+    ForAdmins{"unknown_model", "it lets calls pass a hard budget without a price"},
+};
+
+const ForAdmins* changed_for_admins(json::object before, const json::object& after) {
+    const auto changed = [&](const ForAdmins& each) { return before[each.member] != after.at(each.member); };
+    const auto found = std::ranges::find_if(for_admins, changed);
+    return found == for_admins.end() ? nullptr : &*found;
 }
 
 // What was stored, with the defaults of members that its version did not have.
@@ -293,14 +303,14 @@ Answered put_gateway(Call& call) {
         if (!defaults) co_return respond(call, defaults.error());
         json::object before = json::parse(*defaults).as_object();
         if (*stored) before = with_defaults(std::move(before), json::parse((*stored)->document).as_object());
-        if (const auto member = changed_for_admins(std::move(before), json::parse(*canonical).as_object())) {
+        if (const auto* changed = changed_for_admins(std::move(before), json::parse(*canonical).as_object())) {
             co_return respond(call,
                               Problem{.status = 403,
                                       .code = "forbidden",
-                                      .detail = fmt::format("{} takes an admin's key: it says where data of calls "
-                                                            "goes; send it back as it was",
-                                                            *member),
-                                      .pointer = fmt::format("/{}", *member)});
+                                      .detail = fmt::format("{} takes an admin's key, because {}; send it back as "
+                                                            "it was",
+                                                            changed->member, changed->why),
+                                      .pointer = fmt::format("/{}", changed->member)});
         }
     }
     const auto done = co_await put_setting(call, core::gateway_setting, name, std::move(*document));

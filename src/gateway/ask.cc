@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include "base/text.h"
 #include "gateway/ask_reader.h"
 
 namespace interlock::gateway {
@@ -96,9 +97,27 @@ void AskReader::member(std::string_view key) {
     }
 }
 
+// What is held and metered is the one model that the request names, at the upstream's provider and with its key.
+bool AskReader::is_for_a_router(std::string_view key) {
+    for (const std::string_view known :
+         {"models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks", "model_list"}) {
+        if (key != known) continue;
+        if (!null_or_absent())
+            refuse(fmt::format("`{}` is not passed on: a call is priced by the one model that it names.", key));
+        return true;
+    }
+    for (const std::string_view known : {"api_base", "base_url", "api_key"}) {
+        if (key != known) continue;
+        if (!null_or_absent())
+            refuse(
+                fmt::format("`{}` is not passed on: the upstream's setting says where a call goes and who pays.", key));
+        return true;
+    }
+    return false;
+}
+
 void AskReader::refuse_what_is_missing() {
-    const bool printable =
-        std::ranges::none_of(ask_.model, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+    const bool printable = is_line(ask_.model);
     if (ask_.model.empty()) return refuse("The body does not name a model: `model` must be a string.");
     if (ask_.model.size() > name_bytes_max || !printable) return refuse("`model` is not the name of a model.");
     if (route_.operation == Operation::messages && !ask_.output_max) return refuse("`max_tokens` must be stated.");

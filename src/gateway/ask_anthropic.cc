@@ -36,7 +36,7 @@ void AskReader::messages_member(std::string_view key) {
         json_.each_member([&](std::string_view name) {
             if (name == "user_id") ask_.user = word();
         });
-    } else {
+    } else if (!is_for_a_router(key)) {
         look(key);
     }
 }

@@ -25,9 +25,8 @@ void AskReader::chat_member(std::string_view key) {
         look(key);
     } else if (key == "search_parameters") {
         search_parameters();
-    } else if (key == "models") {
-        // A router's list of models to fall back to. What is metered is the one model that the request names.
-        if (!null_or_absent()) refuse("`models` is not passed on: a call is priced by the one model that it names.");
+    } else if (key == "enable_search") {
+        if (!null_or_absent()) server_tools_ = json_.boolean().value_or(true) || server_tools_;
     } else {
         shared_openai_member(key);
     }
@@ -64,7 +63,7 @@ void AskReader::shared_openai_member(std::string_view key) {
         if (const std::string_view name = word(); ask_.user.empty()) ask_.user = name;
     } else if (is_opaque(key)) {
         json_.skip();
-    } else {
+    } else if (!is_for_a_router(key)) {
         look(key);
     }
 }
@@ -114,9 +113,12 @@ void AskReader::openai_tools() {
     if (json_.kind() != JsonKind::array) return look("tools");
     json_.each_element([&] {
         if (json_.kind() != JsonKind::object) return look("tools");
-        std::string type = "function";
+        std::string type;
+        bool is_typed = false, is_named = false;
         json_.each_member([&](std::string_view key) {
+            is_named = is_named || key == "function" || key == "name";
             if (key == "type") {
+                is_typed = true;
                 type = word();
             } else if (is_opaque(key)) {
                 json_.skip();
@@ -124,6 +126,7 @@ void AskReader::openai_tools() {
                 look(key);
             }
         });
+        if (!is_typed && is_named) type = "function";
         server_tools_ = server_tools_ || runs_at_the_provider(type);
         ask_.image_tool = ask_.image_tool || type == "image_generation";
     });

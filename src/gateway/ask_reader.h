@@ -55,6 +55,8 @@ class AskReader {
     void generation_config(std::string_view name);
 
     bool is_opaque(std::string_view key) const;
+    // A member by which a router would choose another model, provider or payer. It is refused.
+    bool is_for_a_router(std::string_view key);
     Counted counted_so_far() const;
 
     // Of the value that comes next. Null is as good as absent.

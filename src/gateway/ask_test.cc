@@ -1,5 +1,6 @@
 #include "gateway/ask.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "gateway/ask_test_support.h"
@@ -94,6 +95,14 @@ TEST(Ask, what_must_be_there_must_be_there) {
     refused(chat_route(), R"({"model":"m","stream":"true"})");
     refused(chat_route(), R"({"model":"m","stream_options":[]})");
     refused(chat_route(), R"({"model":"m","models":["other"]})");
+    for (const char* member :
+         {"models", "fallbacks", "context_window_fallbacks", "model_list", "api_base", "api_key"}) {
+        for (const Route& route : {chat_route(), responses_route(), messages_route()}) {
+            refused(route, fmt::format(R"({{"model":"m","max_tokens":1,"{}":["other"]}})", member));
+        }
+    }
+    refused(chat_route(), "{\"model\":\"a\u202Eb\"}");
+    refused(chat_route(), "{\"model\":\"a\u009Bb\"}");
 }
 
 TEST(Ask, two_limits_that_may_disagree_are_refused) {

@@ -68,6 +68,11 @@ TEST(CallBoundTest, what_nothing_bounds_has_a_reason) {
     EXPECT_NE(why(responses_route(), search, "elsewhere"), "");
     EXPECT_NE(why(chat_route(), R"({"model":"m","search_parameters":{"mode":"auto"}})", "x-ai"), "");
     EXPECT_EQ(why(chat_route(), R"({"model":"m","search_parameters":{"mode":"off"}})", "x-ai"), "");
+    EXPECT_NE(why(chat_route(), R"({"model":"m","enable_search":true})", "alibaba"), "");
+    EXPECT_EQ(why(chat_route(), R"({"model":"m","enable_search":false})", "alibaba"), "");
+    EXPECT_NE(why(chat_route(), R"({"model":"m","tools":[{"googleSearch":{}}]})", "google"), "");
+    EXPECT_NE(why(chat_route(), R"({"model":"m","tools":[{"type":null,"function":{"name":"f"}}]})", "google"), "");
+    EXPECT_EQ(why(chat_route(), R"({"model":"m","tools":[{"function":{"name":"f"}}]})", "google"), "");
     EXPECT_NE(why(generate_route(), R"({"tools":[{"googleSearch":{}}]})", "google"), "");
     EXPECT_EQ(why(generate_route(), R"({"tools":[{"functionDeclarations":[]}]})", "google"), "");
     EXPECT_EQ(why(messages_route(), R"({"model":"m","max_tokens":5,"tools":[{"type":"web_search_1"}]})", "anthropic"),

@@ -98,6 +98,7 @@ class SettingReader {
         for (const auto& [header, value] : found->get_object()) {
             std::string lower(header);
             for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+            if (into.contains(lower)) return refuse(at(name), fmt::format("has the header '{}' twice", lower));
             read_text(value, fmt::format("{}/{}", at(name), escaped(header)), limits::text_bytes_max, into[lower]);
         }
     }

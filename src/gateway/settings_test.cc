@@ -102,6 +102,7 @@ TEST(Settings, a_refusal_points_at_the_member_and_says_what_is_wrong_with_it) {
              Case{R"("headers":{"Authorization":"x"})",
                   "/headers/authorization cannot be set here: the gateway makes it itself"},
              Case{R"("headers":{"a b":"x"})", "/headers has no header 'a b'"},
+             Case{R"("headers":{"x-a":"x","X-A":"y"})", "/headers has the header 'x-a' twice"},
              Case{R"("headers":{"a/b":1})", "/headers/a~1b must be a string"},
              Case{R"("headers":{"a":"x\r\ny"})", "/headers/a must not have control characters"},
              Case{R"("key":{"env":""})", "/key/env must be the name of an environment variable of the server"},

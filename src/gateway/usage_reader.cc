@@ -303,6 +303,7 @@ void AnswerReader::openai_usage(JsonReader& json) {
             total = tokens(json);
         } else if (key == "cost" && json.kind() == JsonKind::number) {
             metered_.stated_cost = stated_money(json.skip());
+            metered_.impossible = metered_.impossible || !metered_.stated_cost;
         } else if (key == "prompt_tokens_details" || key == "input_tokens_details") {
             each_member(json, [&](std::string_view detail) {
                 if (detail == "cached_tokens")
