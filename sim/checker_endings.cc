@@ -42,9 +42,12 @@ void EndingsChecker::check_runs(World& world, const Rows& rows) {
         if (hold.state == HoldState::open && !hold.who.run.value.empty()) ++open_holds[{key.first, hold.who.run}];
     }
     std::map<RunKey, std::int64_t> endings;
+    std::set<RunKey> put_back;  // Runs in line that were admitted before.
     for (const auto& [org_key, org] : rows.rows<Org>()) {
         for (const Event& event : world.history.of(org_key.first)) {
             if (const auto* ended = std::get_if<RunEnded>(&event)) ++endings[{org_key.first, ended->run}];
+            const auto* changed = std::get_if<RunChanged>(&event);
+            if (changed != nullptr && changed->state == RunState::starting) put_back.insert({org_key.first, changed->run});
         }
     }
 
@@ -80,8 +83,12 @@ void EndingsChecker::check_runs(World& world, const Rows& rows) {
         }
         if (claimed > 0) wrong(fmt::format("still claims {} places", claimed));
         if (held > 0) wrong(fmt::format("still holds money, {} times", held));
-        if (run.state == RunState::queued && (has_own_hold || run.fence.value != 0 || run.admitted_at != far_past)) {
+        const bool in_line = run.state == RunState::queued;
+        if (in_line && (has_own_hold || run.fence.value != 0 || run.lease_until != far_past)) {
             wrong("is in line and has something already");
+        }
+        if (in_line && (run.admitted_at != far_past) != put_back.contains(key)) {
+            wrong("is in line, and its row and the feed do not agree on whether it was admitted before");
         }
         // Nobody knows what it spent, so it is charged what it was given.
         if (run.state == RunState::lost && has_own_hold && !run.metered) {

@@ -114,10 +114,12 @@ void HistoryChecker::check_steps(World& world, const Rows& rows, OrgId org) {
     for (const Event& event : world.history.of(org)) {
         if (const auto* changed = std::get_if<RunChanged>(&event)) told[changed->run].push_back(changed->state);
         if (const auto* ended = std::get_if<RunEnded>(&event)) told[ended->run].push_back(ended->state);
-        if (const auto* asked = std::get_if<RunStopRequested>(&event)) {
-            auto& states = told[asked->run];
+        const auto stays = [&](RunId run) {
+            auto& states = told[run];
             states.push_back(states.empty() ? RunState::queued : states.back());
-        }
+        };
+        if (const auto* asked = std::get_if<RunStopRequested>(&event)) stays(asked->run);
+        if (const auto* restated = std::get_if<PlacesRestated>(&event)) stays(restated->run);
     }
     std::map<RunId, std::vector<RunState>> written;
     for (const auto& [key, step] : of_org<RunStep>(rows, org)) {

@@ -251,15 +251,16 @@ void LedgerChecker::check_windows(World& world, const Rows& rows) {
             return std::int64_t{0};
         });
     }
-    // Runs count when they are admitted, which the feed tells.
+    // Runs count when they are first admitted, which the feed tells.
     for (const auto& [org_key, org] : rows.rows<Org>()) {
         std::int64_t seq = 0;
+        std::set<RunId> counted;
         for (const Event& event : world.history.of(org_key.first)) {
             ++seq;
             const auto* changed = std::get_if<RunChanged>(&event);
             if (changed == nullptr || changed->state != RunState::starting) continue;
             const auto run = rows.rows<Run>().find({org_key.first, changed->run});
-            if (run == rows.rows<Run>().end()) continue;
+            if (run == rows.rows<Run>().end() || !counted.insert(changed->run).second) continue;
             add(org_key.first, run->second.who, run->second.admitted_at, seq,
                 [](Metric metric) { return std::int64_t{metric == Metric::runs}; });
         }

@@ -35,6 +35,7 @@ class PlacesChecker : public Checker {
 
     std::map<RunKey, std::vector<Place>> asked_;
     std::set<RunKey> maybe_over_;
+    std::set<RunKey> supervised_;
     std::map<RunKey, Belief> beliefs_;
     Instant latest_;
 
@@ -53,6 +54,7 @@ void PlacesChecker::sent(World&, const Call& call) {
     const OrgId org = call.command.org;
     if (const auto* admit = std::get_if<AdmitRun>(&call.command.body)) {
         if (call.expect == Expect::anything) asked_[{org, admit->run}] = admit->places;
+        if (admit->process) supervised_.insert({org, admit->run});
         return;
     }
     const auto ends = [&](RunId run, Fence fence) {
@@ -61,6 +63,11 @@ void PlacesChecker::sent(World&, const Call& call) {
     if (const auto* finish = std::get_if<FinishRun>(&call.command.body)) ends(finish->run, finish->fence);
     if (const auto* cancel = std::get_if<CancelRun>(&call.command.body)) ends(cancel->run, cancel->fence);
     if (const auto* lose = std::get_if<LoseRun>(&call.command.body)) ends(lose->run, lose->fence);
+    // Its owner is not told which places it has then, and runs that have not begun may lose theirs to it.
+    if (const auto* restate = std::get_if<RestatePlaces>(&call.command.body)) {
+        maybe_over_.insert({org, restate->run});
+        maybe_over_.insert(supervised_.begin(), supervised_.end());
+    }
 }
 
 void PlacesChecker::heard(World& world, const Call& call, const engine::Answer& answer) {
@@ -238,6 +245,7 @@ void PlacesChecker::check_fences(World& world, const Rows& rows) {
                 }
             } else if (const auto* changed = std::get_if<RunChanged>(&event)) {
                 check_live(changed->run, "changed its state");
+                if (changed->state == RunState::queued) admitted.erase(changed->run);  // Back in line.
                 if (changed->state != RunState::starting) continue;
                 if (changed->fence.value <= last_fence) {
                     world.violated(Promise::fenced,

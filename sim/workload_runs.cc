@@ -1,4 +1,6 @@
 // The owners of runs: they ask for places, wait in line, work, fall silent, are slow, die, and come back too late.
+#include <algorithm>
+
 #include "core/limits.h"
 #include "sim/places.h"
 #include "sim/workload.h"
@@ -20,6 +22,7 @@ class Owners : public Workload {
         enum { idle, asking, waiting, working, silent } state = idle;
         RunId run;
         bool should_stop = false;
+        std::size_t workspaces = 0;  // As asked for.
     };
 
     void ask(World& world, Owner& owner);
@@ -27,6 +30,7 @@ class Owners : public Workload {
     void work(World& world, Owner& owner, const KnownRun& run);
     void come_back(World& world, Owner& owner, const KnownRun& run);
     void finish(World& world, const Owner& owner, const KnownRun& run);
+    void restate(World& world, const Owner& owner, const KnownRun& run);
     void heard_admission(World& world, const AdmitRun& asked, OrgId org, const AdmitReply& reply);
     void heard_of_run(World& world, OrgId org, RunId run, Fence fence, const RunReply& reply);
 
@@ -119,7 +123,18 @@ void Owners::ask(World& world, Owner& owner) {
     owner.run = admit.run;
     owner.state = Owner::asking;
     owner.should_stop = false;
+    owner.workspaces = static_cast<std::size_t>(std::ranges::count(admit.places, ClaimKind::workspace, &Place::kind));
     world.call(*this, owner.org, std::move(admit));
+}
+
+// The server has looked at the run's directories again, and they were moved.
+void Owners::restate(World& world, const Owner& owner, const KnownRun& run) {
+    RestatePlaces restate{.run = run.id, .fence = run.fence, .workspaces = {}, .reason = "its directory was moved"};
+    while (restate.workspaces.size() < owner.workspaces) {
+        const Place place = some_place(world.random);
+        if (place.kind == ClaimKind::workspace) restate.workspaces.push_back(place);
+    }
+    world.call(*this, owner.org, std::move(restate));
 }
 
 // In line: has the time come?
@@ -144,7 +159,7 @@ void Owners::work(World& world, Owner& owner, const KnownRun& run) {
     }
     const auto call = [&](CommandBody body) { world.call(*this, owner.org, std::move(body)); };
     if (owner.should_stop && random.percent(60)) return finish(world, owner, run);
-    switch (random.below(20)) {
+    switch (random.below(21)) {
         case 0:
             call(StartRun{run.id, run.fence});
             return;
@@ -172,6 +187,8 @@ void Owners::work(World& world, Owner& owner, const KnownRun& run) {
         case 11:
             owner.state = Owner::silent;
             return;
+        case 12:
+            return restate(world, owner, run);
         default:
             call(HeartbeatRun{run.id, run.fence});
     }

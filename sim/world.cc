@@ -53,8 +53,8 @@ void World::follow(const store::WriteSet& writes) {
             if (found == nullptr) continue;
             const bool goes_live = !core::is_live(found->seen) && core::is_live(run->state);
             found->seen = run->state;
+            if (!core::has_ended(run->state)) found->fence = run->fence;  // A run can go back in line.
             if (!goes_live) continue;
-            found->fence = run->fence;
             if (!run->schedule.empty()) org.fired.push_back(run->id);
         }
     }

@@ -62,31 +62,53 @@ Complaint beyond_key(const AdmitRun& command) {
     return std::nullopt;
 }
 
-Complaint outside_roots(OrgState& state, const Agent& agent, const AdmitRun& command) {
-    const std::vector<std::string> roots = roots_of(agent);
-    const auto is_inside = [&](const std::string& path) {
-        const auto is_in = [&](const std::string& root) { return is_at_or_below(path, root); };
-        return std::ranges::any_of(roots, is_in) || is_in_worktree_of(state, agent.name, path);
-    };
-    const auto check = [&](std::string_view what, const std::string& path) -> Complaint {
+namespace {
+
+class Roots {
+ public:
+    Roots(OrgState& state, const Agent& agent) : state_(state), agent_(agent), roots_(roots_of(agent)) {}
+
+    Complaint check(std::string_view what, const std::string& path) const {
         if (is_inside(path)) return std::nullopt;
         return fmt::format(
             "{}'{}' is outside of the directories that agent '{}' may claim by an API key below operator: {}; an "
             "operator adds one with: interlock agents put {} --root DIR",
-            what, path, agent.name,
-            roots.empty() ? "it has neither workspace nor roots" : fmt::format("{}", fmt::join(roots, ", ")),
-            agent.name);
-    };
+            what, path, agent_.name,
+            roots_.empty() ? "it has neither workspace nor roots" : fmt::format("{}", fmt::join(roots_, ", ")),
+            agent_.name);
+    }
+    Complaint check(const Place& place) const {
+        return place.kind == ClaimKind::workspace ? check("", place.path) : std::nullopt;
+    }
+
+ private:
+    bool is_inside(const std::string& path) const {
+        const auto is_in = [&](const std::string& root) { return is_at_or_below(path, root); };
+        return std::ranges::any_of(roots_, is_in) || is_in_worktree_of(state_, agent_.name, path);
+    }
+
+    OrgState& state_;
+    const Agent& agent_;
+    const std::vector<std::string> roots_;
+};
+
+}  // namespace
+
+Complaint outside_roots(OrgState& state, const Agent& agent, const std::vector<Place>& places) {
+    const Roots roots(state, agent);
     Complaint complaint;
-    const auto check_place = [&](const Place& place) {
-        if (place.kind == ClaimKind::workspace) complaint = first_of(complaint, check("", place.path));
-    };
-    for (const Place& place : command.places) check_place(place);
-    if (command.isolate_into) check_place(*command.isolate_into);
+    for (const Place& place : places) complaint = first_of(complaint, roots.check(place));
+    return complaint;
+}
+
+Complaint outside_roots(OrgState& state, const Agent& agent, const AdmitRun& command) {
+    const Roots roots(state, agent);
+    Complaint complaint = outside_roots(state, agent, command.places);
+    if (command.isolate_into) complaint = first_of(complaint, roots.check(*command.isolate_into));
     // What the server starts works where an operator has set its agent up.
     if (command.process || !command.worktrees) return complaint;
     for (const std::string& path : command.repository) {
-        complaint = first_of(complaint, check("a worktree would be made of a repository whose part ", path));
+        complaint = first_of(complaint, roots.check("a worktree would be made of a repository whose part ", path));
     }
     return complaint;
 }

@@ -16,5 +16,6 @@ Complaint beyond_key(const AdmitRun& command);
 // A directory, or a repository for a worktree, that is not the agent's. Goes by the paths that directories were
 // resolved to. Named resources are names that agents agree on, and are free.
 Complaint outside_roots(OrgState& state, const Agent& agent, const AdmitRun& command);
+Complaint outside_roots(OrgState& state, const Agent& agent, const std::vector<Place>& places);
 
 }  // namespace interlock::core

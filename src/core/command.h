@@ -317,6 +317,14 @@ struct LoseRun {  // Somebody has seen that its owner is gone.
 };
 BOOST_DESCRIBE_STRUCT(LoseRun, (), (run, fence, reason))
 
+struct RestatePlaces {  // The server has looked again at the directories of a live run.
+    RunId run;
+    Fence fence;
+    std::vector<Place> workspaces;  // What they are now, in the order that the run has them in.
+    std::string reason;             // What has changed.
+};
+BOOST_DESCRIBE_STRUCT(RestatePlaces, (), (run, fence, workspaces, reason))
+
 // ---- worktrees ----------------------------------------------------------------------------------------------------
 
 struct PutWorktree {  // Before anything is on the disk, so that nothing there is unknown, and again when
@@ -412,7 +420,7 @@ BOOST_DESCRIBE_STRUCT(Reopened, (), ())
         UnfreezeBudget, Charge, Reserve, ExtendHold, SettleHold, ReleaseHold, CreateSession, Append, ForkSession,      \
         CloseSession, AdmitRun, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun, CancelRun, LoseRun,            \
         PutSchedule, DeleteSchedule, Wake, Tick, Reopened, PutWorktree, DropWorktree, EnableSchedule, PutSetting,      \
-        DropSetting, RecordCalls, CorrectCharge
+        DropSetting, RecordCalls, CorrectCharge, RestatePlaces
 struct CommandBody : std::variant<INTERLOCK_COMMAND_KINDS> {
     INTERLOCK_VARIANT(CommandBody)
 };

@@ -495,7 +495,8 @@ auto reply_to() {
         return AppendReply{};
     else if constexpr (one_of<Body, AdmitRun>)
         return AdmitReply{};
-    else if constexpr (one_of<Body, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun, CancelRun, LoseRun>)
+    else if constexpr (one_of<Body, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun, CancelRun, LoseRun,
+                              RestatePlaces>)
         return RunReply{};
     else if constexpr (one_of<Body, PutSchedule, DeleteSchedule, EnableSchedule>)
         return ScheduleReply{};

@@ -231,13 +231,20 @@ struct ChargeCorrected {
 };
 BOOST_DESCRIBE_STRUCT(ChargeCorrected, (), (key, corrects, cost, why))
 
+struct PlacesRestated {  // The run keeps its state. One that goes back in line is a RunChanged.
+    RunId run;
+    std::string agent;
+    std::string reason;
+};
+BOOST_DESCRIBE_STRUCT(PlacesRestated, (), (run, agent, reason))
+
 // The order is part of the stored form: new kinds go at the end.
 #define INTERLOCK_EVENT_KINDS                                                                                    \
     Charged, Held, HoldReleased, OrgCreated, AgentChanged, AgentPaused, AgentResumed, AgentArchived, KeyCreated, \
         KeyRevoked, CapChanged, BudgetChanged, BudgetDeleted, BudgetWarned, BudgetExhausted, BudgetFroze,        \
         BudgetThawed, SessionCreated, Appended, SessionClosed, RunChanged, RunStopRequested, RunEnded,           \
         ScheduleChanged, ScheduleDeleted, ScheduleFired, ScheduleSkipped, WakeCoalesced, WorktreeMade,           \
-        WorktreeRemoved, SettingChanged, ChargeCorrected
+        WorktreeRemoved, SettingChanged, ChargeCorrected, PlacesRestated
 struct Event : std::variant<INTERLOCK_EVENT_KINDS> {
     INTERLOCK_VARIANT(Event)
 };

@@ -22,7 +22,7 @@ struct Expected {
             if (body.hold != Amounts{}) hold(HoldId(first_derived_id("run_hold", body.run.value)));
         }
         if constexpr (std::is_same_v<Body, FinishRun> || std::is_same_v<Body, CancelRun> ||
-                      std::is_same_v<Body, LoseRun>) {
+                      std::is_same_v<Body, LoseRun> || std::is_same_v<Body, RestatePlaces>) {
             end_of(body.run);
         }
         if constexpr (requires { body.charge; }) {

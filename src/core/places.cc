@@ -62,6 +62,28 @@ Complaint check_places(const std::vector<Place>& places) {
     return std::nullopt;
 }
 
+std::optional<std::vector<Place>> with_workspaces(std::vector<Place> places, const std::vector<Place>& workspaces,
+                                                  Restated how) {
+    auto next = workspaces.begin();
+    for (Place& place : places) {
+        if (place.kind != ClaimKind::workspace) continue;
+        if (next == workspaces.end()) return std::nullopt;
+        Place now = *next++;
+        now.mode = place.mode;
+        if (how == Restated::beside) {
+            now.host = place.host;
+            now.path = place.path;
+            // What is newest stands first, so a directory that is moved without end forgets what contained it long ago.
+            for (const std::string& id : place.chain) {
+                if (now.chain.size() == limits::place_depth_max) break;
+                if (std::ranges::find(now.chain, id) == now.chain.end()) now.chain.push_back(id);
+            }
+        }
+        place = std::move(now);
+    }
+    return next == workspaces.end() ? std::optional(std::move(places)) : std::nullopt;
+}
+
 void PlaceIndex::add(RunId run, const Place& place) {
     const PlaceKeys keys = keys_of(place);
     for (const std::string& key : keys.self) ++by_self_[key][{run, place.mode}];

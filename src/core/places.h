@@ -55,4 +55,14 @@ constexpr std::string_view reserved_resources = "interlock.";
 // What a client may ask for in one run: a few places, each named once.
 Complaint check_places(const std::vector<Place>& places);
 
+// How workspaces that were looked at again stand to what was known of them.
+enum class Restated {
+    instead,  // They are the places.
+    beside,   // A process is at work: where it was stays taken by its path, and by what contained it.
+};
+// Each workspace among `places` restated by the next of `workspaces`, in the mode that it has. Empty when there are more
+// or fewer of them.
+std::optional<std::vector<Place>> with_workspaces(std::vector<Place> places, const std::vector<Place>& workspaces,
+                                                  Restated how);
+
 }  // namespace interlock::core

@@ -523,7 +523,7 @@ struct Run {
     RunState state = RunState::queued;
     std::int32_t priority = 0;  // Higher goes first.
     std::int64_t ticket = 0;    // Its place in line within the priority.
-    Fence fence;                // 0 until admitted.
+    Fence fence;                // 0 until admitted, and again once it is put back in line.
     std::vector<Place> wanted;  // What it claims once admitted.
     Amounts hold_bound;         // What is held for it once admitted; all 0: nothing.
     HoldId hold;
@@ -533,7 +533,7 @@ struct Run {
     std::int32_t lease_s = 60;
     Instant created_at;
     Instant queued_until;  // far_future: waits forever.
-    Instant admitted_at;   // far_past: not admitted yet. This, `lease_until` and the next two move with its state.
+    Instant admitted_at;   // For the first time; far_past: not yet. This, `lease_until` and the next two move with its state.
     Instant lease_until;
     Instant started_at;
     Instant ended_at;

@@ -6,6 +6,7 @@
 
 #include "base/ensure.h"
 #include "base/result.h"
+#include "base/text.h"
 #include "core/agent_keys.h"
 #include "core/agents.h"
 #include "core/budgets.h"
@@ -43,16 +44,19 @@ struct Obstacle {
 
 // ---- asking -------------------------------------------------------------------------------------------------------
 
+// A budget of runs counts a run once, however often it goes back in line.
+std::int64_t uncounted_runs(const Run& run) { return run.admitted_at == far_past ? 1 : 0; }
+
 Amounts asked_amounts(const Run& run) {
     Amounts amounts = run.hold_bound;
-    amounts.runs = 1;
+    amounts.runs = uncounted_runs(run);
     return amounts;
 }
 
 // A run that sets nothing aside still means to spend: a budget that has nothing left refuses it too.
 Amounts needed_amounts(const Run& run) {
     const auto some = [](std::int64_t amount) { return std::max<std::int64_t>(1, amount); };
-    return {some(run.hold_bound.usd), some(run.hold_bound.tokens), some(run.hold_bound.calls), 1};
+    return {some(run.hold_bound.usd), some(run.hold_bound.tokens), some(run.hold_bound.calls), uncounted_runs(run)};
 }
 
 // Invariant (6): a run in line that waits for a place keeps its turn at all of its places. So does one that waits
@@ -244,14 +248,15 @@ void grant(OrgState& state, Stamp stamp, Run& run) {
     state.org_changed = true;
     run.fence = state.org->last_fence;
     move_to(state, stamp, run, RunState::starting);
-    run.admitted_at = stamp.at;
     run.lease_until = stamp.at + std::chrono::seconds(run.lease_s);
     auto touches = touches_of(state, run.who, asked_amounts(run), stamp.at);
+    const bool counts = uncounted_runs(run) > 0;
+    if (counts) run.admitted_at = stamp.at;
     if (run.hold_bound != Amounts{}) open_run_hold(state, stamp, run, touches);
     state.put_run(run);
     state.add_claims(run);
     for (Touch& touch : touches) {
-        if (touch.budget->row.metric != Metric::runs) continue;
+        if (!counts || touch.budget->row.metric != Metric::runs) continue;
         spend_in_window(state, stamp, touch, 1);
         after_spending(state, stamp, touch, run.who);
     }
@@ -263,7 +268,7 @@ void grant(OrgState& state, Stamp stamp, Run& run) {
 // A run in line for another try of one that has failed, timed out or been lost, if its launch allows one more.
 void try_again(OrgState& state, Stamp stamp, const Run& ended) {
     if (!ended.supervised || ended.state == RunState::succeeded || ended.state == RunState::cancelled) return;
-    if (!ended.stop_requested.empty() || ended.admitted_at == far_past) return;
+    if (!ended.stop_requested.empty() || ended.fence.value == 0) return;
     auto launch = state.launches.find(ended.id);
     ensure(launch.has_value(), "a supervised run has a launch");
     if (ended.attempt >= launch->retry.tries) return;
@@ -759,6 +764,98 @@ RunReply lose_run(OrgState& state, Stamp stamp, const LoseRun& command) {
     RunReply reply = done(*run);
     reply.state = RunState::lost;
     lose(state, stamp, std::move(*run), command.reason.empty() ? "its owner is gone" : command.reason);
+    return reply;
+}
+
+namespace {
+
+// Its supervisor looks at its places before it starts anything. A client may be at work as soon as it is admitted.
+bool has_not_begun(const Run& run) { return run.supervised && run.state == RunState::starting; }
+
+// A run that was granted its places and has not begun. It gives back everything but its turn in line.
+void put_back(OrgState& state, Stamp stamp, Run run, std::string reason) {
+    close_run_holds(state, stamp, run, RestOfRun::known_unspent);
+    const Run& stored = *state.run(run.id);
+    state.erase_claims(stored);
+    run.steps = stored.steps;
+    run.stop_requested = stored.stop_requested;
+    run.hold = {};
+    run.fence = {};
+    run.lease_until = far_past;
+    move_to(state, stamp, run, RunState::queued, std::move(reason), WaitsFor::workspace);
+    state.feed.add(RunChanged{run.id, run.who.agent, run.state, {}});
+    state.put_run(std::move(run));
+    state.org_changed = true;
+    state.line_may_move = true;
+}
+
+void take_places(OrgState& state, Stamp stamp, Run run, const std::string& reason) {
+    state.erase_claims(*state.run(run.id));
+    state.add_claims(run);
+    state.feed.add(PlacesRestated{run.id, run.who.agent, reason});
+    add_step(state, stamp, run, reason);
+    state.put_run(std::move(run));
+    state.line_may_move = true;
+}
+
+// The run is at work: it keeps its places, and no other run begins where they are by now. Where two are at work, the
+// one that was moved is asked to stop.
+void follow_moved(OrgState& state, Stamp stamp, Run run, const std::string& reason) {
+    std::vector<RunId> others = colliding(state.claimed(), run);
+    const auto at_work = std::ranges::find_if(others, [&](RunId id) { return !has_not_begun(*state.run(id)); });
+    if (at_work != others.end()) {
+        return request_stop(
+            state, stamp, run.id,
+            cut_text(fmt::format("{}, where {} works", reason, to_text("run", at_work->value)), limits::text_bytes_max));
+    }
+    for (const RunId id : others) {
+        put_back(state, stamp, *state.run(id),
+                 cut_text(fmt::format("{} is in its place: {}", to_text("run", run.id.value), reason),
+                          limits::text_bytes_max));
+    }
+    take_places(state, stamp, std::move(run), reason);
+}
+
+// Moving directories gives an API key below operator no place that it could not have asked for.
+Complaint outside_roots_of(OrgState& state, const Run& run) {
+    if (run.who.api_key.empty() || is_operators_key(state, run.who.api_key)) return std::nullopt;
+    const Agent* agent = working_agent(state, run.who.agent);
+    return agent == nullptr ? std::nullopt : outside_roots(state, *agent, run.wanted);
+}
+
+}  // namespace
+
+RunReply restate_places(OrgState& state, Stamp stamp, const RestatePlaces& command) {
+    if (auto complaint = first_of(check_places(command.workspaces), check_line("reason", command.reason))) {
+        return refused(RunStatus::invalid_request, *complaint);
+    }
+    auto run = owned_run(state, command.run, command.fence);
+    if (!run) return run.error();
+    const bool begun = !has_not_begun(*run);
+    auto wanted = with_workspaces(run->wanted, command.workspaces, begun ? Restated::beside : Restated::instead);
+    if (!wanted) return refused(RunStatus::invalid_request, "the run has another number of workspaces", run->state);
+    if (*wanted == run->wanted) return done(*run);
+    if (!run->stop_requested.empty()) return refused(RunStatus::wrong_state, "the run is to stop", run->state);
+    run->wanted = std::move(*wanted);
+    const Complaint beyond = begun ? std::nullopt : outside_roots_of(state, *run);
+
+    // From here on it must be restated, put back, ended, or asked to stop.
+    RunReply reply = done(*run);
+    if (begun) {
+        follow_moved(state, stamp, std::move(*run), command.reason);
+    } else if (beyond) {
+        run->wanted = state.run(run->id)->wanted;
+        reply.detail = cut_text(fmt::format("{}: {}", command.reason, *beyond), limits::text_bytes_max);
+        end_run(state, stamp, std::move(*run), RunState::failed, reply.detail, RestOfRun::known_unspent);
+    } else if (place_obstacle(state, stamp, *run, nullptr)) {
+        put_back(state, stamp, std::move(*run), command.reason);
+    } else {
+        take_places(state, stamp, std::move(*run), command.reason);
+    }
+    const Run& now = *state.run(command.run);
+    reply.state = now.state;
+    reply.lease_until = now.lease_until;
+    reply.stop_requested = now.stop_requested;
     return reply;
 }
 

@@ -123,6 +123,7 @@ struct Apply {
         return correct_charge(state, stamp, body, command.key, command.fingerprint);
     }
     Reply operator()(const RecordCalls& body) { return record_calls(state, body, command.key); }
+    Reply operator()(const RestatePlaces& body) { return restate_places(state, stamp, body); }
 };
 
 // Whether the command did what it asked: the successes come first in every status, one or two of them.

@@ -103,6 +103,7 @@ class StateMachineTest : public MoneyTest {
         say(CancelRun{.run = runs[1].run, .fence = {}, .reason = "enough", .charge = {}});
         say(CancelRun{.run = runs[1].run, .fence = runs[1].fence, .reason = {}, .charge = {}});
         say(LoseRun{runs[2].run, runs[2].fence, "gone"});
+        say(RestatePlaces{runs[3].run, runs[3].fence, {}, "moved"});
         PutSchedule schedule;
         schedule.name = "nightly";
         schedule.agent = "ada";

@@ -113,6 +113,8 @@ void RunsCheck::read_steps() {
         }
         steps.count = number;
         steps.state = row.text();
+        steps.admitted |= steps.state == "starting";
+        steps.put_back |= steps.admitted && steps.state == "queued";
     });
 }
 
@@ -188,8 +190,12 @@ void RunsCheck::check_state(const Run& run, bool live, bool ended) {
     if (ended && run.ended_at < run.created_at)
         violated(fmt::format("ended at {}, before it was made ({})", run.ended_at, run.created_at));
     if (queued && run.fence != 0) violated(fmt::format("is queued and has the fence {}", run.fence));
-    if (queued && run.admitted_at != 0) violated(fmt::format("is queued and was admitted at {}", run.admitted_at));
-    if ((run.fence > 0) != (run.admitted_at > 0)) {
+    const auto steps = steps_.find(run.id);
+    const bool put_back = run.fence == 0 && steps != steps_.end() && steps->second.put_back;
+    if (queued && run.admitted_at != 0 && !put_back) {
+        violated(fmt::format("is queued and was admitted at {}", run.admitted_at));
+    }
+    if ((run.fence > 0 || put_back) != (run.admitted_at > 0)) {
         violated(fmt::format("its fence is {}, and it was admitted at {}", run.fence, run.admitted_at));
     }
     const bool started = run.state == "running" || run.state == "paused";

@@ -55,7 +55,9 @@ class RunsCheck {
     };
     struct Steps {
         std::int64_t count = 0;
-        std::string state;  // The last one's.
+        std::string state;      // The last one's.
+        bool admitted = false;  // One of them was an admission.
+        bool put_back = false;  // It went back in line after that.
     };
     struct LiveRuns {  // Of one agent, provider or node, or all.
         std::int64_t count = 0;
