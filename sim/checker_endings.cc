@@ -47,7 +47,8 @@ void EndingsChecker::check_runs(World& world, const Rows& rows) {
         for (const Event& event : world.history.of(org_key.first)) {
             if (const auto* ended = std::get_if<RunEnded>(&event)) ++endings[{org_key.first, ended->run}];
             const auto* changed = std::get_if<RunChanged>(&event);
-            if (changed != nullptr && changed->state == RunState::starting) put_back.insert({org_key.first, changed->run});
+            if (changed != nullptr && changed->state == RunState::starting)
+                put_back.insert({org_key.first, changed->run});
         }
     }
 

@@ -60,8 +60,8 @@ enum class Restated {
     instead,  // They are the places.
     beside,   // A process is at work: where it was stays taken by its path, and by what contained it.
 };
-// Each workspace among `places` restated by the next of `workspaces`, in the mode that it has. Empty when there are more
-// or fewer of them.
+// Each workspace among `places` restated by the next of `workspaces`, in the mode that it has. Empty when there are
+// more or fewer of them.
 std::optional<std::vector<Place>> with_workspaces(std::vector<Place> places, const std::vector<Place>& workspaces,
                                                   Restated how);
 

@@ -533,7 +533,8 @@ struct Run {
     std::int32_t lease_s = 60;
     Instant created_at;
     Instant queued_until;  // far_future: waits forever.
-    Instant admitted_at;   // For the first time; far_past: not yet. This, `lease_until` and the next two move with its state.
+    Instant admitted_at;   // For the first time; far_past: not yet. This, `lease_until` and the next two move with its
+                           // state.
     Instant lease_until;
     Instant started_at;
     Instant ended_at;

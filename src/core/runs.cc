@@ -13,6 +13,7 @@
 #include "core/check.h"
 #include "core/ledger.h"
 #include "core/limits.h"
+#include "core/line_walk.h"
 
 namespace interlock::core {
 namespace {
@@ -57,100 +58,6 @@ Amounts asked_amounts(const Run& run) {
 Amounts needed_amounts(const Run& run) {
     const auto some = [](std::int64_t amount) { return std::max<std::int64_t>(1, amount); };
     return {some(run.hold_bound.usd), some(run.hold_bound.tokens), some(run.hold_bound.calls), uncounted_runs(run)};
-}
-
-// Invariant (6): a run in line that waits for a place keeps its turn at all of its places. So does one that waits
-// behind it. One that waits for anything else holds nothing, and keeps nobody.
-bool waits_for_place(OrgState& state, const Run& run, const PlaceIndex& kept) {
-    return std::ranges::any_of(run.wanted, [&](const Place& place) {
-        return state.claimed().collides(place, run.id) || kept.collides(place, run.id);
-    });
-}
-
-bool is_at_cap(OrgState& state, const std::string& agent_name) {
-    const Agent* agent = state.agent(agent_name);
-    return agent == nullptr || static_cast<std::int64_t>(state.live_of_agent(agent_name)) >= agent->max_concurrent_runs;
-}
-
-bool collides_any(const PlaceIndex& places, const Run& run) {
-    return std::ranges::any_of(run.wanted, [&](const Place& place) { return places.collides(place, run.id); });
-}
-
-// Walks the line in its order, and past the rest of a group when one run of it cannot start. So a long line of runs
-// that ask for the same costs as much as one of them. Knows the places that are kept for the runs it has come past.
-class LineWalk {
- public:
-    enum class Of { all, those_that_want_places };
-    LineWalk(OrgState& state, Stamp stamp, Of which) : state_(state), stamp_(stamp) {
-        for (const auto& [name, group] : state.line_groups()) {
-            const bool may_start = which == Of::all && !is_at_cap(state, group.agent);
-            if (group.wants_places || may_start) heads_.emplace(*group.keys.begin(), &group);
-        }
-    }
-
-    std::optional<LineKey> next() {
-        if (behind_) heads_.insert(*std::exchange(behind_, std::nullopt));
-        if (heads_.empty()) return std::nullopt;
-        std::tie(key_, group_) = *heads_.begin();
-        heads_.erase(heads_.begin());
-        if (const auto after = group_->keys.upper_bound(key_); after != group_->keys.end()) behind_ = {*after, group_};
-        return key_;
-    }
-
-    // The run that next() came to stays in line. `same_for_group`: so do the others of its group that are behind it.
-    void stays(const Run& run, bool same_for_group) {
-        const bool keeps = run.not_before <= stamp_.at && waits_for_place(state_, run, kept_);
-        if (keeps) {
-            for (const Place& place : run.wanted) kept_.add(run.id, place);
-        }
-        if (same_for_group && behind_) {
-            // The next ones would keep the same places. Where this one keeps none, they may later.
-            if (!keeps && group_->wants_places) left_.emplace_back(group_, run.id);
-            behind_.reset();
-        }
-        if (keeps && collides_any(state_.wanted(), run)) come_back();
-    }
-
-    // The run that next() came to has started. Others ahead of it may wait for its places from now on.
-    void started(const Run& run, PlaceIndex kept_ahead) {
-        kept_ = std::move(kept_ahead);
-        if (!run.wanted.empty()) come_back();
-    }
-
-    const PlaceIndex& kept() const { return kept_; }
-
- private:
-    // To groups that were left and whose next run waits for a place by now.
-    void come_back() {
-        std::erase_if(left_, [&](const auto& left) {
-            const auto& [group, asked] = left;
-            if (!waits_for_place(state_, *state_.run(asked), kept_)) return false;
-            if (const auto behind = group->keys.upper_bound(key_); behind != group->keys.end()) {
-                heads_.emplace(*behind, group);
-            }
-            return true;
-        });
-    }
-
-    OrgState& state_;
-    const Stamp stamp_;
-    using Group = OrgState::LineGroup;
-    std::map<LineKey, const Group*> heads_;  // The next of each group.
-    LineKey key_{};
-    const Group* group_ = nullptr;                            // Of the run that next() came to.
-    std::optional<std::pair<LineKey, const Group*>> behind_;  // The next of that group.
-    std::vector<std::pair<const Group*, RunId>> left_;        // With a run of each.
-    PlaceIndex kept_;
-};
-
-// The places that are kept for the runs ahead of this place in line.
-PlaceIndex kept_ahead_of(OrgState& state, Stamp stamp, const LineKey& mine) {
-    LineWalk line(state, stamp, LineWalk::Of::those_that_want_places);
-    for (auto key = line.next(); key && *key < mine; key = line.next()) {
-        const Run& run = *state.run(key->run);
-        line.stays(run, run.not_before <= stamp.at);
-    }
-    return line.kept();
 }
 
 std::vector<RunId> colliding(const PlaceIndex& places, const Run& run) {
@@ -804,9 +711,9 @@ void follow_moved(OrgState& state, Stamp stamp, Run run, const std::string& reas
     std::vector<RunId> others = colliding(state.claimed(), run);
     const auto at_work = std::ranges::find_if(others, [&](RunId id) { return !has_not_begun(*state.run(id)); });
     if (at_work != others.end()) {
-        return request_stop(
-            state, stamp, run.id,
-            cut_text(fmt::format("{}, where {} works", reason, to_text("run", at_work->value)), limits::text_bytes_max));
+        return request_stop(state, stamp, run.id,
+                            cut_text(fmt::format("{}, where {} works", reason, to_text("run", at_work->value)),
+                                     limits::text_bytes_max));
     }
     for (const RunId id : others) {
         put_back(state, stamp, *state.run(id),
@@ -835,7 +742,9 @@ RunReply restate_places(OrgState& state, Stamp stamp, const RestatePlaces& comma
     auto wanted = with_workspaces(run->wanted, command.workspaces, begun ? Restated::beside : Restated::instead);
     if (!wanted) return refused(RunStatus::invalid_request, "the run has another number of workspaces", run->state);
     if (*wanted == run->wanted) return done(*run);
-    if (!run->stop_requested.empty()) return refused(RunStatus::wrong_state, "the run is to stop", run->state);
+    if (!begun && !run->stop_requested.empty()) {
+        return refused(RunStatus::wrong_state, "the run is to stop before it begins", run->state);
+    }
     run->wanted = std::move(*wanted);
     const Complaint beyond = begun ? std::nullopt : outside_roots_of(state, *run);
 
