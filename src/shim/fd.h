@@ -24,6 +24,9 @@ class Fd {
     }
     ~Fd() { reset(); }
 
+    // Another one of the same open file; nothing if this is nothing.
+    Fd duplicate() const { return Fd(fd_ < 0 ? -1 : fcntl(fd_, F_DUPFD_CLOEXEC, 0)); }
+
     explicit operator bool() const { return fd_ >= 0; }
     int get() const { return fd_; }
     void reset() {
@@ -37,6 +40,10 @@ class Fd {
  private:
     int fd_ = -1;
 };
+
+// As send() and recv() do, with a descriptor if there is one. `received` is replaced by what came.
+ssize_t send_with(int socket, std::string_view bytes, const Fd& passed);
+ssize_t receive_with(int socket, char* buffer, std::size_t size, Fd& received);
 
 // Empty when it cannot be opened or read.
 std::optional<std::string> read_file(const std::string& path);

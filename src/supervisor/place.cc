@@ -10,7 +10,6 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,6 +18,7 @@
 
 #include "base/id.h"
 #include "core/limits.h"
+#include "supervisor/mount_table.h"
 
 namespace interlock::supervisor {
 namespace {
@@ -28,45 +28,20 @@ using Chain = std::vector<std::string>;
 
 constexpr int attempts_max = 8;
 
-class OpenDirectory {
- public:
-    OpenDirectory() = default;
-    explicit OpenDirectory(int fd) : fd_(fd) {}
-    OpenDirectory(OpenDirectory&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    OpenDirectory& operator=(OpenDirectory&& other) noexcept {
-        std::swap(fd_, other.fd_);
-        return *this;
-    }
-    ~OpenDirectory() {
-        // Closing the last directory must not hide why the next could not be opened.
-        const int error = errno;
-        if (fd_ >= 0) close(fd_);
-        errno = error;
-    }
-    explicit operator bool() const { return fd_ >= 0; }
-    int fd() const { return fd_; }
-
- private:
-    int fd_ = -1;
-};
+using OpenDirectory = shim::Fd;
 
 struct Seen {
     std::string path;
     Chain chain;
+    bool through_overlay = false;
 };
 
-// One line of /proc/self/mountinfo.
-struct Mount {
-    std::string device;  // The file system.
-    std::string root;    // The directory of that file system that is mounted.
-    std::string point;   // Where.
-};
-
-// Empty when the directory was moved while it was looked at.
-Result<std::optional<Seen>, PlaceError> look(const std::string& name);
-// The identities along a canonical path, the last directory's first. Empty when it leads to no directory.
-Result<std::optional<Chain>, PlaceError> chain_along(std::string_view path, const std::string& name);
-Result<std::vector<std::string>, PlaceError> other_ways_to(const std::string& path, const std::string& name);
+// Empty when the directory was moved while it was looked at. `name` is for people.
+Result<std::optional<Seen>, PlaceError> look(const OpenDirectory& directory, const std::string& name);
+// The identities along a canonical path, the last directory's first. Empty when it leads to no directory. Of what is
+// behind `certain` in the path, as much as is there is enough.
+Result<std::optional<Chain>, PlaceError> chain_along(std::string_view path, const std::string& name,
+                                                     std::size_t certain = std::string_view::npos);
 
 PlaceError failure(Kind kind, const std::string& name, std::string_view why) {
     return {.kind = kind, .detail = fmt::format("workspace \"{}\": {}", name, why)};
@@ -108,39 +83,29 @@ OpenDirectory open_directory(int base, const char* path, int more_flags = 0) {
     return OpenDirectory(openat(base, path, O_PATH | O_DIRECTORY | O_CLOEXEC | more_flags));
 }
 
-std::optional<std::string> identity_of(const OpenDirectory& directory) {
-    struct stat status{};
-    if (fstat(directory.fd(), &status) != 0) return std::nullopt;
-    return fmt::format("{}:{}", status.st_dev, status.st_ino);
+core::Place place_of(Seen seen, core::ClaimMode mode, const std::string& host) {
+    return {.kind = core::ClaimKind::workspace,
+            .host = host,
+            .path = std::move(seen.path),
+            .chain = std::move(seen.chain),
+            .mode = mode};
 }
 
-// The kernel's own answer to where the directory is at this moment.
-std::optional<std::string> path_of(const OpenDirectory& directory) {
-    std::array<char, core::limits::text_bytes_max + 1> buffer;
-    const auto length = readlink(fmt::format("/proc/self/fd/{}", directory.fd()).c_str(), buffer.data(), buffer.size());
-    if (length < 0) return std::nullopt;
-    if (static_cast<std::size_t>(length) == buffer.size()) return errno = ENAMETOOLONG, std::nullopt;
-    return std::string(buffer.data(), static_cast<std::size_t>(length));
-}
-
-// What is left of `path` below `top`: empty text for `top` itself, else it begins with a slash.
-std::optional<std::string_view> below(std::string_view path, std::string_view top) {
-    if (top == "/") return path == "/" ? path.substr(1) : path;
-    if (!path.starts_with(top)) return std::nullopt;
-    path.remove_prefix(top.size());
-    if (!path.empty() && path.front() != '/') return std::nullopt;
-    return path;
-}
-
-std::string joined(std::string_view top, std::string_view rest) {
-    if (rest.empty()) return std::string(top);
-    return top == "/" ? std::string(rest) : fmt::format("{}{}", top, rest);
+PlaceError no_path_to(const std::string& name) {
+    return failure(Kind::not_found, name,
+                   "no path leads to it: it was deleted, covered by a mount, or is being moved; name one that stays");
 }
 
 }  // namespace
 
 Result<core::Place, PlaceError> resolve_workspace(const std::string& path, core::ClaimMode mode,
                                                   const std::string& host) {
+    auto open = open_workspace(path, mode, host);
+    if (!open) return fail(std::move(open.error()));
+    return std::move(open->place);
+}
+
+Result<OpenPlace, PlaceError> open_workspace(const std::string& path, core::ClaimMode mode, const std::string& host) {
     if (path.empty()) return fail(failure(Kind::not_found, path, "the path is empty; name a directory"));
     // The system would stop reading at the NUL and resolve another path than the one that was asked for.
     if (path.find('\0') != std::string::npos) {
@@ -149,18 +114,44 @@ Result<core::Place, PlaceError> resolve_workspace(const std::string& path, core:
     }
 
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        auto seen = look(path);
+        // From here on it is about this directory, wherever it may be moved.
+        OpenDirectory directory = open_directory(AT_FDCWD, path.c_str());
+        if (!directory) return fail(system_failure(errno, path));
+        auto seen = look(directory, path);
         if (!seen) return fail(std::move(seen.error()));
         if (!*seen) continue;
-        return core::Place{.kind = core::ClaimKind::workspace,
-                           .host = host,
-                           .path = std::move((*seen)->path),
-                           .chain = std::move((*seen)->chain),
-                           .mode = mode};
+        const bool through_overlay = (*seen)->through_overlay;
+        return OpenPlace{place_of(std::move(**seen), mode, host), std::move(directory), through_overlay};
     }
-    return fail(
-        failure(Kind::not_found, path,
-                "no path leads to it: it was deleted, covered by a mount, or is being moved; name one that stays"));
+    return fail(no_path_to(path));
+}
+
+Result<OpenPlace, PlaceError> look_again(const OpenPlace& open) {
+    const core::Place& known = open.place;
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        auto seen = look(open.directory, known.path);
+        if (!seen) return fail(std::move(seen.error()));
+        if (!*seen) continue;
+        const bool through_overlay = (*seen)->through_overlay;
+        return OpenPlace{place_of(std::move(**seen), known.mode, known.host), open.directory.duplicate(),
+                         through_overlay};
+    }
+    return fail(no_path_to(known.path));
+}
+
+std::optional<std::string> identity_of(const shim::Fd& directory) {
+    struct stat status{};
+    if (fstat(directory.get(), &status) != 0) return std::nullopt;
+    return fmt::format("{}:{}", status.st_dev, status.st_ino);
+}
+
+std::optional<std::string> path_of(const shim::Fd& directory) {
+    std::array<char, core::limits::text_bytes_max + 1> buffer;
+    const auto length =
+        readlink(fmt::format("/proc/self/fd/{}", directory.get()).c_str(), buffer.data(), buffer.size());
+    if (length < 0) return std::nullopt;
+    if (static_cast<std::size_t>(length) == buffer.size()) return errno = ENAMETOOLONG, std::nullopt;
+    return std::string(buffer.data(), static_cast<std::size_t>(length));
 }
 
 core::Place named_resource(const std::string& name, core::ClaimMode mode) {
@@ -181,10 +172,8 @@ std::string this_host() {
 
 namespace {
 
-Result<std::optional<Seen>, PlaceError> look(const std::string& name) {
-    // 1. Open. From here on it is about this directory, wherever it may be moved.
-    const OpenDirectory directory = open_directory(AT_FDCWD, name.c_str());
-    if (!directory) return fail(system_failure(errno, name));
+Result<std::optional<Seen>, PlaceError> look(const OpenDirectory& directory, const std::string& name) {
+    // 1. The kernel's word.
     const auto path = path_of(directory);
     if (!path) return fail(system_failure(errno, name));
     if (!path->starts_with('/')) {
@@ -199,28 +188,35 @@ Result<std::optional<Seen>, PlaceError> look(const std::string& name) {
 
     // 3. Walk every other way to it. One that leads elsewhere is covered by another mount, and one that may not be
     // walked is no way for a run either.
-    const auto ways = other_ways_to(*path, name);
-    if (!ways) return fail(ways.error());
-    for (const std::string& way : *ways) {
-        const auto other = chain_along(way, name);
+    const auto mounts = MountTable::read();
+    if (!mounts) return fail(failure(Kind::unavailable, name, "/proc/self/mountinfo cannot be read; mount /proc"));
+    bool through_overlay = false;
+    for (const MountTable::Way& way : mounts->ways_to(*path)) {
+        const auto other = chain_along(way.path, name, way.through_overlay ? way.certain : std::string::npos);
         if (!other && other.error().kind == Kind::not_permitted) continue;
         if (!other) return fail(other.error());
-        if (!*other || (*other)->front() != (*chain)->front()) continue;
+        if (!*other || (!way.through_overlay && (*other)->front() != (*chain)->front())) continue;
+        through_overlay |= way.through_overlay;
         for (const std::string& id : **other) {
             if (std::ranges::find(**chain, id) == (*chain)->end()) (*chain)->push_back(id);
         }
     }
     if ((*chain)->size() > core::limits::place_depth_max) return fail(too_deep(name));
-    return Seen{.path = *path, .chain = std::move(**chain)};
+    return Seen{.path = *path, .chain = std::move(**chain), .through_overlay = through_overlay};
 }
 
 // From the top down, each directory opened inside the one before. Going up by ".." instead would give a chain that need
 // not belong to the path, if the directory is moved away and back while one walks.
-Result<std::optional<Chain>, PlaceError> chain_along(std::string_view path, const std::string& name) {
+Result<std::optional<Chain>, PlaceError> chain_along(std::string_view path, const std::string& name,
+                                                     std::size_t certain) {
     Chain chain;
+    const std::size_t length = path.size();
     OpenDirectory here = open_directory(AT_FDCWD, "/");
     for (;;) {
-        if (!here && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)) return std::nullopt;
+        if (!here && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)) {
+            if (length - path.size() <= certain) return std::nullopt;
+            break;
+        }
         auto id = here ? identity_of(here) : std::nullopt;
         if (!id) return fail(system_failure(errno, name));
         chain.push_back(std::move(*id));
@@ -228,57 +224,10 @@ Result<std::optional<Chain>, PlaceError> chain_along(std::string_view path, cons
         if (path.empty()) break;
         const std::string next(path.substr(0, path.find('/')));
         path.remove_prefix(next.size());
-        here = open_directory(here.fd(), next.c_str(), O_NOFOLLOW);
+        here = open_directory(here.get(), next.c_str(), O_NOFOLLOW);
     }
     std::ranges::reverse(chain);
     return chain;
-}
-
-// Spaces and line ends in names are written as a backslash and three octal digits.
-std::string unescaped(std::string_view text) {
-    std::string out;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '\\' && i + 3 < text.size()) {
-            out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-            i += 3;
-        } else {
-            out += text[i];
-        }
-    }
-    return out;
-}
-
-// A directory lies in one file system, at one path there. Each mount of that file system that includes this path is one
-// way to the directory. Which of the mounts above `path` it lies in is not asked: a wrong guess leads to a way that
-// leads elsewhere, and whoever walks it finds out.
-Result<std::vector<std::string>, PlaceError> other_ways_to(const std::string& path, const std::string& name) {
-    std::ifstream lines("/proc/self/mountinfo");
-    std::vector<Mount> mounts;
-    for (std::string line; std::getline(lines, line);) {
-        std::istringstream words(line);
-        std::string skipped;
-        Mount mount;
-        if (words >> skipped >> skipped >> mount.device >> mount.root >> mount.point) {
-            mounts.push_back({.device = mount.device, .root = unescaped(mount.root), .point = unescaped(mount.point)});
-        }
-    }
-    // The root is always mounted, so no mounts at all means that they could not be read.
-    if (mounts.empty())
-        return fail(failure(Kind::unavailable, name, "/proc/self/mountinfo cannot be read; mount /proc"));
-
-    std::vector<std::string> ways;
-    for (const Mount& above : mounts) {
-        const auto rest = below(path, above.point);
-        if (!rest) continue;
-        const std::string inside = joined(above.root, *rest);
-        for (const Mount& mount : mounts) {
-            const auto way_down = mount.device == above.device ? below(inside, mount.root) : std::nullopt;
-            if (!way_down) continue;
-            std::string way = joined(mount.point, *way_down);
-            if (way != path && std::ranges::find(ways, way) == ways.end()) ways.push_back(std::move(way));
-        }
-    }
-    return ways;
 }
 
 }  // namespace

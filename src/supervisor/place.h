@@ -7,17 +7,20 @@
 //       to it. So of two places, one contains the other exactly if its identity is in the other's chain, whatever
 //       symbolic links, bind mounts and spellings they were named by.
 //
-// Three things cannot be seen from here: a mount made later, a mount in another mount namespace, and a file system that
-// shows another one's directories as its own (overlay, FUSE, network). Named resources are for those.
+// What cannot be seen from here: a mount in another mount namespace, and a file system that shows another one's
+// directories as its own without saying so (FUSE, network). Named resources are for those. A mount that is made later
+// is seen when one looks again (supervisor/held_places.h).
 //
-// Nothing is held open afterwards: the directory can be moved or removed as soon as resolve_workspace() returns. What a
-// conflict is, and what follows from it, is decided in core/.
+// resolve_workspace() holds nothing open: the directory can be moved or removed as soon as it returns. What a conflict
+// is, and what follows from it, is decided in core/.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "core/rows.h"
+#include "shim/fd.h"
 
 namespace interlock::supervisor {
 
@@ -36,6 +39,22 @@ struct PlaceError {
 // A relative path begins at this process's working directory.
 Result<core::Place, PlaceError> resolve_workspace(const std::string& path, core::ClaimMode mode,
                                                   const std::string& host);
+
+// The same with the directory. While it is open, no other directory gets its identity.
+struct OpenPlace {
+    core::Place place;
+    shim::Fd directory;            // O_PATH: nothing can be read or written by it.
+    bool through_overlay = false;  // A directory can become an ancestor of it without a sign that could be watched.
+};
+Result<OpenPlace, PlaceError> open_workspace(const std::string& path, core::ClaimMode mode, const std::string& host);
+
+// Where the open directory is now, whatever was done to its name.
+Result<OpenPlace, PlaceError> look_again(const OpenPlace& open);
+
+// The path of an open directory, as the kernel has it at this moment. Asks no file system, so it does not block.
+std::optional<std::string> path_of(const shim::Fd& directory);
+// Its device and inode.
+std::optional<std::string> identity_of(const shim::Fd& directory);
 
 // A thing that has a name and no directory, such as "deploy-prod". It is the same on every host.
 core::Place named_resource(const std::string& name, core::ClaimMode mode);

@@ -445,6 +445,69 @@ TEST_F(MountedPlaceTest, a_mount_that_is_covered_by_another_leads_nowhere) {
     EXPECT_NE(resolved(at("mnt/point")).chain.front(), original.chain.front());
 }
 
+// ---- overlays -----------------------------------------------------------------------------------------------------
+
+class OverlayPlaceTest : public MountedPlaceTest {
+ protected:
+    // On a file system of its own: not every one may be the upper layer.
+    void SetUp() override {
+        MountedPlaceTest::SetUp();
+        if (IsSkipped()) return;
+        ASSERT_EQ(mount("none", made("disk").c_str(), "tmpfs", 0, nullptr), 0) << std::strerror(errno);
+        points_.push_back(at("disk"));
+        for (const char* path : {"disk/l1/src", "disk/l2/docs", "disk/up", "disk/work", "disk/all"}) made(path);
+        const std::string options = fmt::format("lowerdir={}:{},upperdir={},workdir={}", at("disk/l1"), at("disk/l2"),
+                                                at("disk/up"), at("disk/work"));
+        if (mount("none", at("disk/all").c_str(), "overlay", 0, options.c_str()) != 0) {
+            GTEST_SKIP() << "overlays are not permitted here: " << std::strerror(errno);
+        }
+        points_.push_back(at("disk/all"));
+    }
+};
+
+TEST_F(OverlayPlaceTest, an_overlay_contains_its_layers_and_lies_in_them) {
+    const Place all = resolved(at("disk/all"));
+
+    for (const char* layer : {"disk/up", "disk/l1", "disk/l2"}) {
+        EXPECT_TRUE(contains(resolved(at(layer)), all)) << layer;
+        EXPECT_TRUE(contains(all, resolved(at(layer)))) << layer;
+    }
+    EXPECT_FALSE(contains(resolved(at("disk/work")), all));
+    EXPECT_TRUE(contains(resolved(at("disk")), all));
+}
+
+TEST_F(OverlayPlaceTest, a_directory_of_an_overlay_lies_in_the_layer_it_is_written_to_before_it_is_there) {
+    const Place source = resolved(at("disk/all/src"));
+    ASSERT_FALSE(fs::exists(at("disk/up/src")));
+
+    EXPECT_TRUE(contains(resolved(at("disk/up")), source));
+    EXPECT_TRUE(contains(resolved(at("disk/l1/src")), source));
+    EXPECT_FALSE(contains(source, resolved(at("disk/up"))));
+    EXPECT_FALSE(contains(resolved(at("disk/l2/docs")), source));
+
+    std::ofstream(at("disk/all/src/file")) << "copied up";
+    EXPECT_TRUE(contains(resolved(at("disk/up/src")), resolved(at("disk/all/src"))));
+    EXPECT_TRUE(contains(resolved(at("disk/all")), resolved(at("disk/up/src"))));
+}
+
+TEST_F(OverlayPlaceTest, a_bind_mount_of_a_layer_is_followed_into_the_overlay) {
+    bind(at("disk/up"), made("mnt"));
+
+    EXPECT_TRUE(contains(resolved(at("disk/all")), resolved(at("mnt"))));
+    EXPECT_TRUE(contains(resolved(at("mnt")), resolved(at("disk/all/src"))));
+}
+
+TEST_F(OverlayPlaceTest, two_overlays_on_one_lower_directory_are_two_places) {
+    for (const char* path : {"disk/up2", "disk/work2", "disk/all2"}) made(path);
+    const std::string options =
+        fmt::format("lowerdir={},upperdir={},workdir={}", at("disk/l1"), at("disk/up2"), at("disk/work2"));
+    ASSERT_EQ(mount("none", at("disk/all2").c_str(), "overlay", 0, options.c_str()), 0) << std::strerror(errno);
+    points_.push_back(at("disk/all2"));
+
+    EXPECT_FALSE(contains(resolved(at("disk/all")), resolved(at("disk/all2"))));
+    EXPECT_FALSE(contains(resolved(at("disk/all2")), resolved(at("disk/all"))));
+}
+
 TEST(NamedResource, is_the_same_thing_on_every_host) {
     const Place resource = named_resource("deploy-prod", ClaimMode::write);
 
