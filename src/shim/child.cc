@@ -12,6 +12,7 @@
 #include <cstring>
 #include <optional>
 
+#include "shim/given_place.h"
 #include "shim/mounts.h"
 #include "shim/namespaces.h"
 
@@ -118,7 +119,7 @@ class Setup {
             if (syscall(SYS_prlimit64, 0, launch_.limits[i].resource, &both, nullptr) != 0) fail(Step::limit, i);
         }
         if (confined && !drop_capabilities(launch_.level)) fail(Step::sandbox, index_of(Part::capabilities));
-        if (!launch_.dir.empty() && chdir(launch_.dir.c_str()) != 0) fail(Step::dir);
+        if (!launch_.dir.empty() && !enter_given(launch_)) fail(Step::dir);
         if (!set_descriptors(output)) fail(Step::descriptors);
         reset_signals();
         // The command is looked for in the PATH of the run, not in ours.
@@ -286,7 +287,8 @@ ChildReport read_report(std::string_view bytes, const Launch& launch) {
                 report.text = "cannot set the nice value " + std::to_string(launch.nice) + why;
                 break;
             case Step::dir:
-                report.text = "cannot start in '" + launch.dir + "'" + why;
+                report.text = "cannot start in '" + launch.dir + "'" +
+                              (failure.error == ESTALE ? ": it is another directory by now" : why);
                 break;
             case Step::descriptors:
                 report.text = "cannot set up what the run reads and prints" + why;

@@ -57,7 +57,7 @@ std::optional<FromServer> Connection::next() {
 // One part at a time, however much there is: the run's output must not wait for a talkative server.
 void Connection::receive(std::int64_t now_ms) {
     char buffer[16 << 10];
-    const ssize_t got = recv(socket_.get(), buffer, sizeof buffer, 0);
+    const ssize_t got = receive_with(socket_.get(), buffer, sizeof buffer, received_);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
     lost_ = got <= 0;
     if (lost_) return;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "shim/fd.h"
 #include "shim/message.h"
@@ -33,6 +34,8 @@ class Connection {
     void exchange(std::int64_t now_ms);
     // Messages that this release does not know are passed over.
     std::optional<FromServer> next();
+    // The descriptor that came last, with a message or before it.
+    Fd take_descriptor() { return std::exchange(received_, Fd()); }
 
  private:
     void receive(std::int64_t now_ms);
@@ -41,6 +44,7 @@ class Connection {
 
     int data_directory_;
     Fd socket_;
+    Fd received_;
     MessageReader reader_;
     std::string unsent_;
     bool lost_ = false;

@@ -58,6 +58,7 @@ bool take(Launch& launch, std::string_view key, const std::string& value) {
     if (key == "env") return launch.env.push_back(value), value.find('=') != std::string::npos;
     if (key == "write") return launch.writable.push_back(value), !value.empty();
     if (key == "dir") return launch.dir = value, true;
+    if (key == "dir_is_held") return launch.dir_is_held = value == "1", true;
     if (key == "home") return launch.home = value, true;
     if (key == "cgroup") return launch.cgroup = value, true;
     if (key == "read") return launch.readable.push_back(value), value.starts_with('/');

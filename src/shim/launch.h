@@ -26,6 +26,8 @@ struct Launch {
     std::vector<std::string> args;
     std::vector<std::string> env;  // "NAME=value".
     std::string dir;
+    bool dir_is_held = false;     // The server has sent `place` along.
+    int place = -1;               // The directory that `dir` must lead to; -1: any.
     std::string home;             // The directory of the run: `output` and `tmp` are in it.
     std::int64_t timeout_ms = 0;  // 0: as long as it takes.
     std::int64_t grace_ms = 10'000;

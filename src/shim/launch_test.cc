@@ -25,6 +25,8 @@ TEST(Launch, IsReadWhole) {
                                    "B=",
                                    "dir",
                                    "/d",
+                                   "dir_is_held",
+                                   "1",
                                    "home",
                                    "/h",
                                    "timeout_ms",
@@ -54,6 +56,8 @@ TEST(Launch, IsReadWhole) {
     EXPECT_EQ(launch.args, (std::vector{"sh"s, "-c"s}));
     EXPECT_EQ(launch.env, (std::vector{"A=1"s, "B="s}));
     EXPECT_EQ(launch.dir + launch.home + launch.cgroup, "/d/h/c");
+    EXPECT_TRUE(launch.dir_is_held);
+    EXPECT_EQ(launch.place, -1) << "no descriptor comes by a text";
     EXPECT_EQ(launch.timeout_ms, 5);
     EXPECT_EQ(launch.grace_ms, 6);
     EXPECT_EQ(launch.beat_ms, 7);

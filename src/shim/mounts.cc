@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "shim/fd.h"
+#include "shim/given_place.h"
 #include "shim/sandbox.h"
 
 namespace interlock::shim {
@@ -34,6 +35,13 @@ bool change(const std::string& path, const MountAttributes& attributes, unsigned
 Fd clone_of(const std::string& path) {
     return Fd(
         static_cast<int>(syscall(SYS_open_tree, AT_FDCWD, path.c_str(), open_tree_clone | O_CLOEXEC | recursive)));
+}
+
+// Of what a run is to have. Its directory must be the one that it was given.
+Fd clone_for(const Launch& launch, const std::string& path) {
+    Fd tree = clone_of(path);
+    if (tree && path == launch.dir && !is_given(launch, tree)) tree.reset();
+    return tree;
 }
 
 bool attach(const Fd& tree, const std::string& path) {
@@ -218,7 +226,7 @@ std::vector<std::string> own_directories(const Launch& launch) {
 bool hide_data(const Launch& launch, const std::vector<Mount>& mounts) {
     std::vector<Kept> kept;
     for (const std::string& path : own_directories(launch)) {
-        kept.push_back({.tree = clone_of(path), .path = path});
+        kept.push_back({.tree = clone_for(launch, path), .path = path});
         if (!kept.back().tree) return false;
     }
     std::vector<std::string> covered;
@@ -284,7 +292,9 @@ bool bound_files(const Launch& launch, const std::string& home) {
     std::vector<Kept> kept;
     for (const std::string& path : writable_places(launch)) {
         if (path == "/") return errno = EINVAL, false;
-        if (!keep(kept, path, true)) return false;
+        Fd tree = clone_for(launch, path);
+        if (!tree) return false;
+        kept.push_back({.tree = std::move(tree), .path = path});
         for (const char* settings : git_settings) {
             const bool is_there = is_git_directory(path) && access((path + settings).c_str(), F_OK) == 0;
             if (is_there && !keep(kept, path + settings, false)) return false;

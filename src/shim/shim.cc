@@ -123,6 +123,7 @@ class Shim {
     const std::string directory_;  // Of the run.
     Connection connection_;
     Holder holder_;
+    Fd place_;  // Where the run works, held so that no other directory gets its identity.
     Terminal terminal_;
     StatusLine status_line_;
     State state_;
@@ -250,6 +251,9 @@ void Shim::on(const LaunchOrder& order) {
     if (const auto* problem = std::get_if<std::string>(&read)) return not_started(126, *problem);
     Launch launch = std::move(std::get<Launch>(read));
     if (launch.home.empty()) launch.home = directory_;
+    if (launch.dir_is_held) place_ = connection_.take_descriptor();
+    if (launch.dir_is_held && !place_) return not_started(126, "its directory was not handed over by the server");
+    launch.place = place_.get();
     if (options_.foreground && !options_.quiet && !launch.note.empty()) say("interlock: " + launch.note);
     if (launch.timeout_ms > 0) timeout_at_ = now_ + launch.timeout_ms;
     runs_in_terminal_ = options_.foreground && terminal_.wanted_at_once();

@@ -88,6 +88,7 @@ shim::Message launch_message(const core::Run& run, const core::Process& process,
     for (std::string& word : words_of(process, around)) say("arg", std::move(word));
     for (std::string& variable : environment_of(run, process, around)) say("env", std::move(variable));
     say("dir", around.directory);
+    if (around.directory_is_held) say("dir_is_held", "1");
     say("home", around.home);
     say("timeout_ms", std::to_string(process.timeout_s * 1000));
     say("grace_ms", std::to_string(std::int64_t{process.grace_s} * 1000));

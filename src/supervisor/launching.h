@@ -21,6 +21,7 @@ namespace interlock::supervisor {
 struct Surroundings {
     std::string home;                      // The run's directory among the server's data.
     std::string directory;                 // Where it works: the workspace, or the worktree made for it.
+    bool directory_is_held = false;        // An open descriptor of it goes with the message.
     std::vector<std::string> environment;  // That of the server, "NAME=value".
     std::string url;
     std::string key;

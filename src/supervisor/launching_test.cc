@@ -56,6 +56,12 @@ TEST_F(LaunchingTest, a_run_is_told_who_it_is_and_nothing_else_of_the_servers_en
     EXPECT_FALSE(has(launch, "env", "INTERLOCK_KEY=of the server"));
 }
 
+TEST_F(LaunchingTest, a_shim_is_told_whether_a_descriptor_of_the_directory_comes_along) {
+    EXPECT_FALSE(has(message(), "dir_is_held", "1"));
+    around.directory_is_held = true;
+    EXPECT_TRUE(has(message(), "dir_is_held", "1"));
+}
+
 TEST_F(LaunchingTest, what_is_named_is_handed_on_but_never_another_key) {
     process.pass_env = {"SECRET", "INTERLOCK_KEY"};
     process.env = {{"PATH", "/opt/bin"}, {"MINE", "yes"}};

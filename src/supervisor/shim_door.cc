@@ -145,10 +145,11 @@ bool ShimDoor::read_from(Guest guest, Visit& visit, std::vector<Heard>& heard) {
 
 bool ShimDoor::write_to(Guest guest, Visit& visit) {
     while (!visit.unsent.empty()) {
-        const ssize_t sent = ::send(visit.socket.get(), visit.unsent.data(), visit.unsent.size(), MSG_NOSIGNAL);
+        const ssize_t sent = shim::send_with(visit.socket.get(), visit.unsent, visit.passing);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && errno != EAGAIN) return false;
         if (sent < 0) break;
+        visit.passing.reset();
         visit.unsent.erase(0, static_cast<std::size_t>(sent));
     }
     if (visit.unsent.size() > unsent_max) return false;
@@ -158,9 +159,10 @@ bool ShimDoor::write_to(Guest guest, Visit& visit) {
     return watch(poll_, visit.socket, guest.value, events, EPOLL_CTL_MOD);
 }
 
-void ShimDoor::send(Guest guest, const shim::FromServer& message) {
+void ShimDoor::send(Guest guest, const shim::FromServer& message, const shim::Fd& with) {
     const auto found = visits_.find(guest.value);
     if (found == visits_.end()) return;
+    if (with) found->second.passing = shim::Fd(::fcntl(with.get(), F_DUPFD_CLOEXEC, 0));
     found->second.unsent += shim::encode(shim::to_message(message));
     // Who cannot be written to any more is heard to leave by the next wait.
     if (!write_to(guest, found->second)) ::shutdown(found->second.socket.get(), SHUT_RDWR);

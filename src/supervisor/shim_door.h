@@ -49,7 +49,8 @@ class ShimDoor {
     // What was said meanwhile; waits for at most this long if it was nothing.
     std::vector<Heard> wait(std::chrono::milliseconds timeout);
 
-    void send(Guest guest, const shim::FromServer& message);
+    // A descriptor that is given goes with the message; the guest gets one of its own.
+    void send(Guest guest, const shim::FromServer& message, const shim::Fd& with = {});
     // The guest has proven whose shim it is.
     void admit(Guest guest);
     void set_live_runs(std::size_t count) { live_runs_ = count; }
@@ -63,6 +64,7 @@ class ShimDoor {
         pid_t process = 0;
         shim::MessageReader reader = {};
         std::string unsent = {};
+        shim::Fd passing = {};  // Goes with the first of what is unsent, so it is there before the message is whole.
         bool asks_to_write = false;
     };
 

@@ -80,6 +80,31 @@ TEST_F(ShimDoorTest, what_is_said_is_heard_with_who_said_it) {
     EXPECT_EQ(std::string(bytes.data(), static_cast<std::size_t>(got)), shim::encode({"done", "well"}));
 }
 
+TEST_F(ShimDoorTest, a_descriptor_goes_with_its_message_and_the_sender_keeps_its_own) {
+    const shim::Fd guest = come_in();
+    say(guest, shim::encode(shim::to_message(hello)));
+    const auto heard = hear();
+    ASSERT_EQ(heard.size(), 1u);
+    const shim::Fd sent(::open(directory.c_str(), O_PATH | O_CLOEXEC));
+
+    door->send(heard[0].guest, shim::Wait{"for it"});
+    door->send(heard[0].guest, shim::Done{"well"}, sent);
+
+    shim::Fd received;
+    std::array<char, 200> bytes;
+    std::string all;
+    while (!received) {
+        const ssize_t got = shim::receive_with(guest.get(), bytes.data(), bytes.size(), received);
+        ASSERT_GT(got, 0);
+        all.append(bytes.data(), static_cast<std::size_t>(got));
+    }
+    EXPECT_EQ(all, shim::encode({"wait", "for it"}) + shim::encode({"done", "well"}));
+    struct stat here{}, there{};
+    ASSERT_EQ(::fstat(sent.get(), &here), 0);
+    ASSERT_EQ(::fstat(received.get(), &there), 0);
+    EXPECT_EQ(here.st_ino, there.st_ino);
+}
+
 TEST_F(ShimDoorTest, who_leaves_or_makes_no_sense_is_heard_to_leave) {
     shim::Fd leaves = come_in();
     say(leaves, shim::encode({"beat"}));
