@@ -172,6 +172,10 @@ struct Server::Parts {
     supervisor::SandboxPolicy sandbox;
     std::unique_ptr<GatewayHost> gateway;
     std::unique_ptr<net::WorkerPool> blocking;  // For git, and for killing what does not want to die.
+    std::unique_ptr<supervisor::HeldPlaces> held_places;
+    // For file systems of users, which may never answer. A look at where a run is to begin waits for the looks at what
+    // is held, so they do not share threads.
+    std::unique_ptr<net::WorkerPool> following, looking;
     std::unique_ptr<supervisor::Supervisor> supervisor;
     api::Metrics metrics;
     std::unique_ptr<Logins> logins;
@@ -242,6 +246,8 @@ Server::~Server() {
     parts_->gateway->close();
     parts_->supervisor->close();  // It stays, like the tail, for as long as somebody commits.
     parts_->blocking.reset();
+    parts_->looking.reset();
+    parts_->following.reset();
     parts_->key_watch.reset();
     parts_->engine->stop();
 }
@@ -312,6 +318,13 @@ Result<void, std::string> Server::Parts::find_worktrees() {
     if (!place) return fail(place.error().detail);
     worktrees = std::move(*place);
     shim_secrets = std::make_unique<supervisor::ShimSecrets>(options.data_dir);
+    held_places = std::make_unique<supervisor::HeldPlaces>(supervisor::HeldPlaces::Hooks{
+        .restate = [this](core::RestatePlaces command) -> std::optional<core::RunReply> {
+            const auto answer = engine->ask(std::move(command));
+            const auto* reply = answer ? std::get_if<core::RunReply>(&answer->reply) : nullptr;
+            return reply == nullptr ? std::nullopt : std::optional(*reply);
+        },
+        .elsewhere = [this](std::function<void()> work) { return following->submit(std::move(work)); }});
     worktree_keeper = std::make_unique<supervisor::WorktreeKeeper>(
         supervisor::WorktreeKeeper::Options{.org = home,
                                             .node = options.node_name,
@@ -330,6 +343,8 @@ Result<void, std::string> Server::Parts::find_worktrees() {
         (void)engine->ask(core::SetCap{core::CapKind::node, options.node_name, supervisor::default_runs_max()});
     }
     blocking = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{.threads = 4, .queue_max = 100'000});
+    following = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{.threads = 2, .queue_max = 100'000});
+    looking = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{.threads = 4, .queue_max = 100'000});
     return {};
 }
 
@@ -464,7 +479,9 @@ Result<void, std::string> Server::Parts::supervise() {
          .reads = *reads,
          .worktrees = *worktree_keeper,
          .secrets = *shim_secrets,
+         .held = *held_places,
          .elsewhere = [this](std::function<void()> work) { return blocking->submit(std::move(work)); },
+         .look = [this](std::function<void()> work) { return looking->submit(std::move(work)); },
          .open_key = [this](const core::Run& run) { return run_keys.open(run); },
          .close_key = [this](core::RunId run) { run_keys.close(run); },
          .log = log,
@@ -565,7 +582,8 @@ api::Parts Server::Parts::api_parts() {
         .host = supervisor::this_host(),
         .node = options.node_name,
         .worktrees = worktrees,
-        .workspace = [](const std::string& path, core::ClaimMode mode) -> Result<core::Place, std::string> {
+        .workspace = [this](const std::string& path, core::ClaimMode mode) -> Result<core::Place, std::string> {
+            held_places->follow();
             auto place = supervisor::resolve_workspace(path, mode, supervisor::this_host());
             if (!place) return fail(place.error().detail);
             return std::move(*place);

@@ -16,6 +16,7 @@
 #include "supervisor/host_facts.h"
 #include "supervisor/launching.h"
 #include "supervisor/leftovers.h"
+#include "supervisor/place_check.h"
 #include "supervisor/run_end.h"
 #include "supervisor/spawn_shim.h"
 #include "supervisor/waiting.h"
@@ -35,6 +36,7 @@ constexpr auto terminal_back_within = 10s;
 constexpr auto shim_back_within = 5s;  // It tries every second.
 constexpr auto tell_waiting_every = 1s;
 constexpr auto reap_patience = 10s;
+constexpr auto follow_places_every = 5s;  // Besides when something is admitted or begins.
 constexpr std::size_t pages_per_read = 256;
 
 shim::Ended end_in(const shim::State& state) { return {.how = state.how, .code = state.code, .detail = state.detail}; }
@@ -128,7 +130,8 @@ bool Supervisor::read_everything() {
     const auto head = options_.reads.with([&](store::Snapshot& snapshot) -> Result<std::int64_t, store::ReadError> {
         auto runs = store::read_rows<core::Run>(
             snapshot, options_.org,
-            "and state in ('queued', 'starting', 'running', 'paused') and supervised = 1 and node = $2",
+            "and state in ('queued', 'starting', 'running', 'paused') and (supervised = 1 and node = $2 or "
+            "supervised = 0 and state <> 'queued')",
             {options_.node});
         if (!runs) return fail(runs.error());
         unfinished = std::move(*runs);
@@ -151,6 +154,8 @@ bool Supervisor::read_everything() {
         left_.see_gone(core::RunId(*id), state, ItsShim::spared);
     }
     for (const core::Run& run : unfinished) {
+        if (!run.supervised) follow_clients_run(run);
+        if (!run.supervised) continue;
         unfinished_at_start_.insert(run.id.value);
         take_on(run);
     }
@@ -179,6 +184,9 @@ void Supervisor::on_event(const core::Event& event) {
         Watched* run = find(changed->run);
         if (changed->state == core::RunState::starting) {
             look_up(changed->run);
+        } else if (run != nullptr && changed->state == core::RunState::queued) {
+            const auto row = run->phase == Phase::in_line ? std::nullopt : read_run(run->id).value_or(std::nullopt);
+            if (row && row->fence != run->fence) back_in_line(*run);
         } else if (run != nullptr && changed->state != core::RunState::queued) {
             const bool pauses = changed->state == core::RunState::paused;
             // What its terminal did is told back to us, and is done already.
@@ -195,6 +203,7 @@ void Supervisor::on_event(const core::Event& event) {
         stop(*run);
     } else if (const auto* ended = std::get_if<core::RunEnded>(&event)) {
         Watched* run = find(ended->run);
+        if (run == nullptr) options_.held.give_up(ended->run);
         if (run == nullptr) return options_.secrets.forget(ended->run);
         if (run->phase == Phase::ending || run->phase == Phase::reaping) return;
         if (run->phase == Phase::in_line) {
@@ -220,7 +229,7 @@ std::optional<core::Launch> Supervisor::read_launch(core::RunId id) {
 void Supervisor::look_up(core::RunId id) {
     const auto row = read_run(id);
     if (!row) return later(200ms, [this, id] { look_up(id); });
-    if (*row) take_on(**row);
+    if (*row) (*row)->supervised ? take_on(**row) : follow_clients_run(**row);
 }
 
 // From now on this run is looked after, from wherever it stands.
@@ -264,6 +273,7 @@ void Supervisor::take_on(const core::Run& row) {
     if (this_boot && state->phase == shim::Phase::running) {
         if (!shim_is_alive(*state)) return has_gone(run);
         if (run.ends_within) run.deadline = Clock::now() - age_of_process(state->child_start) + *run.ends_within;
+        hold_again(run);
         const auto shim = shim::look_at(state->pid);
         run.away = run.foreground && run.paused && shim && shim->state == 'T';
         return;  // It will come by itself.
@@ -291,18 +301,7 @@ void Supervisor::begin(Watched& run) {
         run.phase = Phase::held_back;
         return;
     }
-    prepare(run);
-}
-
-// The places that other runs have left can be worked in.
-void Supervisor::begin_held_back() {
-    std::vector<core::RunId> waiting;
-    for (const auto& [id, run] : runs_) {
-        if (run.phase == Phase::held_back) waiting.emplace_back(id);
-    }
-    for (const core::RunId id : waiting) {
-        if (Watched* run = find(id); run != nullptr && run->phase == Phase::held_back) begin(*run);
-    }
+    look_at_place(run);
 }
 
 void Supervisor::prepare(Watched& run) {
@@ -318,17 +317,16 @@ void Supervisor::prepare(Watched& run) {
     core::Process& process = launch->process;
     if (!row->isolated) {
         WorktreeKeeper::Made made;
-        made.directory = process.directory;
-        for (const core::Place& place : row->wanted) {
-            if (made.directory.empty() && place.kind == core::ClaimKind::workspace) made.directory = place.path;
-        }
+        const auto place = std::ranges::find(run.places, core::ClaimKind::workspace, &core::Place::kind);
+        made.directory = place != run.places.end() ? place->path : process.directory;
         return prepared(run.id, run.fence, std::move(*row), std::move(process), std::move(made));
     }
     const core::RunId id = run.id;
     const core::Fence fence = run.fence;
     const bool taken = options_.elsewhere(
         [this, inbox = inbox_, &keeper = options_.worktrees, id, fence, row = *row, process = process] {
-            auto made = keeper.make(id, process.directory);
+            const std::string moved = moved_repository(process.directory);
+            auto made = moved.empty() ? keeper.make(id, process.directory) : fail(moved);
             inbox->post(
                 [this, id, fence, row, process, made = std::move(made)] { prepared(id, fence, row, process, made); });
         });
@@ -356,6 +354,7 @@ void Supervisor::prepared(core::RunId id, core::Fence fence, core::Run row, core
         made->directory = home + "/work";
         fs::create_directory(made->directory, error);
     }
+    if (row.isolated) run->directory = hold_worktree(options_.held, id, fence, run->places, made->directory);
     const auto sandbox = decide_sandbox(process, options_.sandbox);
     if (!sandbox) {
         run->phase = Phase::ending;
@@ -374,6 +373,7 @@ void Supervisor::prepared(core::RunId id, core::Fence fence, core::Run row, core
         launch_message(row, process,
                        {.home = home,
                         .directory = made->directory,
+                        .directory_is_held = static_cast<bool>(run->directory),
                         .environment = options_.environment,
                         .url = options_.url(),
                         .key = options_.open_key(row),
@@ -414,8 +414,9 @@ void Supervisor::spawn(Watched& run) {
 }
 
 void Supervisor::hand_over(Watched& run) {
-    door_->send(*run.guest, shim::LaunchOrder{*run.launch});
-    run.launch.reset();  // The key is in it.
+    door_->send(*run.guest, shim::LaunchOrder{*run.launch}, run.directory);
+    run.directory.reset();  // The shim has it, and `held`.
+    run.launch.reset();     // The key is in it.
     run.launched = true;
     if (run.ends_within) run.deadline = Clock::now() + *run.ends_within;
     run.phase = Phase::present;
@@ -760,17 +761,11 @@ void Supervisor::end_rest_and_finish(Watched& run, core::CommandBody end) {
     if (!taken) later(100ms, again);
 }
 
-std::set<pid_t> Supervisor::known_shims() const {
-    std::set<pid_t> shims;
-    for (const auto& [id, run] : runs_) shims.insert(run.shim.pid);
-    for (const auto& [pid, run] : children_) shims.insert(pid);
-    return shims;
-}
-
 void Supervisor::forget(core::RunId id) {
     const auto found = runs_.find(id.value);
     if (found == runs_.end()) return;
     if (found->second.guest) by_guest_.erase(found->second.guest->value);
+    options_.held.give_up(id);
     (void)kept_.give_up(found->second.text);
     runs_.erase(found);
     options_.secrets.forget(id);
@@ -802,6 +797,10 @@ void Supervisor::look_after() {
         if (Watched* run = find(id)) look_after(*run, now);
     }
     bury();
+    if (now >= followed_places_ + follow_places_every) {
+        followed_places_ = now;
+        follow_places();
+    }
     if (now >= cleared_ + 1h) clear_up();
 }
 
@@ -857,7 +856,8 @@ void Supervisor::renew(Watched& run, Clock::time_point now) {
             const auto* reply = answer ? std::get_if<core::RunReply>(&answer->reply) : nullptr;
             if (reply == nullptr)
                 return run->renewed -= std::chrono::seconds(run->lease_s), void();  // At the next look.
-            if (reply->status != core::RunStatus::done && run->phase != Phase::ending) fence_off(id, "the run is over");
+            if (reply->status == core::RunStatus::done || run->phase == Phase::ending) return;
+            reply->state == core::RunState::queued ? back_in_line(*run) : fence_off(id, "the run is over");
         });
 }
 

@@ -11,7 +11,9 @@
 //   (4) A shim whose run is over, or another's, is told so and kills what it holds.
 //   (5) A run's end is committed after this server has seen that its shim holds no process, whatever the shim said.
 //       Nothing is begun in a place where a process of an earlier run may still be.
-//   (6) A restart of the server ends nothing: shims go on without it and come back to it. A process speaks for a run
+//   (6) A run begins in the directory that it claims. It is looked at after the run was granted its place, and goes to
+//       the shim as an open descriptor. If the place is another one by now, the core is told so first.
+//   (7) A restart of the server ends nothing: shims go on without it and come back to it. A process speaks for a run
 //       only with the secret of one of its shims, and only while no other shim of the run lives. The shim of an earlier
 //       release has no secret, and is known by process id, start time and boot.
 //
@@ -37,10 +39,12 @@
 #include "engine/engine.h"
 #include "shim/state.h"
 #include "store/read_pool.h"
+#include "supervisor/held_places.h"
 #include "supervisor/inbox.h"
 #include "supervisor/kept_places.h"
 #include "supervisor/left_places.h"
 #include "supervisor/run_directories.h"
+#include "supervisor/seen_place.h"
 #include "supervisor/shim_door.h"
 #include "supervisor/shim_secrets.h"
 #include "supervisor/worktree_keeper.h"
@@ -59,8 +63,11 @@ class Supervisor {
         store::ReadPool& reads;
         WorktreeKeeper& worktrees;
         ShimSecrets& secrets;
+        HeldPlaces& held;
         // Runs what blocks, on another thread; false when there is no room now.
         std::function<bool(std::function<void()>)> elsewhere;
+        // The same for looks at directories of users, whose file systems may never answer.
+        std::function<bool(std::function<void()>)> look;
         std::function<std::string(const core::Run&)> open_key;  // A key that is good for this run.
         std::function<void(core::RunId)> close_key;
         Log& log;
@@ -104,6 +111,7 @@ class Supervisor {
         std::string text = {};  // The id.
         core::Fence fence = {};
         std::vector<core::Place> places = {};
+        shim::Fd directory = {};  // Where it works, once that was looked at and until its shim has it.
         std::int32_t lease_s = 60;
         bool foreground = false;
         bool running = false;  // The core knows that it has started.
@@ -140,6 +148,15 @@ class Supervisor {
     void take_on(const core::Run& run);
     Result<std::optional<core::Run>, store::ReadError> read_run(core::RunId id);
     std::optional<core::Launch> read_launch(core::RunId id);
+
+    // Directories (supervisor_places.cc).
+    void look_at_place(Watched& run);
+    void seen_place(core::RunId id, core::Fence fence, SeenPlace& seen);
+    void restated(Watched& run, const std::vector<core::Place>& places, const core::RunReply& reply);
+    void back_in_line(Watched& run);
+    void hold_again(const Watched& run);
+    void follow_clients_run(const core::Run& run);
+    void follow_places();
 
     // Starting.
     void begin(Watched& run);
@@ -211,6 +228,7 @@ class Supervisor {
     Clock::time_point looked_ = {};
     Clock::time_point followed_ = {};  // When the feed was read last.
     Clock::time_point cleared_ = {};
+    Clock::time_point followed_places_ = {};
     std::atomic<bool> news_ = true;
     std::atomic<bool> stopping_ = false;
     std::thread thread_;
