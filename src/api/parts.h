@@ -185,6 +185,8 @@ struct Parts {
     std::function<std::optional<Caller>(const net::Request& request)> page_caller;
     // Whether a request comes from inside of a run. Asked for those that act as operator or admin.
     std::function<net::Task<Sender>(net::Peer* peer)> sender_of;
+    // Whether a path means to the program that sends a request what it means to the server.
+    std::function<net::Task<bool>(net::Peer* peer)> shares_files;
     // A link that logs a browser in with the key of this id, once.
     std::function<std::string(const std::string& key_id)> login_link;
     Metrics& metrics;

@@ -30,6 +30,15 @@ net::Task<Result<std::vector<core::Place>, Problem>> find_places(Call& call, std
     co_return places;
 }
 
+net::Task<std::optional<Problem>> check_view(Call& call, std::string path, std::string pointer) {
+    if (path.empty() || co_await call.parts.shares_files(call.request.sender)) co_return std::nullopt;
+    co_return invalid("'" + path +
+                          "' is named by a program in another mount namespace or root directory than the server's (a "
+                          "container, unshare or chroot), where it can be another directory; send the request from "
+                          "outside of it, or run a server inside",
+                      std::move(pointer));
+}
+
 std::vector<core::Place> named_resources(const std::vector<std::string>& names, core::ClaimMode mode) {
     std::vector<core::Place> places;
     for (const std::string& name : names) {

@@ -21,6 +21,9 @@ net::Task<Result<std::vector<core::Place>, Problem>> find_places(Call& call, std
                                                                  std::vector<std::string> resources,
                                                                  core::ClaimMode mode);
 
+// A program that sees other files than the server must not name directories: the same path can be another one there.
+net::Task<std::optional<Problem>> check_view(Call& call, std::string path, std::string pointer);
+
 std::vector<core::Place> named_resources(const std::vector<std::string>& names, core::ClaimMode mode);
 
 std::vector<PlaceView> views_of(const std::vector<core::Place>& places);

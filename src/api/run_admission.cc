@@ -417,6 +417,11 @@ Answered admit(Call& call) {
     const std::string workspace = body->workspace.value_or(agent.process.directory);
     const std::vector<std::string> resources = body->resources.value_or(agent.workplace.resources);
     const core::ClaimMode mode = body->mode.value_or(agent.workplace.mode);
+    if (auto problem = co_await check_view(call, body->workspace.value_or(""), "/workspace")) {
+        co_return respond(call, *problem);
+    }
+    if (auto problem = co_await check_view(call, body->isolate_into, "/isolate_into"))
+        co_return respond(call, *problem);
     auto places = co_await find_places(call, workspace, resources, mode);
     if (!places) {
         if (!co_await is_repeat(call, body->key)) co_return respond(call, places.error());

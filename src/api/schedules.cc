@@ -165,6 +165,7 @@ Answered list_schedules(Call& call) {
 // puts the schedule and not at night.
 net::Task<Result<std::vector<core::Place>, Problem>> places_of(Call& call, ScheduleBody body, core::Agent agent) {
     const std::string workspace = body.workspace.value_or(agent.process.directory);
+    if (auto problem = co_await check_view(call, body.workspace.value_or(""), "/workspace")) co_return fail(*problem);
     auto places = co_await find_places(call, workspace, body.resources.value_or(agent.workplace.resources),
                                        body.mode.value_or(agent.workplace.mode));
     if (places || body.workspace) co_return places;

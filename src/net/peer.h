@@ -21,7 +21,9 @@ struct Peer {
     int socket = -1;  // -1: it is closed.
     bool local = false;
     std::chrono::nanoseconds connected_at{0};  // Since the boot.
-    std::optional<bool> is_trusted = {};       // What a caller found out, for the life of the connection.
+    // What callers found out, for the life of the connection.
+    std::optional<bool> is_trusted = {};
+    std::optional<bool> shares_files = {};
 };
 Peer peer_of(int socket);
 

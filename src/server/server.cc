@@ -571,6 +571,7 @@ api::Parts Server::Parts::api_parts() {
         .keys = keys,
         .page_caller = [this](const net::Request& request) { return logins->caller(request); },
         .sender_of = [this](net::Peer* peer) { return senders->of(peer); },
+        .shares_files = [this](net::Peer* peer) { return senders->shares_files(peer); },
         .login_link = [this](const std::string& key_id) { return login_link(key_id); },
         .metrics = metrics,
         .log = log,
