@@ -1,6 +1,6 @@
 // Which events change what. A screen that reads something else names the events itself.
 
-export const of_runs = ["run_changed", "run_ended", "run_stop_requested", "charged"];
+export const of_runs = ["run_changed", "run_ended", "run_stop_requested", "places_restated", "charged"];
 export const of_money = ["charged", "held", "hold_released", "budget_changed", "budget_deleted", "budget_froze", "budget_thawed",
   "budget_exhausted"];
 export const of_status = ["run_changed", "run_ended", "held", "hold_released", "charged", "session_created", "agent_changed"];

@@ -10,7 +10,7 @@ import { Unread } from "../ui/list";
 import { Action, Dialog, Empty, Section, Table, Trouble, Waiting } from "../ui/parts";
 import { Ago, Badge, Command, Id, State } from "../ui/words";
 
-const places_change = ["run_changed", "run_ended"];
+const places_change = ["run_changed", "run_ended", "places_restated"];
 const worktrees_change = ["worktree_made", "worktree_removed", "run_changed", "run_ended"];
 
 /** The end of a path is what tells it from its neighbours; the whole is on hover. */
