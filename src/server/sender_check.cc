@@ -35,7 +35,7 @@ bool share_files(const supervisor::RunMembership& runs, const net::PeerProcesses
     });
 }
 
-struct Found {
+struct SenderFacts {
     api::Sender sender;
     bool shares_files = true;
 };
@@ -57,7 +57,7 @@ api::Sender sender_among(const supervisor::RunMembership& runs, net::PeerProcess
     return outside ? api::Sender::outside : api::Sender::unknown;
 }
 
-Found find_sender(const supervisor::RunMembership& runs, const net::PeerAddress& address) {
+SenderFacts find_sender(const supervisor::RunMembership& runs, const net::PeerAddress& address) {
     net::PeerProcesses found = net::processes_of(address);
     const bool shares_files = share_files(runs, found);
     return {sender_among(runs, std::move(found), address), shares_files};
@@ -68,7 +68,8 @@ Found find_sender(const supervisor::RunMembership& runs, const net::PeerAddress&
 net::Task<api::Sender> SenderCheck::of(net::Peer* peer) {
     if (peer == nullptr || peer->is_trusted == true) co_return api::Sender::outside;
     const net::PeerAddress address = net::address_of(*peer);
-    const Found found = co_await net::run_on(workers_, [runs = runs_, address] { return find_sender(*runs, address); });
+    const SenderFacts found =
+        co_await net::run_on(workers_, [runs = runs_, address] { return find_sender(*runs, address); });
     if (found.sender == api::Sender::outside) peer->is_trusted = true;
     peer->shares_files = found.shares_files;
     co_return found.sender;
