@@ -15,7 +15,7 @@ from interlock_server import eventually, fresh
 COSTLY = ["members", "objects of many members", "numbers", "empty arrays", "nested arrays", "escapes"]
 BELOW_LIMIT = 200 << 10  # Read on the thread of its connection.
 ABOVE_LIMIT = 300 << 10  # Read by a worker.
-LARGE = 8 << 20
+LARGE = 4 << 20
 COUNT_TOKENS = "/v1/messages/count_tokens"
 
 
@@ -181,7 +181,7 @@ def test_a_login_reads_short_bodies_only(lab, writer, content_type):
 @pytest.mark.parametrize("kind", COSTLY)
 def test_a_hostile_body_takes_the_threads_of_connections_no_longer_than_bytes_that_are_not_read(lab, writer, kind):
     """By processor time, which other programs on the machine do not change much."""
-    writer.forget()
+    writer.forget()  # The server has closed it if it rested for long.
     value = VALUES[kind](LARGE)
 
     def seconds(path, body, content_type):
@@ -194,11 +194,12 @@ def test_a_hostile_body_takes_the_threads_of_connections_no_longer_than_bytes_th
     for path, body, content_type in hostile_requests(writer, value):
         # Once copied, passed on and hashed it may be; read, it would take ten times as long.
         took = min(seconds(path, body, content_type) for _ in range(2))
-        assert took < 4 * plain + 0.02, (path, took, plain)
+        assert took < 4 * plain + 0.01, (path, took, plain)
 
 
 def test_a_page_of_large_messages_is_written_by_a_worker(lab, writer):
-    writer.forget()
+    for client in (writer, lab.admin):
+        client.forget()
     session = lab.admin.session(agent=writer.agent)
     content = "\x01" * (600 << 10)  # Each takes six bytes in JSON.
     for _ in range(30):

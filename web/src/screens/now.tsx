@@ -113,7 +113,7 @@ function Incidents() {
             <li key={each.kind + each.subject}>
               <State of={each.level} />
               <div>
-                {href ? <a href={href}>{each.title}</a> : each.title} <small class="dim"><Ago at={each.since} /></small>
+                {href ? <a href={href}>{each.title}</a> : each.title} {each.since && <small class="dim"><Ago at={each.since} /></small>}
                 <div class="dim">{each.detail}</div>
                 {each.command && <Command text={each.command} />}
               </div>
