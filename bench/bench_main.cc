@@ -125,6 +125,8 @@ int main(int argc, char** argv) {
     auto* seconds = app.add_option("--seconds", settings.seconds, "Of each measurement")->check(CLI::PositiveNumber);
     app.add_option("--commands", settings.commands, "End a measurement after so many commands")
         ->check(CLI::PositiveNumber);
+    app.add_flag("--in-step", settings.in_step,
+                 "Submit the clients' commands all at once, so that batches are equal: for counting instructions");
     auto* rounds = app.add_option("--rounds", settings.rounds, "Of each measurement")->check(CLI::Range(1, 100));
     auto* clients = app.add_option("--clients", settings.clients, "In place of 1, 16, 64, 256 and 1024")
                         ->check(CLI::Range(1, 16'384));

@@ -71,6 +71,7 @@ class Loop {
         const auto measured_to = measured_from + as_duration(options_.seconds);
 
         std::vector<Done> done;
+        std::vector<Done> waiting;
         for (std::uint32_t client = 0; client < options_.clients; ++client) done.push_back({client, false});
         std::size_t on_their_way = 0;
         bool measuring = false;
@@ -100,6 +101,12 @@ class Loop {
                 finish_measuring(from, now, cpu_from);
             }
             if (ended) continue;
+            if (options_.in_step) {
+                waiting.insert(waiting.end(), done.begin(), done.end());
+                if (on_their_way > 0) continue;
+                done.swap(waiting);
+                waiting.clear();
+            }
             submit_next(done, now);
             on_their_way += done.size();
         }

@@ -31,6 +31,7 @@ struct LoopOptions {
     double warm_up_seconds = 0.1;
     double seconds = 1;
     std::uint64_t commands_max = UINT64_MAX;  // Ends earlier, when this many were answered.
+    bool in_step = false;  // Each client waits for the others' answers, so that every batch has a command of each.
     core::OrgId org{1};
 };
 

@@ -209,6 +209,9 @@ def listen(poll, sockets, wanted, seconds=30):
 # ---- starting -----------------------------------------------------------------------------------------------------
 
 def make_admin_key(binary, data):
+    of_older_version = pathlib.Path(data, "admin.key")
+    if of_older_version.exists():
+        return of_older_version.read_text().strip()
     return subprocess.run([binary, "keys", "create", "--scope", "admin", "--data-dir", data, "--quiet"], check=True,
                           capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout.strip()
 
@@ -225,8 +228,8 @@ def start(server):
 # ---- the peers ----------------------------------------------------------------------------------------------------
 
 class Interlock:
-    def __init__(self, binary, data, *arguments):
-        self.binary, self.data, self.arguments, self.process = binary, data, arguments, None
+    def __init__(self, binary, data, *arguments, prefix=()):
+        self.binary, self.data, self.arguments, self.prefix, self.process = binary, data, arguments, prefix, None
         self.address, self.port = "127.0.0.1", free_port()
         self.host = f"{self.address}:{self.port}"
         self.url = f"http://{self.host}"
@@ -241,8 +244,8 @@ class Interlock:
 
     def start(self):
         begun = time.monotonic()
-        self.process = subprocess.Popen([self.binary, "up", "--data-dir", self.data, "--listen", self.host,
-                                         "--log-level", "warn", *self.arguments], stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen([*self.prefix, self.binary, "up", "--data-dir", self.data, "--listen",
+                                         self.host, "--log-level", "warn", *self.arguments], stdout=subprocess.DEVNULL)
         while True:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 connection = http.client.HTTPConnection(self.address, self.port, timeout=5)

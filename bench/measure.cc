@@ -110,9 +110,11 @@ class Contest {
     }
 
     void loop(Target& target, Workload& workload, std::size_t clients, Rounds& rounds) {
-        const LoopResult result =
-            run_loop(target, workload, ids_,
-                     {.clients = clients, .seconds = settings_.seconds, .commands_max = settings_.commands});
+        const LoopResult result = run_loop(target, workload, ids_,
+                                           {.clients = clients,
+                                            .seconds = settings_.seconds,
+                                            .commands_max = settings_.commands,
+                                            .in_step = settings_.in_step});
         if (result.refused > 0) fail_with(fmt::format("{} commands were refused", result.refused));
         rounds.add(result);
     }

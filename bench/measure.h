@@ -19,6 +19,7 @@ struct Settings {
     std::vector<std::size_t> clients;
     double seconds = 1;
     std::uint64_t commands = UINT64_MAX;  // A measurement ends earlier, when this many were answered.
+    bool in_step = false;                 // Every batch has a command of each client.
     int rounds = 3;
     std::uint64_t events = 10'000'000;  // How many the flat-cost part fills the store with.
     bool alone = false;                 // Without the neighbours.
