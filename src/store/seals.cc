@@ -181,6 +181,13 @@ void put_key(std::string& out, const core::KeyOf<Row>& key) {
     }
 }
 
+// The same, without a copy of the key.
+template <class Row>
+void put_key_of(std::string& out, const Row& row) {
+    boost::mp11::mp_for_each<boost::mp11::mp_take_c<core::ColumnsOf<Row>, Row::key_columns>>(
+        [&](auto member) { Encoder(out).put(row.*member.pointer); });
+}
+
 // ---- the digests of a seal ----------------------------------------------------------------------------------------
 
 // A row is its kind, with a mark where it was erased; its key, behind the key's length; and its digest, unless erased.
@@ -241,7 +248,7 @@ std::optional<SealableRow> sealable(const std::vector<Value>& values) {
     Row row{};
     if (!row_from_values(values, row)) return std::nullopt;
     SealableRow made;
-    put_key<Row>(made.key, core::key_of(row));
+    put_key_of(made.key, row);
     made.bytes = Bytes().of(row);
     return made;
 }
@@ -285,7 +292,7 @@ SealKey SealKey::from_text(std::string_view text) {
     const auto derive = [text](std::string_view use) {
         return text_of(Sha256Hasher().add("interlock seal ").add(use).add(text).finish());
     };
-    SealKey key{.id = derive("id ").substr(0, 8), .chain = derive("chain "), .rows = {}};
+    SealKey key{.id = derive("id ").substr(0, 8), .chain = HmacSha256(derive("chain ")), .rows = {}};
     const std::string rows = derive("rows ");
     std::memcpy(&key.rows.k0, rows.data(), sizeof key.rows.k0);
     std::memcpy(&key.rows.k1, rows.data() + sizeof key.rows.k0, sizeof key.rows.k1);
@@ -293,22 +300,14 @@ SealKey SealKey::from_text(std::string_view text) {
 }
 
 std::string chain_hash(const core::Seal& seal, std::string_view hash_before, const SealKey& key) {
-    constexpr std::size_t block = 64;
-    const auto padded = [&](char pad) {
-        std::string bytes(block, pad);
-        for (std::size_t i = 0; i < key.chain.size(); ++i) bytes[i] = static_cast<char>(bytes[i] ^ key.chain[i]);
-        return bytes;
-    };
     static const std::string zeros(32, '\0');
     const std::int64_t at = micros(seal.at);
-    const Sha256 inner = Sha256Hasher()
-                             .add(padded('\x36'))
-                             .add(hash_before.empty() ? std::string_view(zeros) : hash_before)
-                             .add(bytes_of(seal.number))
-                             .add(bytes_of(at))
-                             .add(seal.digests)
-                             .finish();
-    return text_of(Sha256Hasher().add(padded('\x5c')).add(text_of(inner)).finish());
+    Sha256Hasher message = key.chain.begin();
+    message.add(hash_before.empty() ? std::string_view(zeros) : hash_before)
+        .add(bytes_of(seal.number))
+        .add(bytes_of(at))
+        .add(seal.digests);
+    return text_of(key.chain.finish(message));
 }
 
 core::Seal seal_of(std::string digests, const core::Seal& last, const SealKey& key, Instant at) {
@@ -336,7 +335,7 @@ core::Seal seal_of(const OrgWrites& writes, const core::Seal& last, const SealKe
         if constexpr (is_sealed<Row>) {
             const RowWrites<Row>& of_kind = writes.of<Row>();
             for (const Row* row : of_kind.put) {
-                add_name(digests, kind_of<Row>, [&] { put_key<Row>(digests, core::key_of(*row)); });
+                add_name(digests, kind_of<Row>, [&] { put_key_of(digests, *row); });
                 add_number(digests, keyed_hash(bytes.of(*row), key.rows));
             }
             for (const core::KeyOf<Row>& erased : of_kind.erased) {

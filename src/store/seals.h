@@ -1,9 +1,8 @@
 // Seals: what interlock verify compares the stored rows with, to find those that no command wrote as they are.
 //
 //   1. Every commit of an org adds one seal, numbered 1, 2, 3, …, in its feed page or, without one, in a row of
-//   `seals`.
-//      It has a digest of each row that the commit wrote, and
-//      names each row that the commit erased. The last digest of a row is the one that holds.
+//      `seals`. It has a digest of each row that the commit wrote, and names each row that the commit erased. The last
+//      digest of a row is the one that holds.
 //   2. A digest covers the members of a row that have a value, by name: a member that is added later and is empty in an
 //      old row changes no digest. It does not cover counters and derived rows (core/rows.h), which verify recomputes.
 //      Of a feed page it covers the hash, which covers the rest.
@@ -21,6 +20,7 @@
 
 #include "base/keyed_hash.h"
 #include "base/result.h"
+#include "base/sha256.h"
 #include "store/repair.h"
 #include "store/store.h"
 #include "store/table_shape.h"
@@ -28,8 +28,8 @@
 namespace interlock::store {
 
 struct SealKey {
-    std::string id;     // Of a seal's `key_id`: 8 bytes that do not give the key away.
-    std::string chain;  // 32 bytes.
+    std::string id;  // Of a seal's `key_id`: 8 bytes that do not give the key away.
+    HmacSha256 chain;
     HashKey rows;
     bool lost = false;  // Only the id is known: seals that were made with it cannot be checked, as somebody has said.
 
