@@ -38,6 +38,20 @@ TEST(Text, a_bad_byte_is_found_wherever_it_is) {
     }
 }
 
+TEST(Text, each_byte_is_judged_alike_wherever_it_is) {
+    for (std::size_t size = 1; size < 20; ++size) {
+        for (std::size_t at = 0; at < size; ++at) {
+            for (int byte = 0; byte < 256; ++byte) {
+                for (const char other : {' ', 'x', '~'}) {
+                    std::string text(size, other);
+                    text[at] = static_cast<char>(byte);
+                    ASSERT_EQ(is_line(text), byte >= 0x20 && byte < 0x7F) << size << ' ' << at << ' ' << byte;
+                }
+            }
+        }
+    }
+}
+
 TEST(Text, a_line_has_nothing_that_a_terminal_acts_on) {
     for (const std::string& bad : {"a\nb"s, "\x1B[2J"s, "\0"s, "\x7F"s, "\u0080"s,
                                    "\u009B"
