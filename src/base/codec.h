@@ -34,9 +34,11 @@
 
 namespace interlock {
 
-class Encoder {
+// `Out` has push_back(char), append(bytes, size) and append(text), like a string.
+template <class Out>
+class BasicEncoder {
  public:
-    explicit Encoder(std::string& out) : out_(out) {}
+    explicit BasicEncoder(Out& out) : out_(out) {}
 
     template <class T>
     void put(const T& value);
@@ -56,8 +58,9 @@ class Encoder {
         std::memcpy(bytes + 1, halves, sizeof halves);
         out_.append(bytes, sizeof bytes);
     }
-    std::string& out_;
+    Out& out_;
 };
+using Encoder = BasicEncoder<std::string>;
 
 class Decoder {
  public:
@@ -121,8 +124,9 @@ bool is_enumerator(unsigned char byte) {
 }
 }  // namespace codec_detail
 
+template <class Out>
 template <class T>
-void Encoder::put(const T& value) {
+void BasicEncoder<Out>::put(const T& value) {
     using namespace codec_detail;
     if constexpr (std::is_same_v<T, bool> || std::is_enum_v<T>) {
         out_.push_back(static_cast<char>(value));

@@ -43,15 +43,15 @@ void start_from_ledger(OrgState& state, Stamp stamp, LiveBudget& budget) {
                   .exhausted = false};
     if (state.source.failed()) throw SourceFailed{};
     for (const HoldId id : state.open_holds()) {
-        const Hold& open = *state.hold(id);
-        const std::int64_t amount = open.bound.of(metric);
+        const Hold& hold = *state.hold(id);
+        const std::int64_t amount = hold.bound.of(metric);
         // A hold of an earlier window will settle there, where this budget does not exist.
-        const bool counts = open.created_at >= span.start && open.created_at < span.end;
-        if (!counts || amount == 0 || !covers(budget.row.scope, open.who)) continue;
-        Hold hold = open;
-        hold.parts.push_back({budget.row.name, span.start, amount, std::min(amount, hold.drawn.of(metric))});
+        const bool counts = hold.created_at >= span.start && hold.created_at < span.end;
+        if (!counts || amount == 0 || !covers(budget.row.scope, hold.who)) continue;
+        state.change_hold(id, [&](Hold& open) {
+            open.parts.push_back({budget.row.name, span.start, amount, std::min(amount, open.drawn.of(metric))});
+        });
         window.held += amount;
-        state.put_hold(std::move(hold));
     }
     if (const Window* before = state.windows.find(key_of(window))) {
         window.marked_at = before->marked_at;  // Marks are never taken back.
@@ -212,13 +212,14 @@ BudgetReply delete_budget(OrgState& state, Stamp, const DeleteBudget& command) {
 
     // From here on it must go. Its windows stay as the record of its time; open holds forget it.
     for (const HoldId id : state.open_holds()) {
-        Hold hold = *state.hold(id);
-        for (const HoldPart& part : hold.parts) {
-            if (part.budget == command.name) state.windows.edit({part.budget, part.window}).held -= part.amount;
-        }
-        if (std::erase_if(hold.parts, [&](const HoldPart& part) { return part.budget == command.name; }) > 0) {
-            state.put_hold(std::move(hold));
-        }
+        const auto covered = [&](const HoldPart& part) { return part.budget == command.name; };
+        if (std::ranges::none_of(state.hold(id)->parts, covered)) continue;
+        state.change_hold(id, [&](Hold& hold) {
+            for (const HoldPart& part : hold.parts) {
+                if (covered(part)) state.windows.edit({part.budget, part.window}).held -= part.amount;
+            }
+            std::erase_if(hold.parts, covered);
+        });
     }
     Budget budget = *found;
     budget.deleted = true;
@@ -250,8 +251,10 @@ BudgetReply unfreeze_budget(OrgState& state, Stamp, const UnfreezeBudget& comman
 }
 
 std::vector<Touch> touches_of(OrgState& state, const Attribution& who, const Amounts& amounts, Instant counted_at) {
+    const std::vector<LiveBudget*> budgets = state.budgets_covering(who);
     std::vector<Touch> touches;
-    for (LiveBudget* budget : state.budgets_covering(who)) {
+    touches.reserve(budgets.size());
+    for (LiveBudget* budget : budgets) {
         Touch touch{.budget = budget, .span = budget->window_at(counted_at), .amount = amounts.of(budget->row.metric)};
         // What counts in a window from before the budget's time is not its business.
         if (touch.span.end <= budget->row.created_at) continue;

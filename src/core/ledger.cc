@@ -16,13 +16,13 @@ namespace {
 
 // What is about to become a cost event.
 struct Spending {
-    CommandKey key;
+    CommandKey key = {};
     std::uint64_t fingerprint = 0;
-    Instant counted_at;
-    Attribution who;
-    Amounts amounts;  // `usd` is the cost, `tokens` the sum of the usage.
-    Usage usage;
-    std::string price;
+    Instant counted_at = {};
+    Attribution who = {};
+    Amounts amounts = {};  // `usd` is the cost, `tokens` the sum of the usage.
+    Usage usage = {};
+    std::string price = {};
     const Hold* hold = nullptr;  // Settled by it.
     bool estimated = false;
     bool unpriced = false;
@@ -82,17 +82,19 @@ const Hold* own_hold(OrgState& state, RunId run_id) {
     return hold != nullptr && hold->state == HoldState::open ? hold : nullptr;
 }
 
-HoldPart* part_of(Hold& hold, const Touch& touch) {
-    for (HoldPart& part : hold.parts) {
-        if (part.budget == touch.budget->row.name && part.window == touch.span.start) return &part;
-    }
-    return nullptr;
+// Of the parts of a hold, the one in this budget's window; or null.
+template <class Parts>
+auto* part_in(Parts& parts, const std::string& budget, Instant window) {
+    const auto found = std::ranges::find_if(
+        parts, [&](const HoldPart& part) { return part.budget == budget && part.window == window; });
+    return found != parts.end() ? &*found : nullptr;
 }
 
-// What the hold already covers of each touch.
-void set_relief(std::vector<Touch>& touches, Hold hold) {
+// What a hold with these parts already covers of each touch.
+void set_relief(std::vector<Touch>& touches, const std::vector<HoldPart>& parts) {
     for (Touch& touch : touches) {
-        if (const HoldPart* part = part_of(hold, touch)) touch.relief = std::min(part->amount, touch.amount);
+        const HoldPart* part = part_in(parts, touch.budget->row.name, touch.span.start);
+        if (part != nullptr) touch.relief = std::min(part->amount, touch.amount);
     }
 }
 
@@ -157,15 +159,15 @@ std::optional<HoldRefusal> refuse_end(OrgState& state, const Hold* hold, const A
 
 // Takes from the run's own hold what the touches' relief says, and the same from its bound.
 Amounts draw(OrgState& state, HoldId own_id, const Amounts& amounts, const std::vector<Touch>& touches) {
-    Hold own = *state.hold(own_id);
-    const Amounts drawn = min_of(own.bound, amounts);
-    subtract(own.bound, drawn);
-    for (const Touch& touch : touches) {
-        if (touch.relief == 0) continue;
-        part_of(own, touch)->amount -= touch.relief;
-        window_of(state, touch).held -= touch.relief;
-    }
-    state.put_hold(std::move(own));
+    const Amounts drawn = min_of(state.hold(own_id)->bound, amounts);
+    state.change_hold(own_id, [&](Hold& own) {
+        subtract(own.bound, drawn);
+        for (const Touch& touch : touches) {
+            if (touch.relief == 0) continue;
+            part_in(own.parts, touch.budget->row.name, touch.span.start)->amount -= touch.relief;
+            window_of(state, touch).held -= touch.relief;
+        }
+    });
     return drawn;
 }
 
@@ -231,8 +233,7 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
     totals.last_event_at = std::max(totals.last_event_at, stamp.at);
     spend_in_org(state, stamp, totals.settled - settled_before);
 
-    const KeyOf<Rollup> day{utc_day(spending.counted_at), who.agent, who.provider, who.model};
-    Rollup& rollup = state.rollups.edit_or_insert(day);
+    Rollup& rollup = state.edit_rollup(utc_day(spending.counted_at), who);
     count(rollup.cost, spending.amounts.usd);
     rollup.events += 1;
     count(rollup.calls, spending.amounts.calls);
@@ -266,52 +267,57 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
     return seq;
 }
 
-// Ends a hold: its parts leave their windows, and what came from the run's own hold and was not used goes back there.
-void close_hold(OrgState& state, Stamp stamp, HoldId id, HoldState how, const Amounts& used, CommandKey event = {}) {
-    Hold hold = *state.hold(id);
-    ensure(hold.state == HoldState::open, "invariant (3)");
-    const Hold* own_row = hold.for_run() ? nullptr : own_hold(state, hold.who.run);
-    std::optional<Hold> own = own_row != nullptr ? std::optional(*own_row) : std::nullopt;
+// What an ended hold took from the run's own hold and did not use goes back there.
+void give_back(OrgState& state, const Hold& ended, HoldId own_id, const Amounts& used) {
+    state.change_hold(own_id, [&](Hold& own) {
+        for (const HoldPart& part : ended.parts) {
+            const Metric metric = state.live_budget(part.budget)->row.metric;
+            const std::int64_t back = std::max<std::int64_t>(0, part.drawn - used.of(metric));
+            HoldPart* const own_part = part_in(own.parts, part.budget, part.window);
+            if (back == 0 || own_part == nullptr) continue;
+            own_part->amount += back;
+            state.windows.edit({part.budget, part.window}).held += back;
+        }
+        Amounts back = ended.drawn;
+        subtract(back, min_of(back, used));
+        add(own.bound, back);
+    });
+}
 
-    for (HoldPart& part : hold.parts) {
-        LiveBudget* budget = state.live_budget(part.budget);
-        ensure(budget != nullptr, "a deleted budget leaves no parts behind");
+// Ends a hold: its parts leave their windows, and the run's own hold gets back what was not used. Returns the parts.
+std::vector<HoldPart> close_hold(OrgState& state, Stamp stamp, HoldId id, HoldState how, const Amounts& used,
+                                 CommandKey event = {}) {
+    const Hold& ending = *state.hold(id);
+    ensure(ending.state == HoldState::open, "invariant (3)");
+    for (const HoldPart& part : ending.parts) {
+        ensure(state.live_budget(part.budget) != nullptr, "a deleted budget leaves no parts behind");
         Window& window = state.windows.edit({part.budget, part.window});
         window.held -= part.amount;
         ensure(window.held >= 0, "a window's held is the sum of its parts");
         if (state.line_waits_for.budgets.contains(part.budget)) state.line_may_move = true;
-        if (!own) continue;
-        const std::int64_t back = std::max<std::int64_t>(0, part.drawn - used.of(budget->row.metric));
-        const auto own_part = std::ranges::find_if(own->parts, [&](const HoldPart& candidate) {
-            return candidate.budget == part.budget && candidate.window == part.window;
-        });
-        if (back == 0 || own_part == own->parts.end()) continue;
-        own_part->amount += back;
-        window.held += back;
     }
-    if (own) {
-        Amounts back = hold.drawn;
-        subtract(back, min_of(back, used));
-        add(own->bound, back);
-        state.put_hold(std::move(*own));
-    }
+    const Hold* own = ending.for_run() ? nullptr : own_hold(state, ending.who.run);
+    if (own != nullptr) give_back(state, ending, own->id, used);
     if (state.line_waits_for.any_hold) state.line_may_move = true;
-    hold.parts.clear();
-    hold.state = how;
-    hold.closed_at = stamp.at;
-    hold.event = event;
-    state.put_hold(std::move(hold));
+    std::vector<HoldPart> parts;
+    state.change_hold(id, [&](Hold& hold) {
+        parts.swap(hold.parts);
+        hold.state = how;
+        hold.closed_at = stamp.at;
+        hold.event = event;
+    });
+    return parts;
 }
 
 // Settles an open hold. All checks are behind us.
 Seq settle(OrgState& state, Stamp stamp, Spending spending, HoldId id, Run* run) {
-    const Hold hold = *state.hold(id);
+    const Hold& hold = *state.hold(id);
     spending.hold = &hold;
     spending.counted_at = hold.created_at;
     spending.who = hold.who;
-    close_hold(state, stamp, id, HoldState::settled, spending.amounts, spending.key);
+    const auto parts = close_hold(state, stamp, id, HoldState::settled, spending.amounts, spending.key);
     auto touches = touches_of(state, spending.who, spending.amounts, spending.counted_at);
-    set_relief(touches, hold);
+    set_relief(touches, parts);
     return record(state, stamp, std::move(spending), touches, run);
 }
 
@@ -342,7 +348,10 @@ Booked booked_for(OrgState& state, const Hold& hold) {
 
 // The gateway learns what a call has cost after its hold has ended without it. The difference to what was booked then
 // is an event of its own; where nothing was booked, all of it is.
-Seq settle_late(OrgState& state, Stamp stamp, Spending spending, Hold hold, const std::optional<CostEvent>& first) {
+Seq settle_late(OrgState& state, Stamp stamp, Spending spending, const Hold& hold,
+                const std::optional<CostEvent>& first) {
+    spending.counted_at = hold.created_at;
+    spending.who = hold.who;
     const std::int64_t cost = spending.amounts.usd;
     const CommandKey key = spending.key;
     const std::string why = "the provider's report came after the hold had ended";
@@ -356,9 +365,10 @@ Seq settle_late(OrgState& state, Stamp stamp, Spending spending, Hold hold, cons
         spending.usage = difference(spending.usage, first->usage);
         if (first->estimated && !spending.estimated) spending.known = spending.booked.usd;
     }
-    hold.state = HoldState::settled;
-    hold.event = key;
-    state.put_hold(hold);
+    state.change_hold(hold.id, [&](Hold& ended) {
+        ended.state = HoldState::settled;
+        ended.event = key;
+    });
     spending.hold = &hold;
     auto touches = touches_of(state, spending.who, spending.amounts, spending.counted_at);
     const Seq seq = record(state, stamp, std::move(spending), touches, nullptr);
@@ -561,8 +571,7 @@ ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandK
                                   check_attribution(command.who))) {
         return refuse(ChargeStatus::invalid_request, *complaint);
     }
-    Spending spending;
-    spending.who = command.who;
+    Spending spending{.who = command.who};
     const Run* run = command.who.run.value.empty() ? nullptr : state.run(command.who.run);
     if (run != nullptr) inherit(spending.who, *run);
     if (run != nullptr && spending.who.agent != run->who.agent) {
@@ -593,7 +602,7 @@ ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandK
         return past_ceiling_reply<ChargeReply, ChargeStatus>(std::move(*refusal));
     }
     auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
-    if (own != nullptr) set_relief(touches, *own);
+    if (own != nullptr) set_relief(touches, own->parts);
     if (const auto denial = deny(state, touches); denial && !command.incurred) {
         return denied<ChargeReply, ChargeStatus>(state, stamp, *denial, spending.who);
     }
@@ -644,11 +653,11 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
         return refuse(refusal->status, std::move(refusal->detail));
     }
     auto touches = touches_of(state, who, command.bound, stamp.at);
-    if (own != nullptr) set_relief(touches, *own);
+    if (own != nullptr) set_relief(touches, own->parts);
     const Amounts bound = granted(state, run, command, touches);
     if (bound != command.bound) {
         touches = touches_of(state, who, bound, stamp.at);
-        if (own != nullptr) set_relief(touches, *own);
+        if (own != nullptr) set_relief(touches, own->parts);
     }
     if (auto refusal = past_ceiling(state, run, bound.usd)) {
         return past_ceiling_reply<ReserveReply, ReserveStatus>(std::move(*refusal));
@@ -694,7 +703,7 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
                        .session = hold.who.session,
                        .capture = agent->capture};
     state.feed.add(Held{hold.id, hold.who.agent, hold.who.run, hold.bound, hold.expires_at});
-    state.put_hold(std::move(hold));
+    state.open_hold(std::move(hold));
     return reply;
 }
 
@@ -709,12 +718,11 @@ HoldReply extend_hold(OrgState& state, Stamp stamp, const ExtendHold& command) {
     if (auto refusal = refuse_end(state, found, command.by)) return refuse(refusal->status, std::move(refusal->detail));
 
     // From here on it must be extended.
-    Hold hold = *found;
-    hold.expires_at = std::max(hold.expires_at, stamp.at + std::chrono::seconds(command.ttl_s));
-    hold.dispatched = hold.dispatched || command.dispatched;
-    const Instant expires_at = hold.expires_at;
-    state.put_hold(std::move(hold));
-    return {.status = HoldStatus::done, .expires_at = expires_at, .detail = {}};
+    state.change_hold(command.hold, [&](Hold& hold) {
+        hold.expires_at = std::max(hold.expires_at, stamp.at + std::chrono::seconds(command.ttl_s));
+        hold.dispatched = hold.dispatched || command.dispatched;
+    });
+    return {.status = HoldStatus::done, .expires_at = found->expires_at, .detail = {}};
 }
 
 SettleReply settle_hold(OrgState& state, Stamp stamp, const SettleHold& command, CommandKey key,
@@ -735,8 +743,6 @@ SettleReply settle_hold(OrgState& state, Stamp stamp, const SettleHold& command,
     Spending spending;
     spending.key = key;
     spending.fingerprint = fingerprint;
-    spending.counted_at = hold->created_at;
-    spending.who = hold->who;
     spending.amounts = {command.cost.nanos(), *tokens_of(command.usage), command.calls, 0};
     spending.usage = command.usage;
     spending.price = command.price;
@@ -848,7 +854,7 @@ void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<Tou
     }
     run.hold = hold.id;
     state.feed.add(Held{hold.id, hold.who.agent, run.id, hold.bound, hold.expires_at});
-    state.put_hold(std::move(hold));
+    state.open_hold(std::move(hold));
 }
 
 void close_run_holds(OrgState& state, Stamp stamp, Run& run, RestOfRun rest) {
@@ -877,7 +883,7 @@ std::optional<Seq> charge_final(OrgState& state, Stamp stamp, Run& run, const Fi
     const Hold* own = own_hold(state, run.id);
     if (check_size(spending.amounts.usd, spending.amounts.tokens)) return std::nullopt;
     auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
-    if (own != nullptr) set_relief(touches, *own);
+    if (own != nullptr) set_relief(touches, own->parts);
     if (own != nullptr) draw(state, own->id, spending.amounts, touches);
     return record(state, stamp, std::move(spending), touches, &run);
 }

@@ -216,12 +216,24 @@ LiveBudget* OrgState::live_budget(const std::string& name) {
     return found == live_budgets_.end() ? nullptr : &found->second;
 }
 
+// ---- counters -----------------------------------------------------------------------------------------------------
+
+Rollup& OrgState::edit_rollup(std::int32_t day, const Attribution& who) {
+    if (last_rollup_ && last_rollup_->day == day && last_rollup_->agent == who.agent &&
+        last_rollup_->provider == who.provider && last_rollup_->model == who.model) {
+        return rollups.edit(last_rollup_);
+    }
+    const KeyOf<Rollup> key{day, who.agent, who.provider, who.model};
+    last_rollup_ = rollups.look_up(key);
+    if (last_rollup_) return rollups.edit(last_rollup_);
+    return rollups.insert(with_key<Rollup>(key));
+}
+
 // ---- holds --------------------------------------------------------------------------------------------------------
 
-void OrgState::put_hold(Hold hold) {
-    if (const Hold* before = holds_.find(hold.id)) index(*before, false);
+void OrgState::open_hold(Hold hold) {
     index(hold, true);
-    put_row(holds_, std::move(hold));
+    holds_.insert(std::move(hold));
 }
 
 void OrgState::index(const Hold& hold, bool add) {
@@ -437,6 +449,7 @@ void OrgState::committed() {
     claims_.committed(cached_rows_max, none);
     holds_.committed(cached_rows_max + open_holds_.size(),
                      [](const Hold& hold) { return hold.state == HoldState::open; });
+    last_rollup_ = {};
     rollups.committed(cached_rows_max, none);
     corrected_costs.committed(cached_rows_max, none);
     schedules_.committed(cached_rows_max, none);

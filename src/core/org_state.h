@@ -16,6 +16,7 @@
 
 #include "base/by_text.h"
 #include "base/calendar.h"
+#include "base/ensure.h"
 #include "core/feed.h"
 #include "core/places.h"
 #include "core/source.h"
@@ -88,7 +89,7 @@ class OrgState {
     Table<Setting> settings;
     Table<Window> windows;
     Table<Session> sessions;  // Made and closed through open_session() and close_session().
-    Table<Rollup> rollups;
+    Table<Rollup> rollups;    // Changed through edit_rollup().
     Table<CorrectedCost> corrected_costs;
     Journal<Message> messages;
     Journal<CostEvent> cost_events;
@@ -100,6 +101,9 @@ class OrgState {
     Journal<ScheduleTick> ticks;
     Feed feed;
     Seal last_seal;  // Of the last commit. The engine makes the next one (store/seals.h). Its digests are not kept.
+
+    // The day's row of this agent, provider and model, made if it is not there yet.
+    Rollup& edit_rollup(std::int32_t day, const Attribution& who);
 
     // Rows with an index.
     const Agent* agent(const std::string& name) { return agents_.find(name); }
@@ -122,7 +126,10 @@ class OrgState {
 
     bool knows_hold(HoldId hold_id) const { return holds_.knows(hold_id); }  // Without asking the source.
     const Hold* hold(HoldId hold_id) { return holds_.find(hold_id); }
-    void put_hold(Hold hold);
+    void open_hold(Hold hold);
+    // Where it is, without a copy; the indexes follow.
+    template <class Change>
+    void change_hold(HoldId hold_id, Change change);
     std::vector<HoldId> open_holds() const;
     std::vector<HoldId> open_holds_of(RunId run) const;
     std::size_t open_hold_count() const { return open_holds_.size(); }
@@ -274,6 +281,7 @@ class OrgState {
 
     std::set<std::pair<std::string, std::string>> paused_;  // By whom, and which agent.
     Wide settled_usd_ = 0;
+    Table<Rollup>::Ref last_rollup_;              // Events of a batch are often alike. Empty between batches.
     std::optional<SessionCounts> open_sessions_;  // None: not asked for yet.
     Held held_;
     HeldBy held_by_agent_, held_by_key_;
@@ -292,6 +300,16 @@ class OrgState {
     std::map<std::string, std::set<std::int32_t>> ports_by_node_;  // The first of each block.
     ByText<RunId> worktree_by_path_;
 };
+
+template <class Change>
+void OrgState::change_hold(HoldId hold_id, Change change) {
+    const auto ref = holds_.look_up(hold_id);
+    ensure(bool(ref), "only holds that are there change");
+    Hold& hold = holds_.edit(ref);
+    index(hold, false);
+    change(hold);
+    index(hold, true);
+}
 
 template <class OnPut, class OnErased>
 void OrgState::collect(OnPut put, OnErased erased) {

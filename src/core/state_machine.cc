@@ -63,11 +63,10 @@ TickReply tick(OrgState& state, Stamp stamp) {
 TickReply reopened(OrgState& state, Stamp stamp) {
     restart_leases(state, stamp);
     for (const HoldId id : state.open_holds()) {
-        Hold hold = *state.hold(id);
+        const Hold& hold = *state.hold(id);
         const Instant grace_ends = stamp.at + std::min(reopen_grace_max, hold.expires_at - hold.created_at);
         if (hold.expires_at >= grace_ends) continue;
-        hold.expires_at = grace_ends;
-        state.put_hold(std::move(hold));
+        state.change_hold(id, [&](Hold& open) { open.expires_at = grace_ends; });
     }
     state.line_may_move = true;
     return {};
