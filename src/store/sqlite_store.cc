@@ -40,7 +40,10 @@ template <class Row>
 struct Kind {
     Batch<Row> batch;                            // What put_<table> shows.
     std::unordered_map<core::OrgId, Id> newest;  // No row of the org has a higher id. Only of kinds that rise.
+    std::vector<const Row*> added;               // What update_rows() has not found.
+    std::array<Scratch, column_count<Row>> scratch;
     Statement put;
+    Statement update;  // Only of kinds that rise.
     Statement erase;
     Statement load;  // Only of kinds that are asked for by key.
     KeyOrder<Row> order;
@@ -48,10 +51,10 @@ struct Kind {
 
 // What of a row stays as it was first written. An update that leaves it out costs less: above all, no agent has to be
 // looked for a second time because the row refers to one.
-bool is_fixed(const TableShape& shape, std::string_view column) {
+constexpr bool is_fixed(std::string_view table, std::string_view column) {
     constexpr std::array<std::string_view, 10> fixed{"agent", "workflow", "provider", "model",     "api_key",
                                                      "run",   "session",  "tags",     "opened_by", "created_at"};
-    return shape.table == core::Hold::table && std::ranges::find(fixed, column) != fixed.end();
+    return table == core::Hold::table && std::ranges::find(fixed, column) != fixed.end();
 }
 
 // Takes the table's columns of each event of the batch.
@@ -64,21 +67,46 @@ std::string put_into_ledger(LedgerTable table) {
                        columns);
 }
 
-std::string put_rows_sql(const TableShape& shape) {
+std::string put_rows_sql(const TableShape& shape, bool all_new) {
     if (shape.table == core::CostEvent::table) return put_into_ledger(LedgerTable::plain);
     const std::string columns = column_list(shape);
     // Any error ends the whole transaction anyway. Saying so spares SQLite the notes by which it could undo this
     // statement alone.
-    if (shape.life == core::Life::appended) {
-        return fmt::format("insert or rollback into {0}({1}) select {1} from put_{0}", shape.table, columns);
-    }
+    if (all_new) return fmt::format("insert or rollback into {0}({1}) select {1} from put_{0}", shape.table, columns);
     std::vector<std::string> settings;
     for (std::size_t i = shape.key_columns; i < shape.columns.size(); ++i) {
-        if (!is_fixed(shape, shape.columns[i])) settings.push_back(assignment(shape.columns[i]));
+        settings.push_back(assignment(shape.columns[i]));
     }
     // "where true" tells SQLite's parser that "on conflict" does not belong to a join.
     return fmt::format("insert into {0}({1}) select {1} from put_{0} where true on conflict({2}) do update set {3}",
                        shape.table, columns, primary_key(shape), joined(settings, ", "));
+}
+
+std::string update_row_sql(const TableShape& shape) {
+    std::vector<std::string> settings;
+    for (std::size_t i = shape.key_columns; i < shape.columns.size(); ++i) {
+        if (!is_fixed(shape.table, shape.columns[i])) settings.push_back(quoted(shape.columns[i]) + " = ?");
+    }
+    return fmt::format("update or rollback {} set {} {}", shape.table, joined(settings, ", "), where_key(shape));
+}
+
+// The parameters of update_row_sql(), in their order.
+template <class Row>
+void bind_update(sqlite3_stmt* statement, core::OrgId org, const Row& row,
+                 std::array<Scratch, column_count<Row>>& scratch) {
+    int next = 1;
+    const auto bind = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
+        write_column<Row, I>(BindSink{statement, next++}, row, scratch[I]);
+    };
+    boost::mp11::mp_for_each<boost::mp11::mp_iota_c<column_count<Row>>>([&]<std::size_t I>(boost::mp11::mp_size_t<I>) {
+        using Column = boost::mp11::mp_at_c<Columns<Row>, I>;
+        if constexpr (I >= Row::key_columns && !is_fixed(Row::table, Column::member)) {
+            bind(std::integral_constant<std::size_t, I>{});
+        }
+    });
+    BindSink{statement, next++}.integer(org.value);
+    boost::mp11::mp_for_each<boost::mp11::mp_iota_c<Row::key_columns>>(
+        [&]<std::size_t I>(boost::mp11::mp_size_t<I>) { bind(std::integral_constant<std::size_t, I>{}); });
 }
 
 }  // namespace
@@ -110,6 +138,8 @@ struct SqliteStore::Connection {
     template <class Row>
     int ready_to_put();
     template <class Row>
+    int ready_to_update();
+    template <class Row>
     int ready_to_erase();
     template <class Row>
     int ready_to_load();
@@ -118,10 +148,14 @@ struct SqliteStore::Connection {
     template <class Row>
     int write_kind(core::OrgId org, const RowWrites<Row>& writes);
     template <class Row>
-    void show(core::OrgId org, const std::vector<const Row*>& rows);
+    int put_rows(core::OrgId org, std::span<const Row* const> rows);
+    template <class Row>
+    int update_rows(core::OrgId org, std::span<const Row* const> rows);
     int write_details();
     template <class Row>
     void remember_newest(core::OrgId org, const std::vector<const Row*>& rows);
+    template <class Row>
+    bool is_known_new(core::OrgId org, const Row& row);
     template <class Row>
     bool is_new(core::OrgId org, Id id);
     void undo();
@@ -188,12 +222,51 @@ int SqliteStore::Connection::write_kind(core::OrgId org, const RowWrites<Row>& w
         if (const int rc = run(erase); rc != SQLITE_OK) return rc;
     }
     if (writes.put.empty()) return SQLITE_OK;
-    if constexpr (rises<Row>) remember_newest(org, writes.put);
+    const std::span<const Row* const> ordered = of<Row>().order.of(writes.put);
+    if constexpr (rises<Row>) {
+        int rc = update_rows(org, ordered);
+        if (rc == SQLITE_OK) rc = put_rows<Row>(org, of<Row>().added);
+        remember_newest(org, writes.put);
+        return rc;
+    } else {
+        const int rc = put_rows(org, ordered);
+        if constexpr (std::is_same_v<Row, core::CostEvent>) return rc == SQLITE_OK ? write_details() : rc;
+        return rc;
+    }
+}
+
+template <class Row>
+int SqliteStore::Connection::put_rows(core::OrgId org, std::span<const Row* const> rows) {
+    if (rows.empty()) return SQLITE_OK;
     if (const int rc = ready_to_put<Row>(); rc != SQLITE_OK) return rc;
-    show(org, writes.put);
-    const int rc = run(of<Row>().put.get());
-    if constexpr (std::is_same_v<Row, core::CostEvent>) return rc == SQLITE_OK ? write_details() : rc;
-    return rc;
+    of<Row>().batch = {org, rows.data(), rows.data() + rows.size()};
+    return run(of<Row>().put.get());
+}
+
+// These kinds have many columns. An update of a row costs less than an insert that comes upon it and then updates it.
+// (Of kinds with few columns it costs more.) Rows that are not there are in `added` afterwards.
+template <class Row>
+int SqliteStore::Connection::update_rows(core::OrgId org, std::span<const Row* const> rows) {
+    Kind<Row>& kind = of<Row>();
+    kind.added.clear();
+    for (const Row* row : rows) {
+        if (is_known_new(org, *row)) {
+            kind.added.push_back(row);
+            continue;
+        }
+        if (const int rc = ready_to_update<Row>(); rc != SQLITE_OK) return rc;
+        bind_update(kind.update.get(), org, *row, kind.scratch);
+        if (const int rc = run(kind.update.get()); rc != SQLITE_OK) return rc;
+        if (sqlite3_changes(db.get()) == 0) kind.added.push_back(row);
+    }
+    return SQLITE_OK;
+}
+
+template <class Row>
+bool SqliteStore::Connection::is_known_new(core::OrgId org, const Row& row) {
+    const auto& all = of<Row>().newest;
+    const auto newest = all.find(org);
+    return newest != all.end() && newest->second < row.id.value;
 }
 
 template <class Row>
@@ -236,13 +309,6 @@ int SqliteStore::Connection::write_details() {
     }
     batch = {batch.org, with_details.data(), with_details.data() + with_details.size()};
     return run(put_details.get());
-}
-
-template <class Row>
-void SqliteStore::Connection::show(core::OrgId org, const std::vector<const Row*>& rows) {
-    Kind<Row>& kind = of<Row>();
-    const std::span<const Row* const> ordered = kind.order.of(rows);
-    kind.batch = {org, ordered.data(), ordered.data() + ordered.size()};
 }
 
 void SqliteStore::Connection::undo() {
@@ -665,8 +731,15 @@ int SqliteStore::Connection::get_ready(std::size_t checkpoint_pages) {
 
 template <class Row>
 int SqliteStore::Connection::ready_to_put() {
+    constexpr bool all_new = Row::life == core::Life::appended || rises<Row>;
     Statement& put = of<Row>().put;
-    return put ? SQLITE_OK : prepare_into(put, put_rows_sql(shape_of<Row>()));
+    return put ? SQLITE_OK : prepare_into(put, put_rows_sql(shape_of<Row>(), all_new));
+}
+
+template <class Row>
+int SqliteStore::Connection::ready_to_update() {
+    Statement& update = of<Row>().update;
+    return update ? SQLITE_OK : prepare_into(update, update_row_sql(shape_of<Row>()));
 }
 
 template <class Row>

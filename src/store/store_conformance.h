@@ -172,6 +172,59 @@ TEST_P(StoreConformance, a_put_replaces_the_row_with_the_same_key_and_no_other) 
     expect_stored(org_a, second);
 }
 
+TEST_P(StoreConformance, one_commit_changes_rows_and_adds_others_of_the_same_kinds) {
+    core::Session session = sample::session(2);
+    core::Hold hold = sample::hold(2);
+    core::Rollup rollup = sample::extreme<core::Rollup>(0);
+    put(org_a, session, hold, rollup);
+    put(org_b, session, hold, rollup);
+    expect_missing(org_a, sample::hold(9));  // From here on a store may know which is the newest.
+
+    session.next_seq = 17;
+    hold.state = core::HoldState::settled;
+    hold.parts.clear();
+    rollup.events += 1;
+    core::Rollup other_rollup = sample::extreme<core::Rollup>(1);
+    // Before and behind the one that is there, by their keys.
+    const core::Session sessions[] = {sample::session(1), sample::session(3)};
+    const core::Hold holds[] = {sample::hold(1), sample::hold(3)};
+    put(org_a, sessions[1], session, sessions[0], holds[1], hold, holds[0], other_rollup, rollup);
+
+    const auto expect_all = [&] {
+        expect_stored(org_a, session);
+        expect_stored(org_a, hold);
+        expect_stored(org_a, rollup);
+        expect_stored(org_a, other_rollup);
+        for (const core::Session& added : sessions) expect_stored(org_a, added);
+        for (const core::Hold& added : holds) expect_stored(org_a, added);
+        expect_stored(org_b, sample::session(2));
+        expect_stored(org_b, sample::hold(2));
+        expect_stored(org_b, sample::extreme<core::Rollup>(0));
+        for (const core::Hold& added : holds) expect_missing(org_b, added);
+    };
+    expect_all();
+    restart_and_open();
+    expect_all();
+}
+
+TEST_P(StoreConformance, a_row_that_is_erased_and_put_by_one_commit_is_there) {
+    put(org_a, sample::agent("worker"), sample::run(1, "worker"));
+    const core::Claim before = sample::claim(1, 0);
+    core::Claim after = before;
+    after.place.path += "/other";
+    put(org_a, before);
+
+    WriteSet writes;
+    OrgWrites& of_org = writes.orgs.emplace_back();
+    of_org.org = org_a;
+    of_org.of<core::Claim>().put.push_back(&after);
+    of_org.of<core::Claim>().erased.push_back(core::key_of(before));
+    const auto done = store().commit(writes);
+
+    ASSERT_TRUE(done) << done.error().detail;
+    expect_stored(org_a, after);
+}
+
 TEST_P(StoreConformance, an_erased_row_is_gone_and_its_neighbours_stay) {
     put(org_a, sample::agent("worker"), sample::run(1, "worker"));
     const core::Claim claims[] = {sample::claim(1, 0), sample::claim(1, 1), sample::claim(1, 2)};
