@@ -598,5 +598,5 @@ def test_the_secret_from_the_pipe_is_shown_and_the_run_does_not_inherit_it(world
 
     ended = world.finish(shim, line)
 
-    assert line.hello[0] == "2" and line.hello[-1] == "s3cret"
-    assert ended[:2] == ["exited", "0"] and ended[-1] == "s3cret"
+    assert line.hello[0] == "3" and line.hello[-1] == "s3cret"
+    assert ended[:2] == ["exited", "0"] and ended[-2:] == ["s3cret", "exit_code"]

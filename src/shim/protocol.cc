@@ -17,6 +17,8 @@ constexpr std::array<std::pair<How, std::string_view>, 6> hows{{{How::none, ""},
                                                                 {How::stopped, "stopped"},
                                                                 {How::timed_out, "timed_out"},
                                                                 {How::not_started, "not_started"}}};
+constexpr std::array<std::pair<CodeIs, std::string_view>, 3> codes{
+    {{CodeIs::unknown, ""}, {CodeIs::exit_code, "exit_code"}, {CodeIs::signal, "signal"}}};
 
 // Reads the fields behind the verb, one after the other.
 class Fields {
@@ -40,6 +42,9 @@ class Fields {
     }
     void take(How& field) {
         if (const std::string* text = next()) field = how_of(*text);
+    }
+    void take(CodeIs& field) {
+        if (const std::string* text = next()) field = code_is_of(*text);
     }
     template <class Number>
     void take(Number& field) {
@@ -96,8 +101,15 @@ struct Writer {
     Message operator()(const Paused&) const { return {"paused"}; }
     Message operator()(const Resumed&) const { return {"resumed"}; }
     Message operator()(const Ended& m) const {
-        return {"ended",           std::string(text_of(m.how)), number(m.code),       m.detail,
-                number(m.user_ms), number(m.system_ms),         number(m.max_rss_kb), m.secret};
+        return {"ended",
+                std::string(text_of(m.how)),
+                number(m.code),
+                m.detail,
+                number(m.user_ms),
+                number(m.system_ms),
+                number(m.max_rss_kb),
+                m.secret,
+                std::string(text_of(m.code_is))};
     }
     Message operator()(const Wait& m) const { return {"wait", m.text}; }
     Message operator()(const LaunchOrder& m) const { return m.message; }
@@ -117,6 +129,10 @@ std::string_view text_of(Phase phase) {
 
 std::string_view text_of(How how) { return std::ranges::find(hows, how, &decltype(hows)::value_type::first)->second; }
 
+std::string_view text_of(CodeIs code_is) {
+    return std::ranges::find(codes, code_is, &decltype(codes)::value_type::first)->second;
+}
+
 std::optional<Phase> phase_of(std::string_view text) {
     const auto* found = std::ranges::find(phases, text, &decltype(phases)::value_type::second);
     return found == phases.end() ? std::nullopt : std::optional(found->first);
@@ -125,6 +141,11 @@ std::optional<Phase> phase_of(std::string_view text) {
 How how_of(std::string_view text) {
     const auto* found = std::ranges::find(hows, text, &decltype(hows)::value_type::second);
     return found == hows.end() ? How::not_started : found->first;
+}
+
+CodeIs code_is_of(std::string_view text) {
+    const auto* found = std::ranges::find(codes, text, &decltype(codes)::value_type::second);
+    return found == codes.end() ? CodeIs::unknown : found->first;
 }
 
 Message to_message(const FromShim& message) { return std::visit(Writer{}, message); }
@@ -144,7 +165,7 @@ std::optional<FromShim> read_from_shim(const Message& message) {
     if (verb == "resumed") return Resumed{};
     if (verb == "ended") {
         return read_fields(message, 3, &Ended::how, &Ended::code, &Ended::detail, &Ended::user_ms, &Ended::system_ms,
-                           &Ended::max_rss_kb, &Ended::secret);
+                           &Ended::max_rss_kb, &Ended::secret, &Ended::code_is);
     }
     return std::nullopt;
 }

@@ -18,18 +18,22 @@
 
 namespace interlock::shim {
 
-// 1: hello without a secret. 2: hello and ended carry the shim's secret.
-constexpr int protocol_version = 2;
+// 1: hello without a secret. 2: hello and ended carry the shim's secret. 3: ended says what its code is.
+constexpr int protocol_version = 3;
 
 enum class Phase { waiting, running, ended };
 // How a run ended, as its shim saw it. `none`: it has not.
 enum class How { none, exited, signaled, stopped, timed_out, not_started };
+// What the code of an end is. `unknown`: a shim before version 3 did not say.
+enum class CodeIs { unknown, exit_code, signal };
 
 std::string_view text_of(Phase phase);
 std::string_view text_of(How how);
+std::string_view text_of(CodeIs code_is);
 std::optional<Phase> phase_of(std::string_view text);
 // An unknown text comes from a newer shim. The run has ended all the same, in a way that has no exit code here.
 How how_of(std::string_view text);
+CodeIs code_is_of(std::string_view text);
 
 // ---- from a shim ----
 
@@ -76,7 +80,8 @@ struct Ended {
     int code = 0;
     std::string detail = {};
     std::int64_t user_ms = 0, system_ms = 0, max_rss_kb = 0;
-    std::string secret = {};  // Since version 2.
+    std::string secret = {};           // Since version 2.
+    CodeIs code_is = CodeIs::unknown;  // Since version 3.
 
     friend bool operator==(const Ended&, const Ended&) = default;
 };

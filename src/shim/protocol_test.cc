@@ -27,7 +27,8 @@ TEST(Protocol, every_message_of_a_shim_comes_back_as_it_was) {
                                           .user_ms = 1,
                                           .system_ms = 2,
                                           .max_rss_kb = 3,
-                                          .secret = "s"}};
+                                          .secret = "s",
+                                          .code_is = CodeIs::signal}};
     EXPECT_EQ(all.size(), std::variant_size_v<FromShim>);
     for (const FromShim& message : all) EXPECT_EQ(read_from_shim(to_message(message)), message) << message.index();
 }
@@ -56,9 +57,9 @@ TEST(Protocol, messages_of_the_previous_release_are_understood) {
 // A server of the previous release reads fields by their position.
 TEST(Protocol, fields_keep_their_positions) {
     EXPECT_EQ(to_message(FromShim(hello)),
-              (Message{"hello", "2", "run_1", "12", "345", "b00t", "running", "13", "346", "1", "s"}));
+              (Message{"hello", "3", "run_1", "12", "345", "b00t", "running", "13", "346", "1", "s"}));
     EXPECT_EQ(to_message(FromShim(Ended{.how = How::signaled, .code = 9, .detail = "d"})),
-              (Message{"ended", "signaled", "9", "d", "0", "0", "0", ""}));
+              (Message{"ended", "signaled", "9", "d", "0", "0", "0", "", ""}));
     EXPECT_EQ(to_message(FromShim(Started{4, "5", "n", "files"})), (Message{"started", "4", "5", "n", "files"}));
     EXPECT_EQ(to_message(FromShim(Beat{1, 2, 3})), (Message{"beat", "1", "2", "3"}));
     EXPECT_EQ(to_message(FromServer(Refused{"r", 7})), (Message{"refused", "r", "7"}));

@@ -186,7 +186,8 @@ void Shim::tell_again(const State& before) {
     state_.pid = self.pid;
     state_.start = self.start;
     state_.boot = self.boot;
-    child_code_ = before.how == How::signaled ? 128 + before.code : before.code;
+    const bool by_signal = before.how == How::signaled || before.code_is == CodeIs::signal;
+    child_code_ = by_signal ? 128 + before.code : before.code;
     ended_at_ = now_;
 }
 
@@ -277,6 +278,7 @@ void Shim::on(const Refused& message) {
     state_.phase = Phase::ended;
     state_.how = How::not_started;
     state_.code = message.code;
+    state_.code_is = CodeIs::exit_code;
     state_.detail = message.why;
     save();
     leave(message.code);
@@ -435,6 +437,7 @@ void Shim::on_over() {
 
     const bool exited = WIFEXITED(status);
     state_.code = exited ? WEXITSTATUS(status) : WTERMSIG(status);
+    state_.code_is = exited ? CodeIs::exit_code : CodeIs::signal;
     child_code_ = exited ? state_.code : 128 + state_.code;
     state_.how = ending_ == Ending::timed_out   ? How::timed_out
                  : ending_ != Ending::by_itself ? How::stopped
@@ -467,6 +470,7 @@ void Shim::not_started(int code, const std::string& text) {
     state_.phase = Phase::ended;
     state_.how = How::not_started;
     state_.code = child_code_ = code;
+    state_.code_is = CodeIs::exit_code;
     state_.detail = text;
     state_.cgroup = "";
     ended_at_ = now_;
@@ -499,7 +503,8 @@ void Shim::send_ended() {
                            .user_ms = state_.user_ms,
                            .system_ms = state_.system_ms,
                            .max_rss_kb = state_.max_rss_kb,
-                           .secret = options_.secret});
+                           .secret = options_.secret,
+                           .code_is = state_.code_is});
 }
 
 void Shim::read_log_sizes() {

@@ -26,6 +26,7 @@ void for_each_field(SomeState& state, Visit visit) {
     visit("cgroup", state.cgroup);
     visit("how", state.how);
     visit("code", state.code);
+    visit("code_is", state.code_is);
     visit("detail", state.detail);
     visit("user_ms", state.user_ms);
     visit("system_ms", state.system_ms);
@@ -74,6 +75,11 @@ bool read_value(std::string_view text, Phase& field) {
 
 bool read_value(std::string_view text, How& field) {
     field = how_of(text);
+    return true;
+}
+
+bool read_value(std::string_view text, CodeIs& field) {
+    field = code_is_of(text);
     return true;
 }
 

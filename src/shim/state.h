@@ -29,6 +29,7 @@ struct State {
     // As in `ended`; none and 0 before that.
     How how = How::none;
     int code = 0;
+    CodeIs code_is = CodeIs::unknown;
     std::string detail;
     std::int64_t user_ms = 0;
     std::int64_t system_ms = 0;

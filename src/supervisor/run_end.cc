@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/id.h"
 #include "base/text.h"
 #include "core/limits.h"
 
@@ -20,6 +21,16 @@ constexpr std::chrono::seconds timeout_margin{5};
 std::string signal_name(int signal) {
     const char* name = ::sigabbrev_np(signal);
     return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+// As a shell has it: 128 and the signal. -1: the shim is of a release that did not say whether the code is a signal.
+std::int32_t exit_code_of(const shim::Ended& ended) {
+    using shim::CodeIs, shim::How;
+    const bool by_signal = ended.how == How::signaled || ended.code_is == CodeIs::signal;
+    const bool by_exit =
+        ended.how == How::exited || ended.how == How::not_started || ended.code_is == CodeIs::exit_code;
+    if (!by_signal && !by_exit) return -1;
+    return std::clamp(by_signal ? 128 + ended.code : ended.code, 0, 255);
 }
 
 }  // namespace
@@ -38,10 +49,7 @@ core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, co
     using shim::How;
     const auto& [how, code, detail] = std::tie(ended.how, ended.code, ended.detail);
     core::FinishRun finish{run, fence, core::RunState::failed, {}, {}};
-    // Of what was stopped or took too long, the detail says whether a signal ended it.
-    const bool by_signal =
-        how == How::signaled || (how != How::exited && detail.find("ended by signal ") != std::string::npos);
-    finish.exit_code = std::clamp(by_signal ? 128 + code : code, 0, 255);
+    finish.exit_code = exit_code_of(ended);
     // Only a committed request to stop makes a run cancelled. The run itself can send its shim a signal.
     if (!stop.empty() && (how == How::stopped || how == How::not_started)) {
         core::CancelRun cancel{run, fence, stop, {}};
@@ -69,6 +77,11 @@ core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, co
         finish.reason = detail.empty() ? "it could not be started" : detail;
     }
     return finish;
+}
+
+core::CommandKey key_of_end(core::RunId run, core::Fence fence, const core::CommandBody& end) {
+    if (std::holds_alternative<core::LoseRun>(end)) return {};
+    return core::CommandKey(id_from_hash(fmt::format("end of {} {}", to_text("run", run.value), fence.value)));
 }
 
 core::CommandBody with_keeper(core::CommandBody end, const std::string& process) {

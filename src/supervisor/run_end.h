@@ -14,6 +14,10 @@ namespace interlock::supervisor {
 core::CommandBody end_of(core::RunId run, core::Fence fence, bool foreground, const std::string& stop,
                          const shim::Ended& ended);
 
+// Under which the end is asked for, however often. Losing a run has none: another end may have been said under the one
+// there is.
+core::CommandKey key_of_end(core::RunId run, core::Fence fence, const core::CommandBody& end);
+
 // The end of a run that kept its place for this process; none if it is empty.
 core::CommandBody with_keeper(core::CommandBody end, const std::string& process);
 
