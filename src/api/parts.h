@@ -198,6 +198,8 @@ struct Parts {
     core::Place worktrees;  // The directory in which worktrees are made.
     // What a path names on this machine; the error is a sentence. Blocks: called on a worker.
     std::function<Result<core::Place, std::string>(const std::string& path, core::ClaimMode mode)> workspace;
+    // Follows the directories of a live run that its client owns, from now on. Blocks.
+    std::function<void(const core::Run& run)> hold_places;
     // What worktrees of the directory at this path are made of, the working tree and git's own directory; the error
     // says why none can be made. Blocks.
     std::function<Result<std::vector<std::string>, std::string>(const std::string& path)> repository;

@@ -293,6 +293,12 @@ Answered admit_and_show(Call& call, core::AdmitRun command, std::optional<std::s
     auto stored = co_await read_stored_run(call, done->as<core::AdmitReply>().run);
     if (!stored) co_return respond(call, stored.error());
     const core::Run& run = stored->run;
+    const bool has_begun = !run.supervised && core::is_live(run.state);
+    if (has_begun && !workspace.empty() && !run.isolated) {
+        // Before its client hears of it, which may move them.
+        const auto& hold = call.parts.hold_places;
+        co_await net::run_on(call.parts.workers, std::function<void()>([&hold, run] { hold(run); }));
+    }
     std::optional<std::string> worktree;
     if (makes_place && run.isolated && !core::has_ended(run.state)) {
         const auto made = co_await make_worktree(call, run, workspace);

@@ -112,7 +112,7 @@ net::Task<Result<StoredRun, Problem>> read_stored_run(Call& call, core::RunId id
                 if (!launch) return fail(launch.error());
                 stored.launch = std::move(*launch);
                 const auto started = store::read_rows<core::RunStep>(
-                    snapshot, org, "and run = $2 and state = 'running' and reason <> '' order by number desc limit 1",
+                    snapshot, org, "and run = $2 and state = 'running' and reason <> '' order by number limit 1",
                     {id.value});
                 if (!started) return fail(started.error());
                 if (!started->empty()) stored.sandbox = started->front().reason;

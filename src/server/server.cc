@@ -584,11 +584,12 @@ api::Parts Server::Parts::api_parts() {
         .node = options.node_name,
         .worktrees = worktrees,
         .workspace = [this](const std::string& path, core::ClaimMode mode) -> Result<core::Place, std::string> {
-            held_places->follow();
+            held_places->settle();
             auto place = supervisor::resolve_workspace(path, mode, supervisor::this_host());
             if (!place) return fail(place.error().detail);
             return std::move(*place);
         },
+        .hold_places = [this](const core::Run& run) { held_places->take_up(run); },
         .repository = [](const std::string& path) -> Result<std::vector<std::string>, std::string> {
             const auto found = supervisor::find_repository(path);
             if (!found) return fail(found.error());

@@ -25,10 +25,18 @@ bool knows(const core::Place& claimed, const core::Place& now) {
 
 }  // namespace
 
-void HeldPlaces::expect(core::RunId run, core::Fence fence) {
+void HeldPlaces::expect(core::RunId run, core::Fence fence, Its its) {
     const std::lock_guard lock(mutex_);
     Held& held = held_[run];
-    if (held.fence != fence) held = {.fence = fence};
+    if (held.fence == fence) return;
+    held = {.fence = fence};
+    held.awaited = its == Its::work;
+}
+
+void HeldPlaces::all_are_expected() {
+    const std::lock_guard lock(mutex_);
+    all_expected_ = true;
+    looked_.notify_all();
 }
 
 void HeldPlaces::hold(core::RunId run, core::Fence fence, std::vector<OpenPlace> places, std::string mounts) {
@@ -37,6 +45,7 @@ void HeldPlaces::hold(core::RunId run, core::Fence fence, std::vector<OpenPlace>
     if (found == held_.end() || found->second.fence != fence) return;
     Held& held = found->second = {.fence = fence, .places = std::move(places)};
     if (!mounts.empty()) watch(held, std::move(mounts), held.places);
+    looked_.notify_all();
 }
 
 void HeldPlaces::give_up(core::RunId run) {
@@ -49,6 +58,22 @@ void HeldPlaces::give_up(core::RunId run) {
 std::size_t HeldPlaces::size() const {
     const std::lock_guard lock(mutex_);
     return held_.size();
+}
+
+void HeldPlaces::take_up(const core::Run& run) {
+    expect(run.id, run.fence, Its::work);
+    const auto is_awaited = [&] {
+        const auto found = held_.find(run.id);
+        return found != held_.end() && found->second.fence == run.fence && found->second.awaited;
+    };
+    {
+        const std::lock_guard lock(mutex_);
+        if (!is_awaited()) return;
+    }
+    look_at(run);
+    const std::lock_guard lock(mutex_);
+    if (is_awaited()) held_[run.id].awaited = false;  // It could not be looked at, and is not held.
+    looked_.notify_all();
 }
 
 void HeldPlaces::look_at(const core::Run& run) {
@@ -64,6 +89,19 @@ void HeldPlaces::look_at(const core::Run& run) {
         if (!reply || reply->status != core::RunStatus::done) return;
     }
     hold(run.id, run.fence, std::move(check->places), std::move(check->mounts));
+}
+
+void HeldPlaces::settle() {
+    {
+        std::unique_lock lock(mutex_);
+        const auto is_awaited = [](const auto& each) { return each.second.awaited; };
+        if (!looked_.wait_for(lock, answer_within,
+                              [&] { return all_expected_ && std::ranges::none_of(held_, is_awaited); })) {
+            all_expected_ = true;
+            for (auto& [run, held] : held_) held.awaited = false;
+        }
+    }
+    follow();
 }
 
 void HeldPlaces::follow() {

@@ -39,18 +39,25 @@ class HeldPlaces {
     };
     explicit HeldPlaces(Hooks hooks) : hooks_(std::move(hooks)) {}
 
-    // The run is live: what hold() is told of it is kept from now on. A new fence forgets what was held before.
-    void expect(core::RunId run, core::Fence fence);
+    // The run is live: what hold() is told of it is kept from now on. A new fence forgets what was held before. Of a
+    // run that is at work already, settle() waits for what is told.
+    enum class Its { turn, work };
+    void expect(core::RunId run, core::Fence fence, Its its);
+    // Every run that was at work when this server began is expected.
+    void all_are_expected();
     // The run's workspaces in the order that it claims them in; those without a descriptor are not followed. `mounts`
     // is what was mounted when they were looked at; empty: they were not. Does nothing for a run that is not expected
     // with this fence.
     void hold(core::RunId run, core::Fence fence, std::vector<OpenPlace> places, std::string mounts);
     void give_up(core::RunId run);
 
-    // The same for a live run that its client owns, and that may have begun: what has changed is restated first.
-    void look_at(const core::Run& run);
+    // expect() and hold() for a live run that its client owns, and that may have begun: what has changed is restated
+    // first. Does nothing for one that is held.
+    void take_up(const core::Run& run);
 
     void follow();
+    // follow(), when all runs that are at work are held. Before something is admitted.
+    void settle();
 
     std::size_t size() const;
 
@@ -68,6 +75,7 @@ class HeldPlaces {
         bool watched = false;  // `above` and `mounts` say whether something has changed.
         bool looking = false;  // A thread looks where the places are.
         bool silent = false;   // It has not come back in time, so it is not waited for.
+        bool awaited = false;  // It is at work, and hold() is on its way.
         std::string mounts = {};
     };
     using Key = std::pair<std::string, std::string>;
@@ -77,6 +85,7 @@ class HeldPlaces {
     // Of the directories above held ones, those that are not where they were.
     Moved moved() const;
     void look(core::RunId run, core::Fence fence);
+    void look_at(const core::Run& run);
     // What follows may not be known by the directories' names alone; then `watched` stays false.
     void watch(Held& held, std::string mounts, const std::vector<OpenPlace>& seen);
     std::shared_ptr<const Above> above_at(const std::string& path, const std::string& identity);
@@ -85,6 +94,7 @@ class HeldPlaces {
     mutable std::mutex mutex_;
     std::condition_variable looked_;
     std::map<core::RunId, Held> held_;
+    bool all_expected_ = false;
     std::map<Key, std::weak_ptr<const Above>> above_;
 };
 

@@ -45,7 +45,7 @@ class HeldPlacesTest : public testing::Test {
     void hold(std::uint64_t run, const std::string& path) {
         auto check = check_places(RunId(Id{0, run}), {claim(path)}).value();
         EXPECT_EQ(check.change, "");
-        held_.expect(RunId(Id{0, run}), Fence(1));
+        held_.expect(RunId(Id{0, run}), Fence(1), HeldPlaces::Its::turn);
         held_.hold(RunId(Id{0, run}), Fence(1), std::move(check.places), std::move(check.mounts));
     }
     // What was restated by one look.
@@ -176,7 +176,7 @@ TEST_F(HeldPlacesTest, a_run_that_was_given_up_is_not_followed) {
     EXPECT_EQ(held_.size(), 0u);
     held_.hold(RunId(Id{0, 1}), Fence(1), {}, {});
     EXPECT_EQ(held_.size(), 0u) << "what was looked at for a run that is over by now is not held";
-    held_.expect(RunId(Id{0, 1}), Fence(2));
+    held_.expect(RunId(Id{0, 1}), Fence(2), HeldPlaces::Its::turn);
     std::vector<OpenPlace> places;
     places.push_back(opened(at("b/x")));
     held_.hold(RunId(Id{0, 1}), Fence(1), std::move(places), {});
@@ -207,9 +207,8 @@ TEST_F(HeldPlacesTest, the_run_of_a_client_is_looked_at_by_its_path_and_restated
     fs::remove(at("q"));
     made("fill");
     made("q");
-    held_.expect(run.id, run.fence);
 
-    held_.look_at(run);
+    held_.take_up(run);
 
     ASSERT_EQ(restated_.size(), 1u);
     EXPECT_EQ(restated_.front().fence, Fence(7));
@@ -218,10 +217,43 @@ TEST_F(HeldPlacesTest, the_run_of_a_client_is_looked_at_by_its_path_and_restated
     fs::rename(at("q"), at("b/q"));
     EXPECT_EQ(followed().size(), 1u);
 
-    run.wanted.front().host = "another";
     restated_.clear();
-    held_.look_at(run);
+    held_.take_up(run);
+    EXPECT_TRUE(restated_.empty()) << "it is held already";
+    run.wanted.front().host = "another";
+    run.id = RunId(Id{0, 2});
+    held_.take_up(run);
     EXPECT_TRUE(restated_.empty()) << "its directory is on another machine";
+}
+
+TEST_F(HeldPlacesTest, what_is_to_be_admitted_waits_for_the_places_of_runs_at_work) {
+    const RunId run(Id{0, 1});
+    held_.expect(run, Fence(1), HeldPlaces::Its::work);
+    held_.all_are_expected();
+    core::Place claimed = claim(made("a/x"));
+    made("b");
+    fs::rename(at("a/x"), at("b/x"));
+    threads_.emplace_back([&, here = at("b/x")] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        std::vector<OpenPlace> places;
+        places.push_back(opened(here));
+        places.front().place = claimed;
+        held_.hold(run, Fence(1), std::move(places), {});
+    });
+
+    held_.settle();
+
+    EXPECT_EQ(restated_.size(), 1u);
+}
+
+TEST_F(HeldPlacesTest, a_run_at_work_that_is_never_held_holds_others_up_once) {
+    held_.expect(RunId(Id{0, 1}), Fence(1), HeldPlaces::Its::work);
+    held_.settle();
+    const auto before = std::chrono::steady_clock::now();
+
+    held_.settle();
+
+    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));
 }
 
 // ---- before a run begins ------------------------------------------------------------------------------------------

@@ -136,9 +136,9 @@ void MountTable::add_ways_of_mounts(const Way& from, std::vector<Way>& ways) con
         for (const Mount& mount : mounts_) {
             const auto way_down = mount.device == above.device ? below(inside, mount.root) : std::nullopt;
             if (!way_down) continue;
-            Way way{.path = joined(mount.point, *way_down), .through_overlay = from.through_overlay};
+            Way way{.path = joined(mount.point, *way_down), .through = from.through};
             // What was not certain before is not certain now.
-            const std::size_t uncertain = from.through_overlay ? from.path.size() - from.certain : 0;
+            const std::size_t uncertain = from.leads_through_overlay() ? from.path.size() - from.certain : 0;
             way.certain = std::max(mount.point.size(), way.path.size() - std::min(uncertain, way.path.size()));
             add(std::move(way), ways);
         }
@@ -153,17 +153,19 @@ void MountTable::add_ways_of_overlays(const Way& from, std::vector<Way>& ways) c
     }
     for (const Mount& overlay : mounts_) {
         for (const std::string& layer : overlay.layers) {
-            if (&overlay == own) {
+            if (&overlay == own && from.through != Through::overlays) {
                 const std::string inside = joined(overlay.root, *below(from.path, overlay.point));
                 add({.path = inside == "/" ? layer : joined(layer, inside),
-                     .through_overlay = true,
+                     .through = Through::layers,
                      .certain = layer.size()},
                     ways);
             }
             const auto inside = below(from.path, layer);
             const auto seen = inside ? below(inside->empty() ? "/" : *inside, overlay.root) : std::nullopt;
-            if (seen) {
-                add({.path = joined(overlay.point, *seen), .through_overlay = true, .certain = overlay.point.size()},
+            if (seen && from.through != Through::layers) {
+                add({.path = joined(overlay.point, *seen),
+                     .through = Through::overlays,
+                     .certain = overlay.point.size()},
                     ways);
             }
         }

@@ -5,6 +5,10 @@
 //       that are seen through it.
 //   (2) A way is a guess by paths. A mount above it can cover it, so whoever takes it looks where it ends.
 //
+//   (3) Through overlays a way leads down to layers or up from layers, and never both: two overlays on one lower
+//   directory
+//       share nothing that is written.
+//
 // The layers of an overlay are known by the absolute paths that they were mounted by. A layer that was named by a
 // relative path, or that lies in another mount namespace as the layers of a container do, is not seen.
 #pragma once
@@ -19,12 +23,15 @@ namespace interlock::supervisor {
 
 class MountTable {
  public:
+    enum class Through { mounts, layers, overlays };  // The last two: down into layers, and up from them.
     struct Way {
         std::string path;
-        // It leads to another directory of the same files, which may not be there yet: `certain` is the length of the
-        // part of the path that must be.
-        bool through_overlay = false;
+        Through through = Through::mounts;
+        // Through an overlay it leads to another directory of the same files, which may not be there yet. This is the
+        // length of the part of the path that must be there.
         std::size_t certain = 0;
+
+        bool leads_through_overlay() const { return through != Through::mounts; }
     };
 
     // As /proc/self/mountinfo has it. Empty when no mount is listed, so that it was not read.

@@ -52,10 +52,21 @@ TEST(MountTable, a_part_of_an_overlay_that_is_mounted_leads_to_that_part_of_the_
 TEST(MountTable, of_a_way_through_an_overlay_only_the_layer_must_be_there) {
     for (const MountTable::Way& way : MountTable::from(table)->ways_to("/all/x")) {
         if (way.path != "/layers/up/x") continue;
-        EXPECT_TRUE(way.through_overlay);
+        EXPECT_EQ(way.through, MountTable::Through::layers);
         EXPECT_EQ(way.certain, std::string("/layers/up").size());
     }
-    EXPECT_FALSE(MountTable::from(table)->ways_to("/src").front().through_overlay);
+    EXPECT_FALSE(MountTable::from(table)->ways_to("/src").front().leads_through_overlay());
+}
+
+TEST(MountTable, two_overlays_on_one_layer_are_no_ways_to_each_other) {
+    const auto mounts = MountTable::from(
+        "22 1 8:1 / / rw - ext4 /dev/root rw\n"
+        "31 22 0:40 / /one rw - overlay none rw,lowerdir=/low,upperdir=/up1,workdir=/w1\n"
+        "32 22 0:41 / /two rw - overlay none rw,lowerdir=/low,upperdir=/up2,workdir=/w2\n");
+    for (const MountTable::Way& way : mounts->ways_to("/one/x")) {
+        EXPECT_TRUE(way.path == "/low/x" || way.path == "/up1/x") << way.path;
+    }
+    EXPECT_EQ(mounts->ways_to("/low").size(), 2u);
 }
 
 TEST(MountTable, text_that_lists_no_mount_is_no_table) {

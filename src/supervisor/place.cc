@@ -192,11 +192,11 @@ Result<std::optional<Seen>, PlaceError> look(const OpenDirectory& directory, con
     if (!mounts) return fail(failure(Kind::unavailable, name, "/proc/self/mountinfo cannot be read; mount /proc"));
     bool through_overlay = false;
     for (const MountTable::Way& way : mounts->ways_to(*path)) {
-        const auto other = chain_along(way.path, name, way.through_overlay ? way.certain : std::string::npos);
+        const auto other = chain_along(way.path, name, way.leads_through_overlay() ? way.certain : std::string::npos);
         if (!other && other.error().kind == Kind::not_permitted) continue;
         if (!other) return fail(other.error());
-        if (!*other || (!way.through_overlay && (*other)->front() != (*chain)->front())) continue;
-        through_overlay |= way.through_overlay;
+        if (!*other || (!way.leads_through_overlay() && (*other)->front() != (*chain)->front())) continue;
+        through_overlay |= way.leads_through_overlay();
         for (const std::string& id : **other) {
             if (std::ranges::find(**chain, id) == (*chain)->end()) (*chain)->push_back(id);
         }

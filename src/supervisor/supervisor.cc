@@ -159,6 +159,7 @@ bool Supervisor::read_everything() {
         unfinished_at_start_.insert(run.id.value);
         take_on(run);
     }
+    options_.held.all_are_expected();
     return true;
 }
 

@@ -23,7 +23,7 @@ void Supervisor::look_at_place(Watched& run) {
     run.phase = Phase::preparing;
     const core::RunId id = run.id;
     const core::Fence fence = run.fence;
-    options_.held.expect(id, fence);
+    options_.held.expect(id, fence, HeldPlaces::Its::turn);
     const bool taken = options_.look([this, inbox = inbox_, id, fence, places = run.places] {
         options_.held.follow();
         inbox->post([this, id, fence, seen = std::make_shared<SeenPlace>(see_place(options_.held, id, fence, places))] {
@@ -120,7 +120,7 @@ std::set<pid_t> Supervisor::known_shims() const {
 
 // An earlier server held its places.
 void Supervisor::hold_again(const Watched& run) {
-    options_.held.expect(run.id, run.fence);
+    options_.held.expect(run.id, run.fence, HeldPlaces::Its::work);
     (void)options_.look(
         [&held = options_.held, id = run.id, fence = run.fence, places = run.places, process = run.shim.child_pid] {
             held.hold(id, fence, reopen_places(id, places, process), {});
@@ -131,8 +131,8 @@ void Supervisor::hold_again(const Watched& run) {
 void Supervisor::follow_clients_run(const core::Run& row) {
     const auto is_workspace = [](const core::Place& place) { return place.kind == core::ClaimKind::workspace; };
     if (!core::is_live(row.state) || std::ranges::none_of(row.wanted, is_workspace)) return;
-    options_.held.expect(row.id, row.fence);
-    (void)options_.look([&held = options_.held, row] { held.look_at(row); });
+    options_.held.expect(row.id, row.fence, HeldPlaces::Its::work);
+    (void)options_.look([&held = options_.held, row] { held.take_up(row); });
 }
 
 void Supervisor::follow_places() {
