@@ -52,9 +52,9 @@ class Log {
         line(LogLevel::error, event, fields);
     }
 
- private:
     void line(LogLevel level, std::string_view event, std::initializer_list<LogField> fields);
 
+ private:
     Options options_;
 };
 

@@ -101,6 +101,14 @@ std::vector<Remains> look_for_remains(const std::vector<Departure>& departures, 
     return found;
 }
 
+std::string end_and_find_keeper(const action::EndLeftovers& end, const Departure& departure,
+                                const std::set<pid_t>& shims, std::chrono::milliseconds patience) {
+    if (!end_leftovers(end.shim, departure.run, end.its_shim, patience)) return "a process that cannot be killed";
+    if (!end.looks_for_daemons) return "";
+    const Remains remains = look_for_remains({departure}, shims).front();
+    return remains.orphans.empty() ? "" : sentence_of(remains.orphans.front());
+}
+
 std::string sentence_of(const ProcessInside& process) {
     return as_line(fmt::format("process {} ({}): {}", process.pid, process.program,
                                process.use.empty() ? "it was started by the run" : process.use));

@@ -12,6 +12,7 @@
 //       programs that the user has started since. Nothing tells them apart.
 #pragma once
 
+#include <chrono>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "core/rows.h"
 #include "shim/state.h"
 #include "supervisor/processes_inside.h"
+#include "supervisor/watch.h"
 
 namespace interlock::supervisor {
 
@@ -37,6 +39,10 @@ struct Remains {
 
 // In the order of the departures, with one look for all. `shims` are never among the remains.
 std::vector<Remains> look_for_remains(const std::vector<Departure>& departures, const std::set<pid_t>& shims);
+
+// Ends what is found of the run, and returns what keeps its place. Empty: nothing does.
+std::string end_and_find_keeper(const action::EndLeftovers& end, const Departure& departure,
+                                const std::set<pid_t>& shims, std::chrono::milliseconds patience);
 
 // "process 12 (sh): its working directory is /a", for people.
 std::string sentence_of(const ProcessInside& process);

@@ -9,19 +9,14 @@ namespace interlock::supervisor {
 
 class KeptPlaces {
  public:
-    // False when that was known.
-    bool keep(const std::string& run, const std::string& process) {
+    // Empty: the run keeps its place for no process any more.
+    void set(const std::string& run, const std::string& process) {
         const std::lock_guard lock(mutex_);
-        std::string& known = processes_[run];
-        if (known == process) return false;
-        known = process;
-        return true;
-    }
-    // The process for which the run kept its place; empty if it kept none.
-    std::string give_up(const std::string& run) {
-        const std::lock_guard lock(mutex_);
-        auto node = processes_.extract(run);
-        return node ? std::move(node.mapped()) : std::string();
+        if (process.empty()) {
+            processes_.erase(run);
+        } else {
+            processes_[run] = process;
+        }
     }
     std::map<std::string, std::string> all() const {
         const std::lock_guard lock(mutex_);

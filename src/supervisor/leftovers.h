@@ -18,14 +18,12 @@
 #include <string>
 
 #include "shim/state.h"
+#include "supervisor/watch.h"
 
 namespace interlock::supervisor {
 
 // Whether that very shim is alive, frozen or not.
 bool shim_is_alive(const shim::State& state);
-
-// A shim without a run ends by itself, and may have somebody to tell. One that could still begin is killed first.
-enum class ItsShim { spared, killed };
 
 // A process that the living shim of a run still holds, for people: "process 12 (sh)". Asks only for the main process,
 // the control group and, where the kernel lists them, the shim's children: orphans come to the shim, so while it lives

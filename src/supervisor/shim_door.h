@@ -21,14 +21,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/strong.h"
 #include "shim/fd.h"
 #include "shim/message.h"
 #include "shim/protocol.h"
+#include "supervisor/guest.h"
 
 namespace interlock::supervisor {
-
-using Guest = Strong<struct GuestTag, std::uint64_t>;
 
 class ShimDoor {
  public:

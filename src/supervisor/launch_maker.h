@@ -1,0 +1,39 @@
+// Makes a run ready for its launch: its worktree, its directory among the server's data, and the message that its shim
+// gets. For the supervisor's thread. What blocks is done elsewhere.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/rows.h"
+#include "supervisor/inbox.h"
+#include "supervisor/options.h"
+#include "supervisor/run_rows.h"
+#include "supervisor/watch.h"
+
+namespace interlock::supervisor {
+
+class LaunchMaker {
+ public:
+    using Then = std::function<void(Event)>;  // Gets Prepared, NotPrepared or PrepareLater.
+
+    LaunchMaker(const SupervisorOptions& options, const RunRows& rows, std::shared_ptr<Inbox> inbox)
+        : options_(options), rows_(rows), inbox_(std::move(inbox)) {}
+
+    // Where groups can be made; empty: nowhere.
+    void use_cgroups(const std::string& parent) { cgroups_ = parent; }
+    // On the supervisor's thread, now or later.
+    void make(core::RunId id, core::Fence fence, const Then& then) const;
+
+ private:
+    Event made(const core::Run& row, const core::Process& process,
+               const Result<WorktreeKeeper::Made, std::string>& place) const;
+
+    const SupervisorOptions& options_;
+    const RunRows& rows_;
+    const std::shared_ptr<Inbox> inbox_;
+    std::string cgroups_;
+};
+
+}  // namespace interlock::supervisor

@@ -1,0 +1,340 @@
+// The life of one supervised run on its node, as a pure machine: (state, event) -> (state, actions). It decides what is
+// done for the run. The supervisor carries the actions out and reports what came of them, as events.
+//
+//   (1) No clock, no thread, no input or output. The time, and what the kernel and the files say, come with the event.
+//   (2) A run is launched at most once. Before the launch any process with a secret of the run may be its shim, one
+//       after the other. After the launch only the process that got it speaks for the run.
+//   (3) Each way to the end of a launched run leads through checking or reaping: an end is submitted only after the
+//       server has seen that nothing of the run is left.
+//   (4) An end is submitted again until it is answered, always with the same content, and is followed by forget.
+//   (5) A live run that nothing is heard of within its patience is reaped, and one whose deadline has passed. The
+//       deadline of a run that was found running is counted from the start of its main process.
+//   (6) Each phase holds what is true in that phase alone. docs/internals/supervisor.md has the diagram.
+//
+// The caller drops results of actions that were asked for under another fence of the run.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/log.h"
+#include "core/command.h"
+#include "core/reply.h"
+#include "shim/protocol.h"
+#include "shim/state.h"
+#include "supervisor/guest.h"
+
+namespace interlock::supervisor {
+
+using Moment = std::chrono::steady_clock::time_point;
+using Span = std::chrono::steady_clock::duration;
+
+// ---- what is known when a run is taken on ----
+
+// What does not change while the run has this fence.
+struct Order {
+    core::RunId id;
+    core::Fence fence = {};
+    std::vector<core::Place> places = {};
+    std::int32_t lease_s = 60;
+    bool foreground = false;               // A terminal starts its shim, not the server.
+    bool of_earlier_server = false;        // It was unfinished when this server started.
+    std::optional<Span> ends_within = {};  // From its start to its deadline; none: it has no timeout.
+    std::string cgroup = {};               // Where its control group would be; empty: nowhere.
+};
+
+// The file that a shim keeps, as the server found it.
+struct ShimFile {
+    shim::State state = {};
+    bool this_boot = false;
+    bool shim_alive = false;
+    bool shim_stopped = false;  // By a signal.
+    Span main_age = {};         // For how long the main process has been there.
+};
+
+// ---- events ----
+
+// The system's word about the process at the other end of a connection.
+struct Peer {
+    pid_t pid = 0;
+    std::string start = {};
+    std::string boot = {};
+};
+
+enum class Proof { proven, refused, none_issued };
+
+enum class Obstacle { none, place, memory };
+enum class ShimNow { alive, gone, of_earlier_boot };
+enum class Question { start, beat, pause, resume, cancel, end };
+// What the server sees of the run's shim by itself.
+struct ShimSeen {
+    bool alive = false;
+    std::optional<shim::State> file = {};  // Read only if the shim is not alive.
+};
+
+namespace event {
+
+// A row of the run was committed, or was there when the server started.
+struct Found {
+    Order order = {};
+    core::RunState state = core::RunState::starting;  // Queued or live.
+    std::string stop = {};                            // Why it is to end; empty: it is not.
+    std::optional<ShimFile> file = {};
+};
+
+struct Greeted {
+    Guest guest;
+    Peer peer = {};
+    shim::Hello hello = {};
+    Proof proof = Proof::refused;
+    bool known_shim_alive = false;  // That of the process that has been this run's shim until now.
+};
+struct HasStarted {
+    shim::Started message = {};
+};
+struct HasBeaten {};
+struct HasPaused {};
+struct HasResumed {};
+struct HasEnded {
+    shim::Ended message = {};
+    Proof proof = Proof::refused;
+};
+struct GuestLeft {
+    ShimSeen shim = {};
+};
+struct ChildEnded {  // A shim that the server had started.
+    bool another_has_the_run = false;
+};
+struct StopRequested {
+    std::string reason = {};
+};
+struct StateChanged {  // To running or paused, by the feed.
+    core::RunState to = core::RunState::running;
+};
+struct RunIsOver {  // By the feed.
+    std::string reason = {};
+};
+struct PlacesFreed {};  // Some places that other runs have left.
+
+struct RoomLooked {
+    Obstacle obstacle = Obstacle::none;
+    std::int64_t memory_pressure = 0;
+};
+struct LineLooked {
+    std::optional<std::string> text = {};  // None: it could not be read.
+};
+struct Prepared {
+    shim::LaunchOrder launch = {};
+    std::string note = {};  // Why its sandbox is weaker than the usual one.
+};
+struct NotPrepared {
+    std::string why = {};
+};
+struct PrepareLater {};  // What it takes could not be read, or nobody had time.
+struct NotSpawned {
+    std::string why = {};
+};
+struct EndLooked {
+    ShimNow shim = ShimNow::gone;
+    std::optional<std::string> held = {};  // A process that the living shim still holds.
+};
+struct LeftoversLooked {
+    std::string keeper = {};  // A process for which the run keeps its place; empty: nothing is left.
+};
+struct LeftoversLater {};  // Nobody had time.
+
+struct Answered {
+    Question question = Question::beat;
+    std::optional<core::RunReply> reply = {};  // None: it is not known what came of it.
+};
+struct TimePassed {
+    ShimSeen shim = {};
+    Span missed = {};  // For how long the server did not listen.
+};
+
+}  // namespace event
+
+using Event =
+    std::variant<event::Found, event::Greeted, event::HasStarted, event::HasBeaten, event::HasPaused, event::HasResumed,
+                 event::HasEnded, event::GuestLeft, event::ChildEnded, event::StopRequested, event::StateChanged,
+                 event::RunIsOver, event::PlacesFreed, event::RoomLooked, event::LineLooked, event::Prepared,
+                 event::NotPrepared, event::PrepareLater, event::NotSpawned, event::EndLooked, event::LeftoversLooked,
+                 event::LeftoversLater, event::Answered, event::TimePassed>;
+
+// ---- actions ----
+
+// A shim without a run ends by itself, and may have somebody to tell. One that could still begin is killed first.
+enum class ItsShim { spared, killed };
+
+namespace action {
+
+struct LookForRoom {};  // -> RoomLooked
+struct LookAtLine {};   // -> LineLooked
+struct Prepare {};      // -> Prepared, NotPrepared, PrepareLater
+struct Spawn {};        // -> NotSpawned, ChildEnded
+struct LookAtEnd {      // -> EndLooked
+    shim::State shim = {};
+};
+struct EndLeftovers {  // -> LeftoversLooked, LeftoversLater
+    shim::State shim = {};
+    ItsShim its_shim = ItsShim::spared;
+    bool looks_for_daemons = false;  // A shim that was killed has not proven that nothing is left.
+};
+struct LookAgain {  // -> TimePassed
+    Span after = {};
+};
+struct Submit {  // -> Answered
+    Question question = Question::beat;
+    core::CommandBody body = core::HeartbeatRun{};
+};
+struct Tell {
+    Guest guest;
+    shim::FromServer message = shim::Done{};
+};
+struct TellEnd {  // With the receipt, from the committed row, and the note.
+    Guest guest;
+    std::string note = {};
+    bool has_run = false;  // What never ran is refused, so that its shim says why.
+};
+struct Admit {
+    Guest guest;
+};
+struct ShowOut {
+    Guest guest;
+};
+struct WakeShim {  // Stopped in its terminal, or by its run. It would hear nothing.
+    shim::State shim = {};
+};
+struct KeepPlaces {  // Nothing is begun there before one of the next two has come to its end.
+    std::vector<core::Place> places = {};
+};
+struct LookForRemains {  // Of a run that has ended.
+    shim::State shim = {};
+};
+struct SeeGone {  // Of a run that is not ours any more.
+    shim::State shim = {};
+    ItsShim its_shim = ItsShim::spared;
+};
+struct PublishKeeper {
+    std::string process = {};
+};
+struct LogLine {  // With the run's id and one field more, unless its name is empty.
+    LogLevel level = LogLevel::warn;
+    std::string event = {};
+    std::string field = {};
+    std::variant<std::string, std::int64_t> value = {};
+};
+struct Forget {};
+
+}  // namespace action
+
+using Action =
+    std::variant<action::LookForRoom, action::LookAtLine, action::Prepare, action::Spawn, action::LookAtEnd,
+                 action::EndLeftovers, action::LookAgain, action::Submit, action::Tell, action::TellEnd, action::Admit,
+                 action::ShowOut, action::WakeShim, action::KeepPlaces, action::LookForRemains, action::SeeGone,
+                 action::PublishKeeper, action::LogLine, action::Forget>;
+
+// ---- the state ----
+
+namespace phase {
+
+// A terminal waits for its run to be admitted.
+struct InLine {
+    Moment looked = {};
+    std::string told = {};
+};
+// Its place is being left, or the machine is short of memory.
+struct HeldBack {
+    Obstacle obstacle = Obstacle::none;
+};
+// Its worktree and its launch are being made.
+struct Preparing {
+    std::optional<Moment> again = {};
+};
+// Its launch is ready. Its shim is on the way.
+struct Ready {
+    shim::LaunchOrder launch = {};
+    Moment since = {};
+};
+
+// What a launched run has in each of the next phases.
+struct Work {
+    enum class Motion { going, paused, away };  // Away: stopped in its terminal, with its shim.
+    Moment deadline = Moment::max();
+    Motion motion = Motion::going;
+    std::vector<core::RunState> echoes = {};  // What its terminal did, and the feed is going to say.
+};
+// Its shim has the launch.
+struct Launched {
+    Work work = {};
+};
+// Its main process is there, and the core is told.
+struct Starting {
+    Work work = {};
+    std::string sandbox = {};
+    std::optional<Moment> again = {};
+};
+// The core knows that it runs.
+struct Running {
+    Work work = {};
+};
+// It was found running. Its shim is to come back.
+struct Returning {
+    Work work = {};
+    bool core_knows = false;
+    Moment since = {};
+};
+
+// Its shim said how it ended. The server looks for itself.
+struct Checking {
+    shim::Ended ended = {};
+    ItsShim its_shim = ItsShim::spared;
+};
+// What is left of it is being killed. It keeps its place.
+struct Reaping {
+    core::CommandBody end = core::LoseRun{};
+    ItsShim its_shim = ItsShim::spared;
+    std::string keeper = {};
+    std::optional<Moment> again = {};
+};
+// Nothing of it is left. Its end is on the way to the core.
+struct Ending {
+    enum class After { its_word, never_began, reaping };
+    core::CommandBody end = core::LoseRun{};
+    After after = After::its_word;
+    std::optional<Moment> again = {};
+};
+// Nothing is to be done for it any more.
+struct Over {};
+
+}  // namespace phase
+
+using Phase =
+    std::variant<phase::InLine, phase::HeldBack, phase::Preparing, phase::Ready, phase::Launched, phase::Starting,
+                 phase::Running, phase::Returning, phase::Checking, phase::Reaping, phase::Ending, phase::Over>;
+
+struct Watch {
+    Order order = {};
+    Phase phase = phase::Over{};
+    std::optional<Guest> guest = {};  // The connection of its shim.
+    shim::State shim = {};            // The process that is its shim, and what is known of the run's processes.
+    Moment heard = {};                // From its shim.
+    Moment renewed = {};              // Its lease.
+    std::string stop = {};            // Why it is to end; empty: it is not.
+    std::string note = {};            // Why its sandbox is weaker than the usual one.
+};
+
+struct Step {
+    Watch watch = {};
+    std::vector<Action> actions = {};
+};
+
+// For a run that was not watched until now.
+Step first_step(const event::Found& found, Moment now);
+Step next_step(Watch watch, const Event& event, Moment now);
+
+}  // namespace interlock::supervisor
