@@ -7,29 +7,37 @@
 #include <fstream>
 
 #include "supervisor/launching.h"
+#include "supervisor/place_check.h"
+#include "supervisor/seen_place.h"
 
 namespace interlock::supervisor {
 
 namespace fs = std::filesystem;
 
-void LaunchMaker::make(core::RunId id, core::Fence fence, const Then& then) const {
-    const auto found = rows_.run(id);
+void LaunchMaker::make(const Order& order, const Then& then) const {
+    const auto found = rows_.run(order.id);
     const auto row = found ? *found : std::nullopt;
-    const auto launch = rows_.launch(id);
+    const auto launch = rows_.launch(order.id);
     // With another fence, the feed is about to say so.
-    if (!row || !launch || row->fence != fence) return then(event::PrepareLater{});
+    if (!row || !launch || row->fence != order.fence) return then(event::PrepareLater{});
     const core::Process& process = launch->process;
     if (!row->isolated) {
         WorktreeKeeper::Made place;
-        place.directory = process.directory;
-        const auto workspace = std::ranges::find(row->wanted, core::ClaimKind::workspace, &core::Place::kind);
-        if (place.directory.empty() && workspace != row->wanted.end()) place.directory = workspace->path;
+        const auto workspace = std::ranges::find(order.places, core::ClaimKind::workspace, &core::Place::kind);
+        place.directory = workspace != order.places.end() ? workspace->path : process.directory;
         return then(made(*row, process, place));
     }
-    const bool taken = options_.elsewhere([this, inbox = inbox_, &keeper = options_.worktrees, id, row, process, then] {
-        auto place = keeper.make(id, process.directory);
-        inbox->post([this, row, process, place = std::move(place), then] { then(made(*row, process, place)); });
-    });
+    const bool taken = options_.elsewhere(
+        [this, inbox = inbox_, &keeper = options_.worktrees, &held = options_.held, order, row, process, then] {
+            const std::string moved = moved_repository(process.directory);
+            auto place = moved.empty() ? keeper.make(order.id, process.directory) : fail(moved);
+            const auto directory = std::make_shared<shim::Fd>();
+            if (place) *directory = hold_worktree(held, order.id, order.fence, order.places, place->directory);
+            inbox->post([this, order, row, process, place = std::move(place), directory, then] {
+                places_.keep(order.id, order.fence, std::move(*directory));
+                then(made(*row, process, place));
+            });
+        });
     if (!taken) then(event::PrepareLater{});
 }
 
@@ -60,6 +68,7 @@ Event LaunchMaker::made(const core::Run& row, const core::Process& process,
         launch_message(row, process,
                        {.home = home,
                         .directory = directory,
+                        .directory_is_held = places_.has(row.id, row.fence),
                         .environment = options_.environment,
                         .url = options_.url(),
                         .key = options_.open_key(row),

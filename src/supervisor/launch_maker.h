@@ -9,6 +9,7 @@
 #include "core/rows.h"
 #include "supervisor/inbox.h"
 #include "supervisor/options.h"
+#include "supervisor/run_places.h"
 #include "supervisor/run_rows.h"
 #include "supervisor/watch.h"
 
@@ -18,13 +19,13 @@ class LaunchMaker {
  public:
     using Then = std::function<void(Event)>;  // Gets Prepared, NotPrepared or PrepareLater.
 
-    LaunchMaker(const SupervisorOptions& options, const RunRows& rows, std::shared_ptr<Inbox> inbox)
-        : options_(options), rows_(rows), inbox_(std::move(inbox)) {}
+    LaunchMaker(const SupervisorOptions& options, const RunRows& rows, RunPlaces& places, std::shared_ptr<Inbox> inbox)
+        : options_(options), rows_(rows), places_(places), inbox_(std::move(inbox)) {}
 
     // Where groups can be made; empty: nowhere.
     void use_cgroups(const std::string& parent) { cgroups_ = parent; }
     // On the supervisor's thread, now or later.
-    void make(core::RunId id, core::Fence fence, const Then& then) const;
+    void make(const Order& order, const Then& then) const;
 
  private:
     Event made(const core::Run& row, const core::Process& process,
@@ -32,6 +33,7 @@ class LaunchMaker {
 
     const SupervisorOptions& options_;
     const RunRows& rows_;
+    RunPlaces& places_;
     const std::shared_ptr<Inbox> inbox_;
     std::string cgroups_;
 };

@@ -29,8 +29,9 @@ bool RunOrders::read_everything(const RunDirectories& directories) {
     }
     cursor_ = unfinished->head;
     for (const core::Run& run : unfinished->runs) unfinished_at_start_.insert(run.id.value);
-    for (const core::Run& run : unfinished->runs) take_on(run);
+    for (const core::Run& run : unfinished->runs) run.supervised ? take_on(run) : hooks_.clients_run(run);
     hooks_.settle();
+    options_.held.all_are_expected();
     return true;
 }
 
@@ -51,11 +52,15 @@ bool RunOrders::follow() {
 void RunOrders::on_event(const core::Event& event) {
     if (const auto* changed = std::get_if<core::RunChanged>(&event)) {
         if (changed->state == core::RunState::starting) return look_up(changed->run);
-        if (changed->state != core::RunState::queued) hooks_.happens(changed->run, event::StateChanged{changed->state});
+        if (changed->state == core::RunState::queued) return look_whether_back_in_line(changed->run);
+        hooks_.happens(changed->run, event::StateChanged{changed->state});
     } else if (const auto* stopped = std::get_if<core::RunStopRequested>(&event)) {
         hooks_.happens(stopped->run, event::StopRequested{stopped->reason});
     } else if (const auto* ended = std::get_if<core::RunEnded>(&event)) {
-        if (!hooks_.watched(ended->run)) options_.secrets.forget(ended->run);
+        if (!hooks_.watched(ended->run)) {
+            options_.held.give_up(ended->run);
+            options_.secrets.forget(ended->run);
+        }
         hooks_.happens(ended->run, event::RunIsOver{ended->reason});
     }
 }
@@ -63,7 +68,16 @@ void RunOrders::on_event(const core::Event& event) {
 void RunOrders::look_up(core::RunId id) {
     const auto row = rows_.run(id);
     if (!row) return hooks_.later(read_again_after, [this, id] { look_up(id); });
-    if (*row) take_on(**row);
+    if (*row) (*row)->supervised ? take_on(**row) : hooks_.clients_run(**row);
+}
+
+// The run may have been granted its places again since. Then it was found under its new fence.
+void RunOrders::look_whether_back_in_line(core::RunId id) {
+    const auto fence = hooks_.watched(id);
+    if (!fence) return;
+    const auto row = rows_.run(id);
+    if (!row) return hooks_.later(read_again_after, [this, id] { look_whether_back_in_line(id); });
+    if (*row && (*row)->fence != *fence) hooks_.happens(id, event::BackInLine{});
 }
 
 // From now on this run is looked after, from wherever it stands.

@@ -2,6 +2,7 @@
 //
 //   (1) An order whose rows cannot be read is read again later. It is never dropped.
 //   (2) A run is found once under each fence.
+//   (3) Of runs that their clients own, only the directories are followed.
 //
 // For the supervisor's thread.
 #pragma once
@@ -28,6 +29,7 @@ class RunOrders {
         std::function<std::optional<core::Fence>(core::RunId)> watched;  // The fence of a run that is watched.
         std::function<void(event::Found)> found;
         std::function<void(core::RunId, Event)> happens;
+        std::function<void(const core::Run&)> clients_run;  // Is live.
         std::function<void()> settle;
         // Processes of a run that is not this node's any more may still be there.
         std::function<void(core::RunId, const shim::State&, std::vector<core::Place>)> left_over;
@@ -47,6 +49,7 @@ class RunOrders {
  private:
     void on_event(const core::Event& event);
     void look_up(core::RunId id);
+    void look_whether_back_in_line(core::RunId id);
 
     const SupervisorOptions& options_;
     const RunRows& rows_;

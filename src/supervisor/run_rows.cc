@@ -14,7 +14,9 @@ std::optional<RunRows::Unfinished> RunRows::unfinished() const {
     Unfinished found;
     const auto head = reads_.with([&](store::Snapshot& snapshot) -> Result<std::int64_t, store::ReadError> {
         auto runs = store::read_rows<core::Run>(
-            snapshot, org_, "and state in ('queued', 'starting', 'running', 'paused') and supervised = 1 and node = $2",
+            snapshot, org_,
+            "and state in ('queued', 'starting', 'running', 'paused') and (supervised = 1 and node = $2 or "
+            "supervised = 0 and state <> 'queued')",
             {node_});
         if (!runs) return fail(runs.error());
         found.runs = std::move(*runs);

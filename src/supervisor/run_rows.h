@@ -21,7 +21,8 @@ class RunRows {
         std::vector<core::Run> runs;
         core::Seq head;  // Of the feed, at the same moment.
     };
-    // Every supervised run of this node that has not ended. Empty: it cannot be read now.
+    // Every supervised run of this node that has not ended, and every live run of a client. Empty: they cannot be read
+    // now.
     std::optional<Unfinished> unfinished() const;
     Result<std::optional<core::Run>, store::ReadError> run(core::RunId id) const;
     std::optional<core::Launch> launch(core::RunId id) const;

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "core/rows.h"
+#include "shim/state.h"
 
 namespace interlock::supervisor {
 
@@ -25,6 +26,10 @@ class ShimChildren {
     };
     // Those that have ended since the last call.
     std::vector<Ended> bury();
+
+    // Kills those of the run, and a shim of it that another server may have started. How they end is no news of the run
+    // any more.
+    void drop(core::RunId run, const shim::State& other);
 
     const std::map<pid_t, core::RunId>& all() const { return children_; }
 

@@ -109,9 +109,11 @@ std::optional<core::Fence> Supervisor::fence_of(core::RunId id) {
 
 void Supervisor::happens(core::RunId id, Event event) { happened_.push_back({id, std::move(event)}); }
 
-// For what was asked under this fence.
-void Supervisor::happens_if(core::RunId id, core::Fence fence, Event event) {
-    if (fence_of(id) == fence) happens(id, std::move(event));
+// For results of what was asked under this fence.
+std::function<void(Event)> Supervisor::hears_of(const Watch& watch) {
+    return [this, id = watch.order.id, fence = watch.order.fence](Event event) {
+        if (fence_of(id) == fence) happens(id, std::move(event));
+    };
 }
 
 // Actions whose results are there at once add to what has happened, so these are carried out here too, in order.
@@ -225,6 +227,7 @@ void Supervisor::look_after_all() {
     }
     settle();
     bury_children();
+    places_.follow(now);
     if (now < cleared_ + clear_up_every) return;
     cleared_ = now;
     std::set<std::string> unfinished;
@@ -249,13 +252,6 @@ void Supervisor::carry_out(const Watch& watch, const action::LookAtLine&) {
     happens(watch.order.id, event::LineLooked{waiting_text(options_.reads, options_.org, watch.order.id)});
 }
 
-void Supervisor::carry_out(const Watch& watch, const action::Prepare&) {
-    launches_.make(watch.order.id, watch.order.fence,
-                   [this, id = watch.order.id, fence = watch.order.fence](Event event) {
-                       happens_if(id, fence, std::move(event));
-                   });
-}
-
 void Supervisor::carry_out(const Watch& watch, const action::Spawn&) {
     const auto spawned = children_.spawn(watch.order.id, options_.secrets.issue(watch.order.id));
     if (!spawned) happens(watch.order.id, event::NotSpawned{spawned.error()});
@@ -266,9 +262,7 @@ void Supervisor::carry_out(const Watch& watch, const action::LookAtEnd& look) {
 }
 
 void Supervisor::carry_out(const Watch& watch, const action::EndLeftovers& end) {
-    const auto tell = [this, id = watch.order.id, fence = watch.order.fence](Event event) {
-        happens_if(id, fence, std::move(event));
-    };
+    const auto tell = hears_of(watch);
     const bool taken = options_.elsewhere(
         [inbox = inbox_, end, tell, departure = departure_in(watch, end.shim), shims = known_shims()] {
             const std::string keeper = end_and_find_keeper(end, departure, shims, kill_patience);
@@ -289,13 +283,18 @@ void Supervisor::carry_out(const Watch& watch, const action::Submit& submit) {
     submission.command.org = options_.org;
     submission.command.body = submit.body;
     if (submit.question == Question::end) submission.command.key = key_of_end(id, watch.order.fence, submit.body);
-    submission.on_answer = [this, inbox = inbox_, id, fence = watch.order.fence,
+    submission.on_answer = [inbox = inbox_, tell = hears_of(watch),
                             question = submit.question](const engine::Answer& answer) {
-        inbox->post([this, id, fence, answered = answered_with(question, answer)] { happens_if(id, fence, answered); });
+        inbox->post([tell, answered = answered_with(question, answer)] { tell(answered); });
     };
     std::vector<engine::Submission> one;
     one.push_back(std::move(submission));
     options_.submit(std::move(one));
+}
+
+void Supervisor::carry_out(const Watch& watch, const action::Tell& tell) {
+    const bool launches = std::holds_alternative<shim::LaunchOrder>(tell.message);
+    door_->send(tell.guest, tell.message, launches ? places_.take(watch.order.id, watch.order.fence) : shim::Fd());
 }
 
 void Supervisor::carry_out(const Watch& watch, const action::TellEnd& tell) {
@@ -332,6 +331,7 @@ void Supervisor::carry_out(const Watch& watch, const action::Forget&) {
     const core::RunId id = watch.order.id;
     kept_.set(to_text("run", id.value), "");
     watches_.erase(id.value);
+    places_.give_up(id);
     options_.secrets.forget(id);
     options_.close_key(id);
 }

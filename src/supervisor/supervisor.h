@@ -11,7 +11,9 @@
 //   (4) A shim whose run is over, or another's, is told so and kills what it holds.
 //   (5) A run's end is committed after this server has seen that its shim holds no process, whatever the shim said.
 //       Nothing is begun in a place where a process of an earlier run may still be.
-//   (6) A restart of the server ends nothing: shims go on without it and come back to it. A process speaks for a run
+//   (6) A run begins in the directory that it claims. It is looked at after the run was granted its place, and goes to
+//       the shim as an open descriptor. If the place is another one by now, the core is told so first.
+//   (7) A restart of the server ends nothing: shims go on without it and come back to it. A process speaks for a run
 //       only with the secret of one of its shims, and only while no other shim of the run lives. The shim of an earlier
 //       release has no secret, and is known by process id, start time and boot.
 //
@@ -22,6 +24,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -38,6 +41,7 @@
 #include "supervisor/options.h"
 #include "supervisor/run_directories.h"
 #include "supervisor/run_orders.h"
+#include "supervisor/run_places.h"
 #include "supervisor/run_rows.h"
 #include "supervisor/shim_children.h"
 #include "supervisor/shim_door.h"
@@ -78,19 +82,23 @@ class Supervisor {
 
     // What happened to a run that is watched, and what follows from it. settle() carries out what it decided.
     void happens(core::RunId id, Event event);
-    void happens_if(core::RunId id, core::Fence fence, Event event);
+    std::function<void(Event)> hears_of(const Watch& watch);
     void settle();
     void apply(Watch& watch, Step step);
 
     void carry_out(const Watch& watch, const action::LookForRoom&);
     void carry_out(const Watch& watch, const action::LookAtLine&);
-    void carry_out(const Watch& watch, const action::Prepare&);
+    void carry_out(const Watch& watch, const action::LookAtPlace&) { places_.look(watch.order, hears_of(watch)); }
+    void carry_out(const Watch& watch, const action::Prepare&) { launches_.make(watch.order, hears_of(watch)); }
     void carry_out(const Watch& watch, const action::Spawn&);
+    void carry_out(const Watch& watch, const action::HoldAgain& hold) { places_.hold_again(watch.order, hold.process); }
+    void carry_out(const Watch& watch, const action::GiveUpPlace&) { places_.give_up(watch.order.id); }
+    void carry_out(const Watch& watch, const action::DropShims& drop) { children_.drop(watch.order.id, drop.waiting); }
     void carry_out(const Watch& watch, const action::LookAtEnd& look);
     void carry_out(const Watch& watch, const action::EndLeftovers& end);
     void carry_out(const Watch& watch, const action::LookAgain& look);
     void carry_out(const Watch& watch, const action::Submit& submit);
-    void carry_out(const Watch&, const action::Tell& tell) { door_->send(tell.guest, tell.message); }
+    void carry_out(const Watch& watch, const action::Tell& tell);
     void carry_out(const Watch& watch, const action::TellEnd& tell);
     void carry_out(const Watch&, const action::Admit& admit) { door_->admit(admit.guest); }
     void carry_out(const Watch&, const action::ShowOut& out) { door_->show_out(out.guest); }
@@ -123,7 +131,8 @@ class Supervisor {
     std::deque<Happened> happened_;
     Timers timers_;
     const RunDirectories directories_{options_.data_dir, options_.logs_kept, options_.off_for};
-    LaunchMaker launches_{options_, rows_, inbox_};
+    RunPlaces places_{options_, inbox_};
+    LaunchMaker launches_{options_, rows_, places_, inbox_};
     ShimChildren children_{options_.data_dir};
     LeftPlaces left_{{.elsewhere = options_.elsewhere,
                       .later = [this](auto delay, auto what) { timers_.after(delay, std::move(what)); },
@@ -140,6 +149,7 @@ class Supervisor {
                       {.watched = [this](core::RunId id) { return fence_of(id); },
                        .found = [this](const event::Found& each) { found(each); },
                        .happens = [this](core::RunId id, Event event) { happens(id, std::move(event)); },
+                       .clients_run = [this](const core::Run& row) { places_.take_up(row); },
                        .settle = [this] { settle(); },
                        .left_over = [this](auto id, const auto& shim, auto places) { left_over(id, shim, places); },
                        .later = [this](auto delay, auto what) { timers_.after(delay, std::move(what)); }}};

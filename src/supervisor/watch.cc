@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/ensure.h"
+#include "core/places.h"
 #include "supervisor/run_end.h"
 
 namespace interlock::supervisor {
@@ -34,6 +35,12 @@ shim::Ended end_in(const shim::State& state) {
 
 bool is_done(const event::Answered& answer) { return answer.reply && answer.reply->status == core::RunStatus::done; }
 
+// The core had put the run back in line before this command came.
+bool lost_its_turn(const event::Answered& answer) {
+    return answer.reply && answer.reply->status == core::RunStatus::stale_fence &&
+           answer.reply->state == core::RunState::queued;
+}
+
 class Machine {
  public:
     Machine(Watch watch, Moment now) : w_(std::move(watch)), now_(now) {}
@@ -52,9 +59,12 @@ class Machine {
     void on(const event::ChildEnded& event);
     void on(const event::StopRequested& event) { stop(event.reason); }
     void on(const event::StateChanged& event);
+    void on(const event::BackInLine&) { go_back_in_line(); }
     void on(const event::RunIsOver& event);
     void on(const event::PlacesFreed&);
     void on(const event::RoomLooked& event);
+    void on(const event::PlaceSeen& event);
+    void on(const event::PlaceLater&);
     void on(const event::LineLooked& event);
     void on(const event::Prepared& event);
     void on(const event::NotPrepared& event);
@@ -72,6 +82,7 @@ class Machine {
         return std::get_if<P>(&w_.phase);
     }
     bool before_launch() const;
+    bool before_shim() const;
     // Of a launched run that has not said how it ended; null: it is in none of these phases.
     Work* work();
     bool was_given_up() const;
@@ -90,6 +101,9 @@ class Machine {
     void ask_core(Question question, core::CommandBody body) { act(action::Submit{question, std::move(body)}); }
 
     void begin();
+    void look_at_place();
+    void restated(const event::Answered& answer);
+    void go_back_in_line();
     void withdraw();
     void hand_over();
     void cancel_in_line(const std::string& why);
@@ -128,10 +142,16 @@ class Machine {
 // ---- questions about the phase -------------------------------------------------------------------------------------
 
 bool Machine::before_launch() const {
+    return before_shim() || std::holds_alternative<phase::InLine>(w_.phase) ||
+           std::holds_alternative<phase::Ready>(w_.phase);
+}
+
+// It was granted its places, and no shim is needed yet.
+bool Machine::before_shim() const {
     return std::visit(
         []<class P>(const P&) {
-            return std::is_same_v<P, phase::InLine> || std::is_same_v<P, phase::HeldBack> ||
-                   std::is_same_v<P, phase::Preparing> || std::is_same_v<P, phase::Ready>;
+            return std::is_same_v<P, phase::HeldBack> || std::is_same_v<P, phase::LookingAtPlace> ||
+                   std::is_same_v<P, phase::Restating> || std::is_same_v<P, phase::Preparing>;
         },
         w_.phase);
 }
@@ -214,7 +234,8 @@ void Machine::take_on(const event::Found& found) {
     const bool away = paused && w_.order.foreground && found.file->shim_stopped;
     if (paused) work.motion = away ? Work::Motion::away : Work::Motion::paused;
     w_.phase = phase::Returning{.work = work, .core_knows = core_knows, .since = now_};
-    if (!found.file->shim_alive) shim_is_gone(file);
+    if (!found.file->shim_alive) return shim_is_gone(file);
+    act(action::HoldAgain{file.child_pid});
 }
 
 void Machine::on(const event::StateChanged& event) {
@@ -237,7 +258,7 @@ void Machine::on(const event::RunIsOver& event) {
 void Machine::stop(const std::string& reason) {
     if (!w_.stop.empty() || reason.empty()) return;  // The first reason stands.
     w_.stop = reason;
-    if (in<phase::HeldBack>() != nullptr || in<phase::Preparing>() != nullptr) return withdraw();
+    if (before_shim()) return withdraw();
     // The shim that was started for it hears of it when it comes.
     if (in<phase::Ready>() != nullptr && (w_.guest || w_.order.foreground)) return withdraw();
     const Work* work = this->work();
@@ -265,9 +286,72 @@ void Machine::on(const event::RoomLooked& event) {
         log(LogLevel::warn, "run_held_back", "memory_pressure", event.memory_pressure);
     }
     held->obstacle = event.obstacle;
-    if (event.obstacle != Obstacle::none) return;
-    w_.phase = phase::Preparing{};
-    act(action::Prepare{});
+    if (event.obstacle == Obstacle::none) look_at_place();
+}
+
+// The run may have waited for long since its places were looked at. Invariant (7).
+void Machine::look_at_place() {
+    w_.phase = phase::LookingAtPlace{};
+    act(action::LookAtPlace{});
+}
+
+void Machine::on(const event::PlaceLater&) {
+    auto* looking = in<phase::LookingAtPlace>();
+    if (looking == nullptr) return;
+    looking->again = now_ + no_time_then;
+    act(action::LookAgain{no_time_then});
+}
+
+void Machine::on(const event::PlaceSeen& event) {
+    if (in<phase::LookingAtPlace>() == nullptr) return;
+    if (!event.problem.empty()) return fail_before_launch(event.problem);
+    if (event.change.empty()) {
+        w_.phase = phase::Preparing{};
+        return act(action::Prepare{});
+    }
+    log(LogLevel::warn, "run_place_changed", "what", event.change);
+    w_.phase = phase::Restating{.places = event.places};
+    ask_core(Question::restate, core::RestatePlaces{w_.order.id, w_.order.fence, event.places, event.change});
+}
+
+void Machine::restated(const event::Answered& answer) {
+    auto* restating = in<phase::Restating>();
+    if (restating == nullptr) return;
+    // A run that is to stop is not restated. The feed brings the stop.
+    if (!answer.reply || answer.reply->status == core::RunStatus::wrong_state) {
+        restating->again = now_ + asked_again_after;
+        return act(action::LookAgain{asked_again_after});
+    }
+    const bool was_put_back = is_done(answer) && answer.reply->state == core::RunState::queued;
+    if (was_put_back || lost_its_turn(answer)) return go_back_in_line();
+    if (answer.reply->status == core::RunStatus::invalid_request) {
+        return fail_before_launch("its place has changed: " + answer.reply->detail);
+    }
+    if (!is_done(answer) || answer.reply->state != core::RunState::starting) {
+        tell(shim::Refused{.why = "the run was not started: " + answer.reply->detail});
+        return forget();
+    }
+    auto places = core::with_workspaces(std::move(w_.order.places), restating->places, core::Restated::instead);
+    ensure(places.has_value(), "the core has restated the same places");
+    w_.order.places = std::move(*places);
+    begin();
+}
+
+// Its places were taken from it before its process began.
+void Machine::go_back_in_line() {
+    if (in<phase::InLine>() != nullptr || in<phase::Ending>() != nullptr || in<phase::Reaping>() != nullptr) return;
+    if (!before_launch()) return revoke("the run has lost its place to another run");
+    if (!w_.order.foreground) {
+        // A shim that waits for its launch holds nothing, and must not write down that the run has ended.
+        act(action::DropShims{w_.guest ? w_.shim : shim::State()});
+        return forget();
+    }
+    act(action::GiveUpPlace{});
+    w_.order.fence = {};
+    w_.heard = now_;  // Its terminal may still be on the way.
+    w_.note.clear();
+    w_.phase = phase::InLine{.looked = now_};
+    if (w_.guest) act(action::LookAtLine{});
 }
 
 void Machine::on(const event::Prepared& event) {
@@ -401,6 +485,7 @@ void Machine::greeted_running() {
         Work work;
         if (w_.order.ends_within) work.deadline = now_ + *w_.order.ends_within;
         start(work, {});
+        act(action::HoldAgain{w_.shim.child_pid});
     } else if (in<phase::Launched>() != nullptr || (returning != nullptr && !returning->core_knows)) {
         start(*work(), {});
     } else if (returning != nullptr) {
@@ -621,10 +706,14 @@ void Machine::on(const event::Answered& answer) {
         case Question::beat:
             if (!answer.reply) {
                 w_.renewed -= std::chrono::seconds(w_.order.lease_s);  // At the next look.
+            } else if (lost_its_turn(answer)) {
+                go_back_in_line();
             } else if (!is_done(answer) && in<phase::Ending>() == nullptr && in<phase::InLine>() == nullptr) {
                 revoke("the run is over");
             }
             return;
+        case Question::restate:
+            return restated(answer);
         case Question::cancel:
             return;
         case Question::pause:
@@ -660,6 +749,10 @@ void Machine::look_after(const ShimSeen& shim) {
     }
     renew();
     if (in<phase::HeldBack>() != nullptr) return act(action::LookForRoom{});
+    if (auto* looking = in<phase::LookingAtPlace>(); looking != nullptr && is_due(looking->again)) {
+        return act(action::LookAtPlace{});
+    }
+    if (auto* restating = in<phase::Restating>(); restating != nullptr && is_due(restating->again)) return begin();
     if (auto* preparing = in<phase::Preparing>(); preparing != nullptr && is_due(preparing->again)) {
         return act(action::Prepare{});
     }

@@ -10,6 +10,8 @@
 //   (5) A live run that nothing is heard of within its patience is reaped, and one whose deadline has passed. The
 //       deadline of a run that was found running is counted from the start of its main process.
 //   (6) Each phase holds what is true in that phase alone. docs/internals/supervisor.md has the diagram.
+//   (7) Each launch is made after a look at the run's places that found what the core keeps of them. The open directory
+//       that the look leaves is kept beside the watch, and goes with the launch.
 //
 // The caller drops results of actions that were asked for under another fence of the run.
 #pragma once
@@ -69,7 +71,7 @@ enum class Proof { proven, refused, none_issued };
 
 enum class Obstacle { none, place, memory };
 enum class ShimNow { alive, gone, of_earlier_boot };
-enum class Question { start, beat, pause, resume, cancel, end };
+enum class Question { start, beat, pause, resume, cancel, restate, end };
 // What the server sees of the run's shim by itself.
 struct ShimSeen {
     bool alive = false;
@@ -115,7 +117,8 @@ struct StopRequested {
 struct StateChanged {  // To running or paused, by the feed.
     core::RunState to = core::RunState::running;
 };
-struct RunIsOver {  // By the feed.
+struct BackInLine {};  // By the feed: the run waits for its places again, and this fence is not its fence any more.
+struct RunIsOver {     // By the feed.
     std::string reason = {};
 };
 struct PlacesFreed {};  // Some places that other runs have left.
@@ -124,6 +127,12 @@ struct RoomLooked {
     Obstacle obstacle = Obstacle::none;
     std::int64_t memory_pressure = 0;
 };
+struct PlaceSeen {
+    std::string problem = {};              // Why the run cannot begin; empty: it can.
+    std::string change = {};               // What is not as it was claimed; empty: nothing.
+    std::vector<core::Place> places = {};  // What the claimed workspaces are now.
+};
+struct PlaceLater {};  // There was no thread for the look.
 struct LineLooked {
     std::optional<std::string> text = {};  // None: it could not be read.
 };
@@ -161,9 +170,10 @@ struct TimePassed {
 using Event =
     std::variant<event::Found, event::Greeted, event::HasStarted, event::HasBeaten, event::HasPaused, event::HasResumed,
                  event::HasEnded, event::GuestLeft, event::ChildEnded, event::StopRequested, event::StateChanged,
-                 event::RunIsOver, event::PlacesFreed, event::RoomLooked, event::LineLooked, event::Prepared,
-                 event::NotPrepared, event::PrepareLater, event::NotSpawned, event::EndLooked, event::LeftoversLooked,
-                 event::LeftoversLater, event::Answered, event::TimePassed>;
+                 event::BackInLine, event::RunIsOver, event::PlacesFreed, event::RoomLooked, event::PlaceSeen,
+                 event::PlaceLater, event::LineLooked, event::Prepared, event::NotPrepared, event::PrepareLater,
+                 event::NotSpawned, event::EndLooked, event::LeftoversLooked, event::LeftoversLater, event::Answered,
+                 event::TimePassed>;
 
 // ---- actions ----
 
@@ -174,9 +184,18 @@ namespace action {
 
 struct LookForRoom {};  // -> RoomLooked
 struct LookAtLine {};   // -> LineLooked
+// Opens what the claimed paths lead to, and holds it if that is what was claimed.
+struct LookAtPlace {};  // -> PlaceSeen, PlaceLater
 struct Prepare {};      // -> Prepared, NotPrepared, PrepareLater
 struct Spawn {};        // -> NotSpawned, ChildEnded
-struct LookAtEnd {      // -> EndLooked
+struct HoldAgain {      // The directories of a run that an earlier server had launched.
+    pid_t process = 0;  // The run's main process.
+};
+struct GiveUpPlace {};  // What was opened for the run is closed.
+struct DropShims {      // Kills shims that wait for a launch of this run. Their ends say nothing of its next turn.
+    shim::State waiting = {};  // One that another server may have started.
+};
+struct LookAtEnd {  // -> EndLooked
     shim::State shim = {};
 };
 struct EndLeftovers {  // -> LeftoversLooked, LeftoversLater
@@ -233,10 +252,11 @@ struct Forget {};
 }  // namespace action
 
 using Action =
-    std::variant<action::LookForRoom, action::LookAtLine, action::Prepare, action::Spawn, action::LookAtEnd,
-                 action::EndLeftovers, action::LookAgain, action::Submit, action::Tell, action::TellEnd, action::Admit,
-                 action::ShowOut, action::WakeShim, action::KeepPlaces, action::LookForRemains, action::SeeGone,
-                 action::PublishKeeper, action::LogLine, action::Forget>;
+    std::variant<action::LookForRoom, action::LookAtLine, action::LookAtPlace, action::Prepare, action::Spawn,
+                 action::HoldAgain, action::GiveUpPlace, action::DropShims, action::LookAtEnd, action::EndLeftovers,
+                 action::LookAgain, action::Submit, action::Tell, action::TellEnd, action::Admit, action::ShowOut,
+                 action::WakeShim, action::KeepPlaces, action::LookForRemains, action::SeeGone, action::PublishKeeper,
+                 action::LogLine, action::Forget>;
 
 // ---- the state ----
 
@@ -250,6 +270,15 @@ struct InLine {
 // Its place is being left, or the machine is short of memory.
 struct HeldBack {
     Obstacle obstacle = Obstacle::none;
+};
+// Its directories are being opened.
+struct LookingAtPlace {
+    std::optional<Moment> again = {};
+};
+// They are not what was claimed, and the core is told. It keeps the new ones, or puts the run back in line.
+struct Restating {
+    std::vector<core::Place> places = {};
+    std::optional<Moment> again = {};
 };
 // Its worktree and its launch are being made.
 struct Preparing {
@@ -313,9 +342,9 @@ struct Over {};
 
 }  // namespace phase
 
-using Phase =
-    std::variant<phase::InLine, phase::HeldBack, phase::Preparing, phase::Ready, phase::Launched, phase::Starting,
-                 phase::Running, phase::Returning, phase::Checking, phase::Reaping, phase::Ending, phase::Over>;
+using Phase = std::variant<phase::InLine, phase::HeldBack, phase::LookingAtPlace, phase::Restating, phase::Preparing,
+                           phase::Ready, phase::Launched, phase::Starting, phase::Running, phase::Returning,
+                           phase::Checking, phase::Reaping, phase::Ending, phase::Over>;
 
 struct Watch {
     Order order = {};
