@@ -12,7 +12,7 @@ namespace {
 constexpr const char* table =
     "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw\n"
     "30 22 8:1 /src /mnt/a\\040b rw,relatime - ext4 /dev/root rw\n"
-    "31 22 0:40 / /all rw,relatime - overlay none rw,lowerdir=/layers/one:/layers/two\\072x,upperdir=/layers/up,"
+    "31 22 0:40 / /all rw,relatime - overlay none rw,lowerdir=/layers/one:/layers/two\\134:x,upperdir=/layers/up,"
     "workdir=/layers/work,lowerdir+=/layers/three,datadir+=/layers/data\n"
     "32 22 0:40 /part /part rw - overlay none rw,lowerdir=/layers/one,upperdir=/layers/up,workdir=/layers/work\n";
 
