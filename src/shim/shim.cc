@@ -116,6 +116,7 @@ class Shim {
     void send_hello();
     void send_ended();
     void read_log_sizes();
+    void suspended(bool is);
     void save();
     void leave(int code) { exit_code_ = code; }
 
@@ -157,6 +158,7 @@ int Shim::run() {
     state_.boot = boot_id();
     state_.run = options_.run;
     state_.phase = Phase::waiting;
+    state_.suspended = 0;
     set_up_signals();
     if (options_.foreground) terminal_ = Terminal::of_this_process();
     // It ended and the server was not there to hear it: this shim only says so.
@@ -361,7 +363,9 @@ void Shim::on_main_stopped(int signal) {
     // The server is told while we can speak: a moment later we stand still too.
     connection_.send(Paused{});
     terminal_.take_back(holder_.pid());
+    suspended(true);
     terminal_.stop_ourselves(signal);
+    suspended(false);
     now_ = now_in_ms();
     if (runs_in_terminal_ && terminal_.ours()) terminal_.give(holder_.pid());
     go_on();
@@ -512,6 +516,12 @@ void Shim::read_log_sizes() {
     state_.log_end = holder_.log().end();
     state_.hole_begin = holder_.log().hole_begin();
     state_.hole_end = holder_.log().hole_end();
+}
+
+// So that a server that starts meanwhile can tell this from a shim that its run has stopped.
+void Shim::suspended(bool is) {
+    state_.suspended = is ? 1 : 0;
+    save();
 }
 
 // On a full disk it is tried again with every beat.

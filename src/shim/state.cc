@@ -24,6 +24,7 @@ void for_each_field(SomeState& state, Visit visit) {
     visit("child_pid", state.child_pid);
     visit("child_start", state.child_start);
     visit("cgroup", state.cgroup);
+    visit("suspended", state.suspended);
     visit("how", state.how);
     visit("code", state.code);
     visit("code_is", state.code_is);

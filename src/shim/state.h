@@ -26,6 +26,8 @@ struct State {
     pid_t child_pid = 0;
     std::string child_start;
     std::string cgroup;  // "" when there is none.
+    // 1: it stopped itself with the job in its terminal. 0: it did not. -1: a shim before version 3 did not say.
+    int suspended = -1;
     // As in `ended`; none and 0 before that.
     How how = How::none;
     int code = 0;

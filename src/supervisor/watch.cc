@@ -214,6 +214,8 @@ void Machine::take_on(const event::Found& found) {
     }
     const bool paused = found.state == core::RunState::paused;
     const bool core_knows = paused || found.state == core::RunState::running;
+    // What an earlier server began is renewed at the first look: its lease has been running while no server was here.
+    if (core_knows || found.file) w_.renewed -= std::chrono::seconds(w_.order.lease_s);
     w_.phase = phase::HeldBack{};
     if (!found.file) return core_knows ? reap("nothing is known of its process") : begin();
     const shim::State& file = found.file->state;
@@ -231,7 +233,8 @@ void Machine::take_on(const event::Found& found) {
     }
     Work work;
     if (w_.order.ends_within) work.deadline = now_ - found.file->main_age + *w_.order.ends_within;
-    const bool away = paused && w_.order.foreground && found.file->shim_stopped;
+    // A run that has stopped its shim itself gets no time by that.
+    const bool away = paused && w_.order.foreground && found.file->shim_stopped && file.suspended != 0;
     if (paused) work.motion = away ? Work::Motion::away : Work::Motion::paused;
     w_.phase = phase::Returning{.work = work, .core_knows = core_knows, .since = now_};
     if (!found.file->shim_alive) return shim_is_gone(file);

@@ -411,10 +411,11 @@ Returning
   RunIsOver -> Over: keep places; see gone; forget
   Answered beat, refused -> Over: keep places; see gone; forget
   Answered beat, in line -> Over: keep places; see gone; forget
+  TimePassed, 1 s -> Returning: submit HeartbeatRun
   TimePassed, 25 s -> Returning: submit HeartbeatRun
   TimePassed, 35 s -> Returning: submit HeartbeatRun
   TimePassed, 65 s -> Reaping: submit HeartbeatRun; log run_reaped; keep places; end leftovers, look for daemons
-  TimePassed, shim dead -> Reaping: log run_reaped; keep places; end leftovers, look for daemons
+  TimePassed, shim dead -> Reaping: submit HeartbeatRun; log run_reaped; keep places; end leftovers, look for daemons
   nothing: HasStarted; HasBeaten; HasPaused; HasResumed; GuestLeft, alive; ChildEnded;
     ChildEnded beside another; StopRequested; StateChanged to paused; StateChanged to running; PlacesFreed;
     RoomLooked; RoomLooked, none; PlaceSeen; PlaceSeen, a problem; PlaceSeen, changed; PlaceLater; LineLooked;
@@ -424,7 +425,7 @@ Returning
     Answered beat, not known; Answered pause, refused; Answered resume, refused; Answered restate, done;
     Answered restate, put back; Answered restate, in line; Answered restate, failed; Answered restate, to stop;
     Answered restate, invalid; Answered restate, not known; Answered cancel, done; Answered end, done;
-    Answered end, refused; Answered end, not known; TimePassed, 1 s;
+    Answered end, refused; Answered end, not known;
 Checking
   Found with another fence -> HeldBack: tell fenced; keep places; see gone; look for room
   Greeted, waiting -> Checking: admit
@@ -440,9 +441,11 @@ Checking
   EndLooked, earlier boot -> Ending: keep places; submit FinishRun(succeeded)
   Answered beat, refused -> Over: tell fenced; keep places; see gone; forget
   Answered beat, in line -> Over: tell fenced; keep places; see gone; forget
+  TimePassed, 1 s -> Checking: submit HeartbeatRun
   TimePassed, 25 s -> Checking: submit HeartbeatRun
   TimePassed, 35 s -> Checking: submit HeartbeatRun
   TimePassed, 65 s -> Checking: submit HeartbeatRun
+  TimePassed, shim dead -> Checking: submit HeartbeatRun
   nothing: HasStarted; HasBeaten; HasPaused; HasResumed; HasEnded; HasEnded, not proven; GuestLeft, alive;
     GuestLeft, dead; GuestLeft, dead while it ran; GuestLeft, dead after the end; ChildEnded;
     ChildEnded beside another; StopRequested; StateChanged to paused; StateChanged to running; PlacesFreed;
@@ -452,7 +455,7 @@ Checking
     Answered beat, done; Answered beat, not known; Answered pause, refused; Answered resume, refused;
     Answered restate, done; Answered restate, put back; Answered restate, in line; Answered restate, failed;
     Answered restate, to stop; Answered restate, invalid; Answered restate, not known; Answered cancel, done;
-    Answered end, done; Answered end, refused; Answered end, not known; TimePassed, 1 s; TimePassed, shim dead;
+    Answered end, done; Answered end, refused; Answered end, not known;
 Reaping
   Found with another fence -> HeldBack: keep places; see gone; look for room
   Greeted, waiting -> Reaping: tell fenced
@@ -464,9 +467,11 @@ Reaping
   LeftoversLooked, kept -> Reaping: log place_kept; publish keeper; look again
   LeftoversLater -> Reaping: look again
   Answered beat, refused -> Over: keep places; see gone; forget
+  TimePassed, 1 s -> Reaping: submit HeartbeatRun
   TimePassed, 25 s -> Reaping: submit HeartbeatRun
   TimePassed, 35 s -> Reaping: submit HeartbeatRun
   TimePassed, 65 s -> Reaping: submit HeartbeatRun
+  TimePassed, shim dead -> Reaping: submit HeartbeatRun
   nothing: HasStarted; HasBeaten; HasPaused; HasResumed; HasEnded; HasEnded, not proven; GuestLeft, alive;
     GuestLeft, dead; GuestLeft, dead while it ran; GuestLeft, dead after the end; ChildEnded;
     ChildEnded beside another; StopRequested; StateChanged to paused; StateChanged to running; BackInLine;
@@ -477,7 +482,7 @@ Reaping
     Answered beat, not known; Answered pause, refused; Answered resume, refused; Answered restate, done;
     Answered restate, put back; Answered restate, in line; Answered restate, failed; Answered restate, to stop;
     Answered restate, invalid; Answered restate, not known; Answered cancel, done; Answered end, done;
-    Answered end, refused; Answered end, not known; TimePassed, 1 s; TimePassed, shim dead;
+    Answered end, refused; Answered end, not known;
 Ending
   Found with another fence -> HeldBack: tell fenced; keep places; see gone; look for room
   Greeted, waiting -> Ending: admit
@@ -488,9 +493,11 @@ Ending
   Answered end, done -> Over: tell done; look for remains; forget
   Answered end, refused -> Over: tell fenced; wake shim; look for remains; forget
   Answered end, not known -> Ending: look again
+  TimePassed, 1 s -> Ending: submit HeartbeatRun
   TimePassed, 25 s -> Ending: submit HeartbeatRun
   TimePassed, 35 s -> Ending: submit HeartbeatRun
   TimePassed, 65 s -> Ending: submit HeartbeatRun
+  TimePassed, shim dead -> Ending: submit HeartbeatRun
   nothing: HasStarted; HasBeaten; HasPaused; HasResumed; HasEnded; HasEnded, not proven; GuestLeft, alive;
     GuestLeft, dead; GuestLeft, dead while it ran; GuestLeft, dead after the end; ChildEnded;
     ChildEnded beside another; StopRequested; StateChanged to paused; StateChanged to running; BackInLine;
@@ -501,8 +508,7 @@ Ending
     Answered start, not known; Answered beat, done; Answered beat, refused; Answered beat, in line;
     Answered beat, not known; Answered pause, refused; Answered resume, refused; Answered restate, done;
     Answered restate, put back; Answered restate, in line; Answered restate, failed; Answered restate, to stop;
-    Answered restate, invalid; Answered restate, not known; Answered cancel, done; TimePassed, 1 s;
-    TimePassed, shim dead;
+    Answered restate, invalid; Answered restate, not known; Answered cancel, done;
 )";
 
 TEST(Watch, table_of_every_phase_and_event) {

@@ -35,7 +35,7 @@ TEST(Watch, the_deadline_of_a_run_found_running_counts_from_the_start_of_its_mai
     life.happens(greeted(shim::Phase::running));
 
     life.happens(event::HasBeaten{}, 9s);
-    EXPECT_EQ(words_of(life.happens(event::TimePassed{})), "-");
+    EXPECT_EQ(words_of(life.happens(event::TimePassed{})), "submit HeartbeatRun");
     life.happens(event::TimePassed{}, 2s);
 
     const auto* reaping = life.in<phase::Reaping>();
@@ -48,6 +48,21 @@ TEST(Watch, a_run_of_which_the_core_does_not_know_that_it_started_says_so_when_i
 
     EXPECT_EQ(words_of(life.happens(greeted(shim::Phase::running))), "admit; submit StartRun");
     EXPECT_NE(life.in<phase::Starting>(), nullptr);
+}
+
+TEST(Watch, only_a_shim_that_stopped_itself_in_its_terminal_may_be_silent_after_a_restart) {
+    event::Found stopped = with_file(found_in_terminal(core::RunState::paused), shim_state(shim::Phase::running, 101));
+    stopped.file->shim_stopped = true;
+
+    stopped.file->state.suspended = 1;
+    Life in_terminal(stopped);
+    in_terminal.happens(event::TimePassed{.shim = {.alive = true}}, 1000s);
+    EXPECT_EQ(phase_of(in_terminal.watch()), "Returning");
+
+    stopped.file->state.suspended = 0;
+    Life by_its_run(stopped);
+    by_its_run.happens(event::TimePassed{.shim = {.alive = true}}, 1000s);
+    EXPECT_EQ(phase_of(by_its_run.watch()), "Reaping");
 }
 
 TEST(Watch, a_dead_shim_that_was_found_running_is_reaped_at_once) {
@@ -137,6 +152,7 @@ TEST(Watch, a_job_that_stands_still_in_its_terminal_may_be_silent_and_late) {
 
 TEST(Watch, an_end_is_submitted_again_with_the_same_content_until_it_is_answered) {
     Life life = life_in("Checking");
+    life.happens(event::TimePassed{});  // The first heartbeat.
     life.happens(event::EndLooked{.shim = ShimNow::alive});
     ASSERT_NE(submitted<core::FinishRun>(life), nullptr);
     const core::FinishRun first = *submitted<core::FinishRun>(life);
@@ -153,6 +169,7 @@ TEST(Watch, an_end_is_submitted_again_with_the_same_content_until_it_is_answered
 
 TEST(Watch, what_kept_a_place_is_looked_at_again_and_named_in_the_end) {
     Life life = life_in("Reaping");
+    life.happens(event::TimePassed{});  // The first heartbeat.
     life.happens(event::LeftoversLooked{"process 12 (sh)"});
 
     EXPECT_EQ(words_of(life.happens(event::TimePassed{}, 1s)), "end leftovers, look for daemons");
