@@ -17,6 +17,7 @@
 #include <boost/mp11/algorithm.hpp>
 
 #include "sim/story.h"
+#include "sim/supervised_story.h"
 
 namespace {
 
@@ -32,6 +33,7 @@ struct Options {
     unsigned threads = 2;
     std::uint32_t nodes = 0;
     bool trace = false;
+    bool supervised = false;  // Supervised stories alone.
 };
 
 struct Totals {
@@ -40,6 +42,9 @@ struct Totals {
     std::uint64_t violations = 0;
     std::uint64_t broken_stories = 0;
     Troubles troubles;
+    std::uint64_t supervised_stories = 0;
+    std::uint64_t processes = 0;  // Of their runs.
+    std::uint64_t restarts = 0;   // Of their servers.
     double cpu_seconds = 0;
 };
 
@@ -83,6 +88,14 @@ void add(Totals& totals, const StoryResult& result) {
         [&](auto member) { totals.troubles.*member.pointer += result.troubles.*member.pointer; });
 }
 
+void add(Totals& totals, const SupervisedResult& result) {
+    totals.supervised_stories += 1;
+    totals.processes += result.began;
+    totals.restarts += result.restarts;
+    totals.violations += result.violation_count;
+    totals.broken_stories += result.violation_count > 0;
+}
+
 void print_summary(const Totals& totals, double wall_seconds) {
     fmt::print("{} stories, {} commands in {:.1f} s; {:.0f} commands/s per core, checking included\n", totals.stories,
                totals.commands, wall_seconds,
@@ -94,11 +107,22 @@ void print_summary(const Totals& totals, double wall_seconds) {
             std::ranges::replace(name, '_', ' ');
             fmt::print(" {} {},", totals.troubles.*member.pointer, name);
         });
-    fmt::print("\n{} violations\n", totals.violations);
+    fmt::print("\n{} supervised stories, {} runs were started, {} restarts of servers\n", totals.supervised_stories,
+               totals.processes, totals.restarts);
+    fmt::print("{} violations\n", totals.violations);
 }
 
 int tell_one(const Options& options) {
     seed_of_thread[0] = options.seed;
+    const SupervisedResult supervised =
+        tell_supervised_story({.seed = options.seed, .trace = options.supervised && options.trace});
+    fmt::print("seed {}: supervised story of {} steps, {} runs were started, {} restarts of servers\n", options.seed,
+               supervised.steps, supervised.began, supervised.restarts);
+    if (supervised.violation_count > 0) fmt::print("{}", describe_violations(supervised));
+    if (options.supervised) {
+        fmt::print("{} violations\n", supervised.violation_count);
+        return supervised.violation_count > 0 ? 1 : 0;
+    }
     const StoryResult result = tell_story({.seed = options.seed,
                                            .commands = options.commands,
                                            .trace = options.trace,
@@ -107,8 +131,9 @@ int tell_one(const Options& options) {
     fmt::print("seed {}: {} commands in {} steps, answers hash to {:016x}\n  {}\n", result.seed, result.commands,
                result.steps, result.hash, result.profile);
     if (result.violation_count > 0) fmt::print("{}", describe_violations(result));
-    fmt::print("{} violations\n", result.violation_count);
-    return result.violation_count > 0 ? 1 : 0;
+    const std::uint64_t violations = result.violation_count + supervised.violation_count;
+    fmt::print("{} violations\n", violations);
+    return violations > 0 ? 1 : 0;
 }
 
 int tell_many(const Options& options) {
@@ -133,12 +158,23 @@ int tell_many(const Options& options) {
             lock.unlock();
             seed_of_thread[thread] = seed;
             const double cpu_before = thread_cpu_seconds();
-            const StoryResult result = tell_story(
-                {.seed = seed, .commands = options.commands, .trace = false, .nodes = options.nodes, .halfway = {}});
+            const SupervisedResult supervised = tell_supervised_story({.seed = seed});
+            StoryResult result;
+            if (!options.supervised)
+                result = tell_story({.seed = seed,
+                                     .commands = options.commands,
+                                     .trace = false,
+                                     .nodes = options.nodes,
+                                     .halfway = {}});
             const double cpu = thread_cpu_seconds() - cpu_before;
             lock.lock();
-            add(totals, result);
+            if (!options.supervised) add(totals, result);
+            add(totals, supervised);
             totals.cpu_seconds += cpu;
+            if (supervised.violation_count > 0) {
+                fmt::print("{}{}", terminal ? "\r\033[K" : "", describe_violations(supervised));
+                std::fflush(stdout);
+            }
             if (result.violation_count > 0) {
                 fmt::print("{}{}", terminal ? "\r\033[K" : "", describe_violations(result));
                 std::fflush(stdout);  // A later story may end the process.
@@ -157,7 +193,7 @@ int tell_many(const Options& options) {
 
     if (terminal) fmt::print("\r\033[K");
     print_summary(totals, seconds());
-    return totals.violations > 0 || totals.stories == 0 ? 1 : 0;
+    return totals.violations > 0 || totals.supervised_stories == 0 ? 1 : 0;
 }
 
 }  // namespace
@@ -180,7 +216,12 @@ int main(int argc, char** argv) {
     app.add_option("--nodes", options.nodes, "servers in a story (default: as its seed says)")
         ->check(CLI::Range(1u, nodes_max));
     app.add_flag("--trace", options.trace, "with --seed: print everything that happens");
+    app.add_flag("--supervised", options.supervised, "tell only of runs and the servers that supervise them");
     CLI11_PARSE(app, argc, argv);
+    if (options.supervised && options.commands_total > 0) {
+        fmt::print(stderr, "sim: --supervised stories are not counted in commands; use --seeds or --seconds\n");
+        return 2;
+    }
     if (options.seeds == 0 && options.commands_total == 0 && options.seconds == 0) options.seeds = 200;
 
     std::signal(SIGABRT, say_seeds);
