@@ -20,6 +20,7 @@ struct AgentSettings {
     core::Capture capture = core::Capture::usage;
     std::string workspace;
     std::vector<std::string> roots;
+    std::vector<std::string> child_agents;
     core::ClaimMode mode = core::ClaimMode::write;
     core::OnConflict on_conflict = core::OnConflict::queue;
     bool isolate = false;
@@ -39,9 +40,9 @@ struct AgentSettings {
     core::Retry retry;
 };
 BOOST_DESCRIBE_STRUCT(AgentSettings, (),
-                      (max_concurrent_runs, command, tags, provider, capture, workspace, roots, mode, on_conflict,
-                       isolate, resources, pass_env, timeout_s, grace_s, nice, limits, sandbox, sandbox_level, writable,
-                       readable, adapter, setup, teardown, retry))
+                      (max_concurrent_runs, command, tags, provider, capture, workspace, roots, child_agents, mode,
+                       on_conflict, isolate, resources, pass_env, timeout_s, grace_s, nice, limits, sandbox,
+                       sandbox_level, writable, readable, adapter, setup, teardown, retry))
 
 struct AgentBody : AgentSettings {
     core::Tags env;
@@ -87,6 +88,7 @@ AgentSettings settings_of(const core::Agent& agent) {
             .capture = agent.capture,
             .workspace = process.directory,
             .roots = agent.roots,
+            .child_agents = agent.child_agents,
             .mode = agent.workplace.mode,
             .on_conflict = agent.workplace.on_conflict,
             .isolate = agent.workplace.isolate,
@@ -135,7 +137,8 @@ core::PutAgent command_of(const std::string& name, const AgentBody& body) {
                           .resources = body.resources},
             .provider = body.provider,
             .capture = body.capture,
-            .roots = body.roots};
+            .roots = body.roots,
+            .child_agents = body.child_agents};
 }
 
 // Where the roots and the workspace lead now. One that is not there yet is taken as it is written: if it becomes a

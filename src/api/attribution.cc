@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "api/run_view.h"
 #include "api/sessions.h"
 #include "core/check.h"
 #include "core/org_state.h"
@@ -21,6 +22,11 @@ Result<Named, store::ReadError> read_named(store::Snapshot& snapshot, const Call
                                            const core::Attribution& who) {
     auto run = store::read_row<core::Run>(snapshot, caller.org, who.run.value);
     if (!run) return fail(run.error());
+    if (*run) {
+        const auto seen = may_see(snapshot, caller, **run);
+        if (!seen) return fail(seen.error());
+        if (!*seen) run->reset();
+    }
     auto session = store::read_row<core::Session>(snapshot, caller.org, who.session.value);
     if (!session) return fail(session.error());
     if (*session) {
@@ -35,9 +41,7 @@ Result<Named, store::ReadError> read_named(store::Snapshot& snapshot, const Call
 
 std::optional<Problem> check(const Caller& caller, const core::Attribution& who, const Named& named) {
     if (!caller.may_see_agent(who.agent)) return not_found("agent", who.agent);
-    const bool run_is_mine =
-        named.run && caller.may_see_agent(named.run->who.agent) && (caller.run.value.empty() || caller.run == who.run);
-    if (!who.run.value.empty() && !run_is_mine) return not_found("run", id_text(who.run));
+    if (!who.run.value.empty() && !named.run) return not_found("run", id_text(who.run));
     if (!who.session.value.empty() && !named.session) return not_found("session", id_text(who.session));
     if (caller.budget.empty()) return std::nullopt;
     if (named.budget && !named.budget->deleted && core::covers(named.budget->scope, who)) return std::nullopt;

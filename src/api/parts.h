@@ -212,6 +212,8 @@ struct Parts {
     std::function<Result<LogPiece, std::string>(core::RunId run, std::int64_t offset, std::int64_t limit)> run_log;
     // Why this machine or its operator does not let such a process start, if it does not.
     std::function<std::optional<std::string>(const core::Process& process)> sandbox_refusal;
+    // The level that such a process gets here.
+    std::function<core::SandboxLevel(const core::Process& process)> sandbox_level;
     // Worktrees of this node; the errors are sentences. All three block, and may take long.
     std::function<Result<WorktreeLook, std::string>(core::RunId run)> worktree_reasons;
     std::function<Result<WorktreeRemoval, std::string>(core::RunId run, bool force)> remove_worktree;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "api/attribution.h"
+#include "api/child_runs.h"
 #include "api/route.h"
 #include "api/run_view.h"
 #include "base/text.h"
@@ -99,15 +100,31 @@ std::string first_of_process(const ProcessBody& body) {
     return first;
 }
 
+enum class IsChild { no, of_other_agent };
+
+// A program of a supervised run runs on this machine already, so it may say what a child of its own agent runs. The
+// rest is bounded by the parent (child_runs.h).
+std::optional<Problem> check_child(const RunBody& body) {
+    std::string beyond = body.pass_env ? "pass_env" : body.foreground.value_or(false) ? "foreground" : "";
+    if (beyond.empty() && body.provider) beyond = "provider";
+    if (beyond.empty()) return std::nullopt;
+    return Problem{.status = 403,
+                   .code = "forbidden",
+                   .detail = fmt::format("a run that a run starts is a process of the server; to state {} takes an "
+                                         "operator key",
+                                         beyond),
+                   .pointer = "/" + beyond};
+}
+
 // A supervised run is a process of the server's user. Agents have keys, and read what strangers wrote: by its key an
 // agent may have its own command started, as its operator set it up and where, and nothing else. So it states none of
 // what a process is made of, nor its place: a build in a directory of the agent's choice is a command of its choice.
 // Nor what weakens a bound that its operator set: the resources that it locks, the mode, the isolation. What is left
 // are those members which a client-owned run of the same key may state as well: its account, name, turn and money.
-std::optional<Problem> check_permitted(const Caller& caller, const RunBody& body) {
+std::optional<Problem> check_permitted(const Caller& caller, const RunBody& body, IsChild is_child) {
     if (caller.may(Access::operate)) return std::nullopt;
     std::string beyond = first_of_process(body);
-    if (beyond.empty() && body.workspace) beyond = "workspace";
+    if (beyond.empty() && body.workspace && is_child == IsChild::no) beyond = "workspace";
     if (beyond.empty() && body.resources) beyond = "resources";
     if (beyond.empty() && body.mode) beyond = "mode";
     if (beyond.empty() && body.isolate && !*body.isolate) beyond = "isolate";
@@ -223,7 +240,9 @@ net::Task<std::optional<Problem>> find_isolation(Call& call, std::string into, c
         if (!call.is_home()) co_return not_in_this_org("worktrees are made for runs of the server's own org only");
         command.worktrees = call.parts.worktrees;
         const std::string workspace = workspace_of(command);
-        if (command.process || command.by.kind != core::ActorKind::key || workspace.empty()) co_return std::nullopt;
+        const bool by_operator = command.by.kind != core::ActorKind::key;
+        const bool as_set_up = command.process && command.parent.value.empty();
+        if (as_set_up || by_operator || workspace.empty()) co_return std::nullopt;
         const auto& look = call.parts.repository;
         const auto found = co_await net::run_on(call.parts.workers, [&look, workspace] { return look(workspace); });
         if (found) command.repository = *found;  // Otherwise the run gets an empty directory.
@@ -326,8 +345,11 @@ net::Task<Result<core::Agent, Problem>> read_agent(Call& call, std::string name)
 
 // Adds what is started, as the agent's row and the body say.
 net::Task<std::optional<Problem>> add_process(Call& call, const RunBody& body, const core::Agent& agent,
-                                              core::AdmitRun& command) {
-    if (auto problem = check_permitted(call.caller, body)) co_return problem;
+                                              const std::optional<StoredRun>& parent, core::AdmitRun& command) {
+    const bool of_other_agent = parent && parent->run.who.agent != body.agent;
+    const bool by_child = parent && parent->launch && !of_other_agent;
+    const IsChild is_child = of_other_agent ? IsChild::of_other_agent : IsChild::no;
+    if (auto problem = by_child ? check_child(body) : check_permitted(call.caller, body, is_child)) co_return problem;
     if (!body.node.empty() && body.node != call.parts.node) {
         co_return co_await of_another_node(call, body.node, "what this would start");
     }
@@ -339,6 +361,16 @@ net::Task<std::optional<Problem>> add_process(Call& call, const RunBody& body, c
                                fmt::format("agent '{}' has no command of its own, and the request states none; give "
                                            "one, or set the agent's",
                                            agent.name));
+    }
+    if (parent && parent->launch) {
+        const auto in_force = level_in(parent->sandbox);
+        const StatedOfChild stated{.level = body.sandbox || body.sandbox_level,
+                                   .nice = body.nice.has_value(),
+                                   .limits = body.limits.has_value(),
+                                   .other_agent = of_other_agent};
+        auto problem = bound_child(*command.process, *parent,
+                                   in_force ? *in_force : call.parts.sandbox_level(parent->launch->process), stated);
+        if (problem) co_return problem;
     }
     for (const std::string& path : command.process->writable) {
         if (path.starts_with('/')) continue;
@@ -354,6 +386,26 @@ net::Task<std::optional<Problem>> add_process(Call& call, const RunBody& body, c
     co_return std::nullopt;
 }
 
+// The run whose program asks. Nothing where no run does.
+net::Task<Result<std::optional<StoredRun>, Problem>> read_parent(Call& call, std::string agent_name) {
+    if (call.caller.run.value.empty()) co_return std::optional<StoredRun>();
+    auto parent = co_await read_stored_run(call, call.caller.run);
+    if (!parent) co_return fail(parent.error());
+    if (parent->run.who.agent != agent_name) {
+        const auto agent = co_await read_agent(call, parent->run.who.agent);
+        if (!agent) co_return fail(agent.error());
+        if (std::ranges::find(agent->child_agents, agent_name) == agent->child_agents.end()) {
+            co_return fail(Problem{.status = 403,
+                                   .code = "beyond_parent",
+                                   .detail = fmt::format("runs of agent '{}' may not start runs of agent '{}'; an "
+                                                         "operator can allow it",
+                                                         agent->name, agent_name),
+                                   .pointer = "/agent"});
+        }
+    }
+    co_return std::optional(std::move(*parent));
+}
+
 net::Task<Result<bool, Problem>> is_server(Call& call, std::string name) {
     if (name == call.parts.node) co_return true;
     const auto nodes = co_await net::run_on(call.parts.workers, call.parts.nodes);
@@ -367,13 +419,17 @@ Answered admit(Call& call) {
     if (body->budget && !body->budget->positive()) {
         co_return respond(call, invalid("budget must be more than 0; leave it out for none", "/budget"));
     }
+    const auto parent = co_await read_parent(call, body->agent);
+    if (!parent) co_return respond(call, parent.error());
     core::Agent agent;
     if (body->supervised()) {
         if (!call.is_home()) {
             co_return respond(call, not_in_this_org("the server starts processes for its own org only; start it "
                                                     "yourself, as a run that is yours"));
         }
-        if (!call.caller.may_see_agent(body->agent)) co_return respond(call, not_found("agent", body->agent));
+        if (!*parent && !call.caller.may_see_agent(body->agent)) {
+            co_return respond(call, not_found("agent", body->agent));
+        }
         auto found = co_await read_agent(call, body->agent);
         if (!found) co_return respond(call, found.error());
         agent = std::move(*found);
@@ -409,18 +465,30 @@ Answered admit(Call& call) {
                            .queue_s = body->queue_s,
                            .name = body->name,
                            .ceiling = body->budget.value_or(Money()),
-                           .isolate = body->isolate.value_or(agent.workplace.isolate),
-                           .by = actor_of(call.caller)};
-    if (auto problem = co_await check_account(call, command.who)) co_return respond(call, *problem);
+                           // A child is in its parent's worktree already.
+                           .isolate = body->isolate.value_or(agent.workplace.isolate && !*parent),
+                           .by = actor_of(call.caller),
+                           .parent = call.caller.run};
+    core::Attribution account = command.who;
+    if (*parent) account.agent = (*parent)->run.who.agent;  // For which read_parent() has answered.
+    if (auto problem = co_await check_account(call, account)) co_return respond(call, *problem);
     if (body->supervised()) {
-        if (auto problem = co_await add_process(call, *body, agent, command)) co_return respond(call, *problem);
+        auto problem = co_await add_process(call, *body, agent, *parent, command);
+        if (problem) co_return respond(call, *problem);
     } else if (!body->node.empty() && command.by.kind == core::ActorKind::key) {
         const auto names_server = co_await is_server(call, body->node);
         if (!names_server) co_return respond(call, names_server.error());
         command.names_server = *names_server;
     }
 
-    const std::string workspace = body->workspace.value_or(agent.process.directory);
+    const std::string workspace = body->workspace.value_or(*parent ? run_view_of((*parent)->run).workspace.value_or("")
+                                                                   : agent.process.directory);
+    // What its parent has covers a child of the same agent.
+    if (*parent && (*parent)->run.who.agent == body->agent) {
+        agent.workplace.resources.clear();
+        const auto& claimed = (*parent)->run.wanted;
+        if (!claimed.empty()) agent.workplace.mode = claimed.front().mode;
+    }
     const std::vector<std::string> resources = body->resources.value_or(agent.workplace.resources);
     const core::ClaimMode mode = body->mode.value_or(agent.workplace.mode);
     if (auto problem = co_await check_view(call, body->workspace.value_or(""), "/workspace")) {
@@ -516,9 +584,9 @@ std::vector<Route> admission_routes() {
         {.method = net::Method::post,
          .path = "/v1/runs",
          .needs = Access::act,
-         .summary = "Admit a run: state, caps, budgets and places in one step",
+         .summary = "Admit a run: state, caps, budgets and places in one step. With a run's key: a child of that run",
          .handler = admit,
-         .narrowest = Bound::agent,
+         .narrowest = Bound::run,
          .body = schema_of<RunBody>,
          .example = R"({"agent": "writer", "resources": ["deploy-prod"], "mode": "write", "on_conflict": "queue",)"
                     R"( "hold": "1.00", "lease_s": 60})",

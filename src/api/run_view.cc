@@ -7,10 +7,6 @@
 namespace interlock::api {
 namespace {
 
-bool may_see(const Caller& caller, const core::Run& run) {
-    return caller.may_see_agent(run.who.agent) && (caller.run.value.empty() || caller.run == run.id);
-}
-
 ProcessView view_of(const core::Launch& launch) {
     const core::Process& process = launch.process;
     ProcessView view{.directory = process.directory,
@@ -34,6 +30,19 @@ ProcessView view_of(const core::Launch& launch) {
 }
 
 }  // namespace
+
+Result<bool, store::ReadError> may_see(store::Snapshot& snapshot, const Caller& caller, const core::Run& run) {
+    if (caller.run.value.empty()) return caller.may_see_agent(run.who.agent);
+    if (run.id == caller.run) return true;
+    for (core::RunId above = run.parent; !above.value.empty();) {
+        if (above == caller.run) return true;
+        const auto row = store::read_row<core::Run>(snapshot, caller.org, above.value);
+        if (!row) return fail(row.error());
+        if (!*row) return false;
+        above = (*row)->parent;
+    }
+    return false;
+}
 
 std::optional<std::string> stated(const std::string& text) { return text.empty() ? std::nullopt : std::optional(text); }
 
@@ -73,7 +82,10 @@ RunView run_view_of(const core::Run& run) {
                  .supervised = run.supervised,
                  .attempt = run.attempt,
                  .retry_of = run.retry_of,
-                 .exit_code = run.exit_code >= 0 ? std::optional(run.exit_code) : std::nullopt};
+                 .exit_code = run.exit_code >= 0 ? std::optional(run.exit_code) : std::nullopt,
+                 .parent = run.parent,
+                 .spent_total = run.settled_below != 0 ? std::optional(Money::nanos(run.settled + run.settled_below))
+                                                       : std::nullopt};
     for (const PlaceView& place : view.places) {
         if (place.kind == core::ClaimKind::workspace && !view.workspace) view.workspace = place.path;
     }
@@ -92,20 +104,31 @@ RunDetail detail_of(const StoredRun& stored) {
 
 net::Task<Result<core::Run, Problem>> read_run(Call& call, core::RunId id) {
     const core::OrgId org = call.caller.org;
-    auto run = co_await read(
-        call, [=](store::Snapshot& snapshot) { return store::read_row<core::Run>(snapshot, org, id.value); });
+    const Caller caller = call.caller;
+    auto run =
+        co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::optional<core::Run>, store::ReadError> {
+            auto row = store::read_row<core::Run>(snapshot, org, id.value);
+            if (!row || !*row) return row;
+            const auto seen = may_see(snapshot, caller, **row);
+            if (!seen) return fail(seen.error());
+            return *seen ? std::move(*row) : std::nullopt;
+        });
     if (!run) co_return fail(run.error());
-    if (!*run || !may_see(call.caller, **run)) co_return fail(not_found("run", id_text(id)));
+    if (!*run) co_return fail(not_found("run", id_text(id)));
     co_return std::move(**run);
 }
 
 net::Task<Result<StoredRun, Problem>> read_stored_run(Call& call, core::RunId id) {
     const core::OrgId org = call.caller.org;
+    const Caller caller = call.caller;
     auto found =
         co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::optional<StoredRun>, store::ReadError> {
             auto run = store::read_row<core::Run>(snapshot, org, id.value);
             if (!run) return fail(run.error());
             if (!*run) return std::optional<StoredRun>();
+            const auto seen = may_see(snapshot, caller, **run);
+            if (!seen) return fail(seen.error());
+            if (!*seen) return std::optional<StoredRun>();
             StoredRun stored{std::move(**run), {}, {}};
             if (stored.run.supervised) {
                 auto launch = store::read_row<core::Launch>(snapshot, org, id.value);
@@ -120,7 +143,7 @@ net::Task<Result<StoredRun, Problem>> read_stored_run(Call& call, core::RunId id
             return std::optional(std::move(stored));
         });
     if (!found) co_return fail(found.error());
-    if (!*found || !may_see(call.caller, (*found)->run)) co_return fail(not_found("run", id_text(id)));
+    if (!*found) co_return fail(not_found("run", id_text(id)));
     co_return std::move(**found);
 }
 

@@ -47,12 +47,14 @@ struct RunView {
     std::int32_t attempt = 1;
     core::RunId retry_of;
     std::optional<std::int32_t> exit_code;
+    core::RunId parent;                // The run whose program has started it.
+    std::optional<Money> spent_total;  // With the runs below it; null where these have settled nothing.
 };
 BOOST_DESCRIBE_STRUCT(RunView, (),
                       (id, name, status, agent, workflow, provider, model, session, tags, node, workspace, isolated,
                        places, fence, priority, lease_s, lease_until, created_at, admitted_at, started_at, ended_at,
                        queued_until, not_before, reason, stop_requested, schedule, hold, budget, spent, tokens, events,
-                       estimated, supervised, attempt, retry_of, exit_code))
+                       estimated, supervised, attempt, retry_of, exit_code, parent, spent_total))
 
 // How its process is started. Of its environment only the names: values may be secrets, and whoever may read runs is
 // not always who may have those.
@@ -105,6 +107,9 @@ inline constexpr std::string_view at_work =
 
 // As null when there is none.
 std::optional<std::string> stated(const std::string& text);
+
+// Whether the caller may see the run. A run's key sees the runs below its own too.
+Result<bool, store::ReadError> may_see(store::Snapshot& snapshot, const Caller& caller, const core::Run& run);
 
 // What a caller's key may not see does not exist for it.
 net::Task<Result<core::Run, Problem>> read_run(Call& call, core::RunId id);

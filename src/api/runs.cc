@@ -175,10 +175,24 @@ Answered list_runs(Call& call) {
         if (!id) co_return respond(call, invalid("after is not a cursor of this list"));
         before = id->value;
     }
-    const std::string agent(call.caller.agent.empty() ? call.parameter("agent") : std::string_view(call.caller.agent));
+    const bool by_run = !call.caller.run.value.empty();  // It sees the runs below its own, whatever their agents.
+    const bool by_agent = !call.caller.agent.empty() && !by_run;
+    const std::string agent(by_agent ? std::string_view(call.caller.agent) : call.parameter("agent"));
+    core::RunId parent;
+    if (const auto text = call.parameter("parent"); !text.empty()) {
+        const auto id = read_id<core::RunId>("run", text);
+        if (!id) co_return respond(call, invalid(fmt::format("parent is '{}', which is no run's id", text)));
+        parent = *id;
+    }
     std::string rest = "and id < $2 ";
     if (!agent.empty()) rest += "and agent = $4 ";
-    if (!call.caller.run.value.empty()) rest += "and id = $5 ";
+    if (by_run) {
+        rest +=
+            "and id in (with recursive below(id) as (select runs.id from runs where org = $1 and runs.id = $5 "
+            "union all select runs.id from below join runs on runs.org = $1 and runs.parent = below.id) "
+            "select id from below) ";
+    }
+    if (!parent.value.empty()) rest += "and parent is not null and parent = $8 ";
     const std::string name(call.parameter("name"));
     const std::string schedule(call.parameter("schedule"));
     // The indexes leave out runs without a name or a schedule, and are used where it is said that those are not meant.
@@ -189,9 +203,10 @@ Answered list_runs(Call& call) {
     const std::int64_t count = *limit;
     const Id only = call.caller.run.value;
     const std::vector<std::string> conditions =
-        conditions_of(*states, !(agent.empty() && name.empty() && schedule.empty()));
+        conditions_of(*states, !(agent.empty() && name.empty() && schedule.empty() && parent.value.empty()));
     const auto runs = co_await read(call, [=](store::Snapshot& snapshot) {
-        return read_list(snapshot, org, rest, conditions, {before, count + 1, agent, only, name, schedule},
+        return read_list(snapshot, org, rest, conditions,
+                         {before, count + 1, agent, only, name, schedule, parent.value},
                          static_cast<std::size_t>(count + 1));
     });
     if (!runs) co_return respond(call, runs.error());
@@ -328,7 +343,7 @@ std::vector<Route> run_routes() {
          .summary = "List runs, the newest first",
          .handler = list_runs,
          .narrowest = Bound::run,
-         .query = {"status", "agent", "name", "schedule", "after", "limit"},
+         .query = {"status", "agent", "name", "schedule", "parent", "after", "limit"},
          .answer = page_schema<RunView>},
         {.method = Method::get,
          .path = "/v1/runs/{id}",

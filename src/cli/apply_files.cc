@@ -118,6 +118,7 @@ json::object agent_body(ApplySource& source, const Yaml& document) {
         {"command", [&](const Yaml& node) { body["command"] = command_of(source, node); }},
         {"workspace", [&](const Yaml& node) { body["workspace"] = source.path(node, "workspace"); }},
         {"roots", [&](const Yaml& node) { body["roots"] = paths_of(source, node, "roots"); }},
+        {"child_agents", [&](const Yaml& node) { body["child_agents"] = source.texts(node, "child_agents"); }},
         {"max_concurrent_runs",
          [&](const Yaml& node) {
              body["max_concurrent_runs"] = source.number(node, "max_concurrent_runs", 0, 100'000);
@@ -158,7 +159,7 @@ const Names& agent_members() {
                              "adapter",  "setup",       "teardown",  "isolate",
                              "mode",     "on_conflict", "resources", "tags",
                              "retry",    "budget",      "schedule",  "capture",
-                             "roots"};
+                             "roots",    "child_agents"};
     return names;
 }
 
@@ -417,7 +418,7 @@ ApplyFiles read_apply_files(const std::string& directory, const std::string& hom
 const json::object& defaults_of(Kind kind) {
     static const json::value agent = json::parse(R"({
         "max_concurrent_runs": 1, "command": [], "tags": {}, "provider": "", "capture": "usage", "workspace": "",
-        "roots": [], "mode": "write", "on_conflict": "queue", "isolate": false, "resources": [], "env": {},
+        "roots": [], "child_agents": [], "mode": "write", "on_conflict": "queue", "isolate": false, "resources": [], "env": {},
         "pass_env": [], "timeout_s": 0, "grace_s": 10, "nice": 0, "limits": {}, "sandbox": false,
         "sandbox_level": "server_default", "writable": [], "readable": [], "adapter": "", "setup": "",
         "teardown": "", "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600}})");

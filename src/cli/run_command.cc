@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/shell.h"
+#include "cli/child_run.h"
 #include "cli/context.h"
 #include "cli/nouns.h"
 #include "cli/request.h"
@@ -26,24 +27,16 @@ Outcome<json::object> asked_for(const Context& context, const Command& self, con
 Outcome<Client> reach(const Context& context, bool foreground);
 Outcome<Answer> look_at_agent(Context& context, Client& client, const std::string& agent, bool by_default);
 ExitCode hand_over(Context& context, Client& client, const json::value& run);
-ExitCode leave_behind(const Context& context, const Answer& answer);
-
 ExitCode start(Context& context, const Invocation& invocation) {
-    // A key that was typed is for a server that has nothing to do with this run.
-    if (!context.environment.run.empty() && context.settings.key.empty()) {
-        return context.report(
-            {.exit = ExitCode::not_permitted,
-             .code = "inside_a_run",
-             .detail = fmt::format("this program belongs to the run {}, and a run cannot start another run",
-                                   one_line(context.environment.run)),
-             .hint = "start the command without 'interlock run'; a person can start a run outside of this one"});
-    }
-
     // 1. What is wanted.
     const Command& self = *find_command({"run"});
     auto body = asked_for(context, self, invocation);
     if (!body) return context.report(body.error());
     const bool detach = invocation.has("detach");
+    // A key that was typed is for a server that has nothing to do with this run.
+    if (!context.environment.run.empty() && context.settings.key.empty()) {
+        return start_child_run(context, invocation, std::move(*body));
+    }
 
     // 2. By whom, and so where: here, unless the agent has a place of its own.
     auto client = reach(context, !detach);
@@ -197,6 +190,8 @@ ExitCode hand_over(Context& context, Client& client, const json::value& run) {
     return context.report(failure);
 }
 
+}  // namespace
+
 ExitCode leave_behind(const Context& context, const Answer& answer) {
     if (context.settings.json) {
         context.terminal.data(answer.response.body + "\n");
@@ -213,6 +208,8 @@ ExitCode leave_behind(const Context& context, const Answer& answer) {
                                shell_command({"interlock", "runs", "stop", id})));
     return ExitCode::ok;
 }
+
+namespace {
 
 std::vector<Flag> run_flags() {
     return {{.name = "agent",
@@ -319,7 +316,9 @@ std::vector<Command> launch_commands() {
          .run = start,
          .notes = "It ends with the exit code of the command. Of the environment only what every program needs is\n"
                   "handed on, what known agents need for their login, and what --env names: from here, or with\n"
-                  "--detach from the server. Without a server on this machine one is started."},
+                  "--detach from the server. Without a server on this machine one is started.\n"
+                  "In a run it starts a child of that run, within the run's workspace and budget. The server starts\n"
+                  "the child; its output is shown here. The child ends with its parent."},
     };
 }
 

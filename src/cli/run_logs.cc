@@ -11,6 +11,7 @@
 #include "cli/context.h"
 #include "cli/nouns.h"
 #include "cli/request.h"
+#include "cli/run_logs.h"
 #include "cli/text.h"
 
 namespace interlock::cli {
@@ -185,13 +186,7 @@ ExitCode attach(Context& context, const Invocation& invocation) {
     explain_interrupts(run);
     const auto now = read_piece(*client, {.run = run, .offset = -1, .bytes_max = 1});
     if (!now) return context.report(now.error());
-    const auto followed = print_log(context, *client, run, now->end, Follow::yes);
-    if (!followed) return context.report(followed.error());
-    const auto ended = client->get(target_of(run));
-    if (!ended) return context.report(ended.error());
-    if (!ended->document.is_object()) return ExitCode::refused;
-    context.remark(receipt(ended->document));
-    return exit_of(ended->document);
+    return follow_to_end(context, *client, run, now->end);
 }
 
 // ---- stopping -----------------------------------------------------------------------------------------------------
@@ -244,6 +239,17 @@ ExitCode stop(Context& context, const Invocation& invocation) {
 }
 
 }  // namespace
+
+ExitCode follow_to_end(Context& context, Client& client, const std::string& run, std::int64_t offset) {
+    const auto followed = print_log(context, client, run, offset, Follow::yes);
+    // A run that ended in the queue has written nothing.
+    if (!followed && followed.error().code != "log_not_kept") return context.report(followed.error());
+    const auto ended = client.get(target_of(run));
+    if (!ended) return context.report(ended.error());
+    if (!ended->document.is_object()) return ExitCode::refused;
+    context.remark(receipt(ended->document));
+    return exit_of(ended->document);
+}
 
 std::vector<Command> log_commands() {
     Argument runs = run_argument();

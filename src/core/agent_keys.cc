@@ -9,14 +9,10 @@
 #include <fmt/ranges.h>
 
 #include "core/limits.h"
+#include "core/places.h"
 
 namespace interlock::core {
 namespace {
-
-bool is_at_or_below(std::string_view path, std::string_view top) {
-    while (top.ends_with('/')) top.remove_suffix(1);
-    return path.starts_with(top) && (path.size() == top.size() || path[top.size()] == '/');
-}
 
 // As they were resolved when an operator set them, so that a link that is changed later widens nothing. An agent that
 // an older version stored has them as they were written: a link leads out of those.
@@ -102,6 +98,8 @@ Complaint outside_roots(OrgState& state, const Agent& agent, const std::vector<P
 }
 
 Complaint outside_roots(OrgState& state, const Agent& agent, const AdmitRun& command) {
+    // What its parent has bounds a child. An agent for which an operator set directories stays in them also then.
+    if (!command.parent.value.empty() && roots_of(agent).empty()) return std::nullopt;
     const Roots roots(state, agent);
     Complaint complaint = outside_roots(state, agent, command.places);
     if (command.isolate_into) complaint = first_of(complaint, roots.check(*command.isolate_into));

@@ -63,6 +63,13 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
     }
     complaint = first_of(complaint, check_roots("roots", command.roots, limits::roots_per_agent_max),
                          check_roots("resolved_roots", command.resolved_roots, limits::roots_per_agent_max + 1));
+    if (command.child_agents.size() > limits::child_agents_max) {
+        complaint = first_of(complaint, Complaint(fmt::format("child_agents has {} names; at most {} are allowed",
+                                                              command.child_agents.size(), limits::child_agents_max)));
+    }
+    for (const std::string& name : command.child_agents) {
+        complaint = first_of(complaint, check_name("a name in child_agents", name));
+    }
     if (complaint) return {.status = AgentStatus::invalid_request, .detail = *complaint};
     const Agent* found = state.agent(command.name);
     if (found == nullptr && state.agent_count() >= limits::agents_per_org_max) {
@@ -73,7 +80,7 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
         found->max_concurrent_runs == command.max_concurrent_runs && found->tags == command.tags &&
         found->process == command.process && found->retry == command.retry && found->workplace == command.workplace &&
         found->provider == command.provider && found->capture == command.capture && found->roots == command.roots &&
-        found->resolved_roots == command.resolved_roots) {
+        found->resolved_roots == command.resolved_roots && found->child_agents == command.child_agents) {
         return {.status = AgentStatus::unchanged, .detail = {}};
     }
 
@@ -94,6 +101,7 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
     agent.capture = command.capture;
     agent.roots = command.roots;
     agent.resolved_roots = command.resolved_roots;
+    agent.child_agents = command.child_agents;
     agent.archived = false;
     state.put_agent(std::move(agent));
     state.feed.add(AgentChanged{command.name, command.max_concurrent_runs});

@@ -33,10 +33,11 @@ struct PutAgent {  // Creates, changes, or brings back from the archive.
     Capture capture = Capture::usage;
     std::vector<std::string> roots = {};           // Absolute, without "." and "..".
     std::vector<std::string> resolved_roots = {};  // Where the roots and the workspace lead.
+    std::vector<std::string> child_agents = {};
 };
 BOOST_DESCRIBE_STRUCT(PutAgent, (),
                       (name, command, max_concurrent_runs, tags, process, retry, workplace, provider, capture, roots,
-                       resolved_roots))
+                       resolved_roots, child_agents))
 
 struct PauseAgent {  // No new runs, and no holds but those of its live runs: what is going goes on.
     std::string name;
@@ -247,10 +248,11 @@ struct AdmitRun {
     std::vector<std::string> repository = {};
     bool names_server = false;  // `node` is a server's own.
     Actor by = {};
+    RunId parent = {};  // The run whose program asks.
 };
 BOOST_DESCRIBE_STRUCT(AdmitRun, (),
                       (run, who, node, places, on_conflict, isolate_into, priority, hold, metered, lease_s, queue_s,
-                       name, process, retry, ceiling, isolate, worktrees, repository, names_server, by))
+                       name, process, retry, ceiling, isolate, worktrees, repository, names_server, by, parent))
 
 struct StartRun {
     RunId run;

@@ -334,7 +334,9 @@ inline std::vector<std::string> contradictions(const OrgRows& rows) {
             if (!budget || budget->deleted) found.push_back(name + " holds a budget that is not there");
             if (budget && !is_meant(budget->scope, hold.who))
                 found.push_back(name + " holds a budget that is not its own");
-            if (part.drawn < 0 || part.amount < part.drawn) found.push_back(name + " has drawn more than it holds");
+            if (part.drawn < 0 || (!hold.for_run() && part.amount < part.drawn)) {
+                found.push_back(name + " has drawn more than it holds");
+            }
             if (budget && !hold.for_run() && part.amount != hold.bound.of(budget->metric)) {
                 found.push_back(name + " holds another amount than its bound");
             }
@@ -407,6 +409,21 @@ inline std::vector<std::string> contradictions(const OrgRows& rows) {
         const bool should_hold = is_live(run.state) && run.hold_bound != Amounts{};
         if (holds != should_hold)
             found.push_back(name + (holds ? " holds money and should not" : " holds no money and should"));
+        std::int64_t below = 0;
+        for (const auto& [other_id, other] : rows.of<Run>()) {
+            for (auto at = rows.find<Run>(other.parent); at; at = rows.find<Run>(at->parent)) {
+                if (at->id == id) below += other.settled;
+            }
+        }
+        expect_equal(name + " settled below", run.settled_below, below);
+        const auto parent = rows.find<Run>(run.parent);
+        if (parent.has_value() == run.parent.value.empty()) found.push_back(name + " has a parent that is not there");
+        if (parent && run.root != (parent->root.value.empty() ? parent->id : parent->root)) {
+            found.push_back(name + " has another root than its parent");
+        }
+        if (parent && has_ended(parent->state) && !has_ended(run.state) && run.stop_requested.empty()) {
+            found.push_back(name + " goes on after its parent");
+        }
         if (is_live(run.state)) continue;
         for (const auto& [hold_id, hold] : rows.of<Hold>()) {
             if (hold.who.run == id && hold.state == HoldState::open)

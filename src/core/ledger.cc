@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/expected.h"
 #include "core/limits.h"
+#include "core/run_tree.h"
 
 namespace interlock::core {
 namespace {
@@ -61,25 +62,28 @@ Usage difference(const Usage& a, const Usage& b) {
             .reasoning_tokens = a.reasoning_tokens - b.reasoning_tokens};
 }
 
-// A charge of a run is on the run's account. Workflow, session and tags of the run win over what the request states:
-// budgets on them were set to bound this run. The request may add tags.
-void inherit(Attribution& who, const Run& run) {
-    if (who.agent.empty()) who.agent = run.who.agent;
-    if (who.provider.empty()) who.provider = run.who.provider;
-    if (who.model.empty()) who.model = run.who.model;
-    if (who.api_key.empty()) who.api_key = run.who.api_key;
-    if (!run.who.workflow.empty()) who.workflow = run.who.workflow;
-    if (!run.who.session.value.empty()) who.session = run.who.session;
-    for (const auto& [name, value] : run.who.tags) who.tags[name] = value;
-}
-
-// The open hold that a run was admitted with.
+// The open hold that a run draws on: the one that it was admitted with, or that of the next run above which has one.
 const Hold* own_hold(OrgState& state, RunId run_id) {
-    if (run_id.value.empty()) return nullptr;
-    const Run* run = state.run(run_id);
-    if (run == nullptr || run->hold.value.empty()) return nullptr;
+    const Run* run = run_id.value.empty() ? nullptr : state.run(run_id);
+    while (run != nullptr && run->hold.value.empty()) run = parent_of(state, *run);
+    if (run == nullptr) return nullptr;
     const Hold* hold = state.hold(run->hold);
     return hold != nullptr && hold->state == HoldState::open ? hold : nullptr;
+}
+
+// The hold from which this one drew, if it is still open.
+const Hold* source_of(OrgState& state, const Hold& hold) {
+    const Run* run = hold.who.run.value.empty() ? nullptr : state.run(hold.who.run);
+    if (run == nullptr) return nullptr;
+    return own_hold(state, hold.for_run() ? run->parent : run->id);
+}
+
+// What a run's own hold has covered already of what it was made with.
+Amounts consumed_of(OrgState& state, const Hold& hold) {
+    const Run* run = hold.for_run() ? state.run(hold.who.run) : nullptr;
+    if (run == nullptr) return {};
+    return {run->hold_bound.usd - hold.bound.usd, run->hold_bound.tokens - hold.bound.tokens,
+            run->hold_bound.calls - hold.bound.calls, 0};
 }
 
 // Of the parts of a hold, the one in this budget's window; or null.
@@ -256,6 +260,7 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
         row.events += 1;
         if (spending.estimated) count(row.unknown, spending.amounts.usd);
         row.unknown -= spending.known;
+        count_above(state, row, spending.amounts.usd);
     }
 
     for (const Touch& touch : touches) after_spending(state, stamp, touch, who);
@@ -267,24 +272,27 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
     return seq;
 }
 
-// What an ended hold took from the run's own hold and did not use goes back there.
-void give_back(OrgState& state, const Hold& ended, HoldId own_id, const Amounts& used) {
-    state.change_hold(own_id, [&](Hold& own) {
+// What an ended hold took from its source and did not use goes back there.
+void give_back(OrgState& state, const Hold& ended, HoldId source, Amounts used) {
+    const Run* owner = ended.for_run() ? state.run(ended.who.run) : nullptr;
+    state.change_hold(source, [&](Hold& own) {
         for (const HoldPart& part : ended.parts) {
             const Metric metric = state.live_budget(part.budget)->row.metric;
-            const std::int64_t back = std::max<std::int64_t>(0, part.drawn - used.of(metric));
+            const std::int64_t before = owner != nullptr ? owner->hold_bound.of(metric) - part.amount : 0;
+            const std::int64_t back = std::max<std::int64_t>(0, part.drawn - before - used.of(metric));
             HoldPart* const own_part = part_in(own.parts, part.budget, part.window);
             if (back == 0 || own_part == nullptr) continue;
             own_part->amount += back;
             state.windows.edit({part.budget, part.window}).held += back;
         }
+        add(used, consumed_of(state, ended));
         Amounts back = ended.drawn;
         subtract(back, min_of(back, used));
         add(own.bound, back);
     });
 }
 
-// Ends a hold: its parts leave their windows, and the run's own hold gets back what was not used. Returns the parts.
+// Ends a hold: its parts leave their windows, and the hold it drew from gets back what was not used. Returns the parts.
 std::vector<HoldPart> close_hold(OrgState& state, Stamp stamp, HoldId id, HoldState how, const Amounts& used,
                                  CommandKey event = {}) {
     const Hold& ending = *state.hold(id);
@@ -296,8 +304,8 @@ std::vector<HoldPart> close_hold(OrgState& state, Stamp stamp, HoldId id, HoldSt
         ensure(window.held >= 0, "a window's held is the sum of its parts");
         if (state.line_waits_for.budgets.contains(part.budget)) state.line_may_move = true;
     }
-    const Hold* own = ending.for_run() ? nullptr : own_hold(state, ending.who.run);
-    if (own != nullptr) give_back(state, ending, own->id, used);
+    const Hold* source = source_of(state, ending);
+    if (source != nullptr) give_back(state, ending, source->id, used);
     if (state.line_waits_for.any_hold) state.line_may_move = true;
     std::vector<HoldPart> parts;
     state.change_hold(id, [&](Hold& hold) {
@@ -406,32 +414,8 @@ void release(OrgState& state, Stamp stamp, HoldId id, bool expired) {
     state.feed.add(HoldReleased{id, expired});
 }
 
-// A run may have a ceiling of its own: what it has spent, and what it holds for calls on their way, stay below it. What
-// costs nothing is never refused, as with budgets, also when money that was gone already has passed the ceiling.
-std::optional<BudgetRefusal> past_ceiling(OrgState& state, const Run* run, std::int64_t more) {
-    if (run == nullptr || run->ceiling == 0 || more == 0) return std::nullopt;
-    const auto held = static_cast<std::int64_t>(state.held_in_run(run->id).usd);  // At most held_per_agent_max.
-    if (run->settled + held + more <= run->ceiling) return std::nullopt;
-    return BudgetRefusal{.budget = to_text("run", run->id.value),
-                         .metric = Metric::usd,
-                         .limit_units = run->ceiling,
-                         .settled = run->settled,
-                         .held = held,
-                         .requested = more,
-                         .free = std::max<std::int64_t>(0, run->ceiling - run->settled - held),
-                         .open_holds = 0,
-                         .window_end = far_future,
-                         .frozen = {}};
-}
-
-// What the run may still spend beside what it holds; nothing where it has no ceiling.
-std::optional<std::int64_t> below_ceiling(OrgState& state, const Run* run) {
-    const auto refusal = past_ceiling(state, run, std::numeric_limits<std::int64_t>::max() / 2);
-    return refusal ? std::optional(refusal->free) : std::nullopt;
-}
-
 // What is held: as much of the bound as every budget has, where less than the bound will do.
-Amounts granted(OrgState& state, const Run* run, const Reserve& command, const std::vector<Touch>& touches) {
+Amounts granted(const std::optional<CeilingRoom>& room, const Reserve& command, const std::vector<Touch>& touches) {
     Amounts amounts = command.bound;
     if (command.floor == Amounts{}) return amounts;
     const auto lower = [&](Metric metric, std::int64_t free) {
@@ -447,14 +431,14 @@ Amounts granted(OrgState& state, const Run* run, const Reserve& command, const s
         const std::int64_t free = touch.limit - touch.settled - touch.held + touch.relief;
         lower(touch.budget->row.metric, std::max<std::int64_t>(0, free));
     }
-    if (const auto free = below_ceiling(state, run)) lower(Metric::usd, *free);
+    if (room) lower(Metric::usd, room->free);
     return amounts;
 }
 
 // Nano-dollars that the tightest budget, or the run's ceiling, has besides what it is asked for.
-std::int64_t left_beside(OrgState& state, const Run* run, std::int64_t bound, const std::vector<Touch>& touches) {
-    const auto free = below_ceiling(state, run);
-    std::int64_t left = free ? std::max<std::int64_t>(0, *free - bound) : -1;
+std::int64_t left_beside(const std::optional<CeilingRoom>& room, std::int64_t bound,
+                         const std::vector<Touch>& touches) {
+    std::int64_t left = room ? std::max<std::int64_t>(0, room->free - bound) : -1;
     for (const Touch& touch : touches) {
         if (!touch.hard || touch.budget->row.metric != Metric::usd) continue;
         const std::int64_t rest = touch.limit - touch.settled - touch.held + touch.relief - touch.amount;
@@ -471,13 +455,8 @@ Complaint check_floor(const Reserve& command) {
 }
 
 std::string describe(const Denial& denial) {
-    const BudgetRefusal& no = denial.refusal;
-    if (denial.frozen) return fmt::format("budget '{}' is frozen: {}", no.budget, no.frozen);
-    const auto amount = [&](std::int64_t units) {
-        return no.metric == Metric::usd ? "$" + to_text(Money::nanos(units)) : fmt::format("{}", units);
-    };
-    return fmt::format("budget '{}' has {} left of {} ({} spent, {} held); {} needed", no.budget, amount(no.free),
-                       amount(no.limit_units), amount(no.settled), amount(no.held), amount(no.requested));
+    if (!denial.frozen) return describe(denial.refusal);
+    return fmt::format("budget '{}' is frozen: {}", denial.refusal.budget, denial.refusal.frozen);
 }
 
 template <class Reply, class Status>
@@ -492,12 +471,10 @@ Reply denied(OrgState& state, Stamp stamp, const Denial& denial, const Attributi
 
 template <class Reply, class Status>
 Reply past_ceiling_reply(BudgetRefusal refusal) {
-    Denial denial;
-    denial.refusal = std::move(refusal);
     Reply reply;
     reply.status = Status::budget_exceeded;
-    reply.detail = describe(denial);
-    reply.budget = std::move(denial.refusal);
+    reply.detail = describe(refusal);
+    reply.budget = std::move(refusal);
     return reply;
 }
 
@@ -518,6 +495,16 @@ Status status_of(RunCheck check) {
 }
 
 }  // namespace
+
+void relieve_by_parent(OrgState& state, const Run& run, std::vector<Touch>& touches) {
+    if (const Hold* own = own_hold(state, run.parent)) set_relief(touches, own->parts);
+}
+
+std::optional<BudgetRefusal> past_parents_ceiling(OrgState& state, const Run& run, std::int64_t usd) {
+    const Run* parent = parent_of(state, run);
+    if (parent == nullptr) return std::nullopt;
+    return past_ceiling(room_below_ceilings(state, parent, own_hold(state, parent->id)), usd);
+}
 
 bool is_operators_key(OrgState& state, const std::string& id) {
     if (id.starts_with("local:")) return true;  // An admin by the Unix socket, without a key.
@@ -598,7 +585,8 @@ ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandK
         return refuse(ChargeStatus::amount_too_large, *complaint);
     }
     const Hold* own = own_hold(state, spending.who.run);
-    if (auto refusal = past_ceiling(state, run, spending.amounts.usd); refusal && !command.incurred) {
+    if (auto refusal = past_ceiling(room_below_ceilings(state, run, own), spending.amounts.usd);
+        refusal && !command.incurred) {
         return past_ceiling_reply<ChargeReply, ChargeStatus>(std::move(*refusal));
     }
     auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
@@ -654,12 +642,13 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
     }
     auto touches = touches_of(state, who, command.bound, stamp.at);
     if (own != nullptr) set_relief(touches, own->parts);
-    const Amounts bound = granted(state, run, command, touches);
+    const auto room = room_below_ceilings(state, run, own);
+    const Amounts bound = granted(room, command, touches);
     if (bound != command.bound) {
         touches = touches_of(state, who, bound, stamp.at);
         if (own != nullptr) set_relief(touches, own->parts);
     }
-    if (auto refusal = past_ceiling(state, run, bound.usd)) {
+    if (auto refusal = past_ceiling(room, bound.usd)) {
         return past_ceiling_reply<ReserveReply, ReserveStatus>(std::move(*refusal));
     }
     if (const auto denial = deny(state, touches)) {
@@ -698,7 +687,7 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
                        .budget = {},
                        .detail = {},
                        .bound = bound,
-                       .left = left_beside(state, run, bound.usd, touches),
+                       .left = left_beside(room, bound.usd, touches),
                        .agent = hold.who.agent,
                        .session = hold.who.session,
                        .capture = agent->capture};
@@ -845,12 +834,13 @@ void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<Tou
               .expires_at = far_future,
               .closed_at = far_past,
               .opened_by = HoldOpener::run};
+    if (const Hold* own = own_hold(state, run.parent)) hold.drawn = draw(state, own->id, run.hold_bound, touches);
     for (const Touch& touch : touches) {
         // The run itself was counted by the admission; only money, tokens and calls are held.
         const std::int64_t amount = run.hold_bound.of(touch.budget->row.metric);
         if (amount == 0) continue;
         window_of(state, touch).held += amount;
-        hold.parts.push_back({touch.budget->row.name, touch.span.start, amount, 0});
+        hold.parts.push_back({touch.budget->row.name, touch.span.start, amount, touch.relief});
     }
     run.hold = hold.id;
     state.feed.add(Held{hold.id, hold.who.agent, run.id, hold.bound, hold.expires_at});

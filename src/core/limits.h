@@ -43,6 +43,10 @@ constexpr std::size_t orgs_max = 10'000;
 // rest.
 constexpr std::size_t unfinished_runs_per_org_max = 100'000;  // Queued and live.
 constexpr std::size_t unfinished_runs_per_agent_max = 20'000;
+// Runs that programs of runs have started. Their ends, and sums over them, are part of one command.
+constexpr std::size_t run_depth_max = 4;                   // Runs above one another, the first one not counted.
+constexpr std::size_t unfinished_runs_per_tree_max = 100;  // Below one run that no run has started.
+constexpr std::size_t child_agents_max = 32;
 constexpr std::size_t open_holds_per_org_max = 600'000;
 constexpr std::size_t open_holds_per_agent_max = 200'000;
 // Sessions that are not closed. They are on disk only, so an org may have more of them than of runs and holds. An agent

@@ -4,13 +4,16 @@
 #include <string>
 #include <tuple>
 
+#include "core/run_tree.h"
+
 namespace interlock::core {
 namespace {
 
 // Invariant (1).
 bool waits_for_place(OrgState& state, const Run& run, const PlaceIndex& kept) {
     return std::ranges::any_of(run.wanted, [&](const Place& place) {
-        return state.claimed().collides(place, run.id) || kept.collides(place, run.id);
+        return is_in_the_way(state, state.claimed(), Standing::claimed, run, place) ||
+               is_in_the_way(state, kept, Standing::kept, run, place);
     });
 }
 

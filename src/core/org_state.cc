@@ -24,6 +24,7 @@ std::string line_group(const Run& run) {
     encoder.put(run.hold_bound);
     encoder.put(run.node);
     encoder.put(run.wanted);
+    encoder.put(run.parent);
     return bytes;
 }
 
@@ -339,6 +340,7 @@ void OrgState::index(const Run& run, bool add) {
     const auto set_in = [add](auto& set, auto value) { add ? void(set.insert(value)) : void(set.erase(value)); };
     if (!run.schedule.empty()) set_in(unfinished_by_schedule_, std::pair(run.schedule, run.id));
     count_one(unfinished_by_key_, run.who.api_key, add);
+    if (!run.root.value.empty()) set_in(unfinished_by_root_, std::pair(run.root, run.id));
     if (run.state == RunState::queued) {
         set_in(line_, line_key(run));
         const auto group =
@@ -346,6 +348,7 @@ void OrgState::index(const Run& run, bool add) {
         set_in(group->second.keys, line_key(run));
         if (group->second.keys.empty()) line_groups_.erase(group);
         count_one(queued_by_agent_, run.who.agent, add);
+        if (!run.parent.value.empty()) set_in(children_in_line_, run.id);
         for (const Place& place : run.wanted) add ? wanted_.add(run.id, place) : wanted_.remove(run.id, place);
         if (run.not_before > run.created_at) {
             set_in(deadlines_, Deadline{run.not_before, DeadlineKind::line_may_move, run.id.value, {}});
@@ -362,6 +365,15 @@ void OrgState::index(const Run& run, bool add) {
     if (!run.node.empty()) count_one(live_by_node_, run.node, add);
 }
 
+std::vector<RunId> OrgState::unfinished_in_tree(RunId root) const {
+    std::vector<RunId> found;
+    for (auto it = unfinished_by_root_.lower_bound({root, RunId()});
+         it != unfinished_by_root_.end() && it->first == root; ++it) {
+        found.push_back(it->second);
+    }
+    return found;
+}
+
 std::vector<RunId> OrgState::unfinished_of_schedule(const std::string& schedule) const {
     std::vector<RunId> found;
     for (auto it = unfinished_by_schedule_.lower_bound({schedule, RunId()});
@@ -375,7 +387,7 @@ void OrgState::add_claims(const Run& run) {
     std::int32_t number = 0;
     for (const Place& place : run.wanted) {
         claimed_.add(run.id, place);
-        claims_.insert({run.id, number++, place, run.fence});
+        claims_.insert({run.id, number++, place, run.fence, run.parent});
     }
 }
 

@@ -185,6 +185,10 @@ class OrgState {
     std::size_t live_on_node(const std::string& node) const { return count(live_by_node_, node); }
     std::size_t queued_of_agent(const std::string& agent) const { return count(queued_by_agent_, agent); }
     std::size_t unfinished_of_key(const std::string& key) const { return count(unfinished_by_key_, key); }
+    // Unfinished runs below this one, which has no parent, the oldest first.
+    std::vector<RunId> unfinished_in_tree(RunId root) const;
+    // Runs in line that have a parent.
+    const std::set<RunId>& children_in_line() const { return children_in_line_; }
     // Unfinished runs that a schedule has started, the oldest first.
     std::vector<RunId> unfinished_of_schedule(const std::string& schedule) const;
 
@@ -292,6 +296,8 @@ class OrgState {
     std::set<LineKey> line_;
     std::map<std::string, LineGroup> line_groups_;
     std::set<RunId> live_runs_;
+    std::set<std::pair<RunId, RunId>> unfinished_by_root_;
+    std::set<RunId> children_in_line_;
     std::set<std::pair<std::string, RunId>> unfinished_by_schedule_;
     ByText<std::size_t> live_by_agent_, live_by_provider_, live_by_node_, queued_by_agent_, unfinished_by_key_;
     PlaceIndex claimed_;

@@ -136,6 +136,17 @@ bool PlaceIndex::collides(const Place& place, RunId except) const {
     return found;
 }
 
+bool is_at_or_below(std::string_view path, std::string_view top) {
+    while (top.ends_with('/')) top.remove_suffix(1);
+    return path.starts_with(top) && (path.size() == top.size() || path[top.size()] == '/');
+}
+
+bool encloses(const Place& outer, const Place& inner) {
+    if (outer.kind != inner.kind || outer.host != inner.host) return false;
+    if (outer.mode == ClaimMode::read && inner.mode == ClaimMode::write) return false;
+    return inner.kind == ClaimKind::resource ? inner.path == outer.path : is_at_or_below(inner.path, outer.path);
+}
+
 bool collide(const Place& a, const Place& b) {
     PlaceIndex index;
     index.add(RunId(Id{0, 1}), a);

@@ -228,6 +228,8 @@ enum class AdmitStatus {
     queued,
     invalid_request,
     beyond_key,  // More than an API key below operator may state.
+    parent_not_live,
+    beyond_parent,  // More than the run has that starts it.
     run_exists,
     agent_not_found,
     outside_roots,  // Likewise: a directory that is not the agent's.
@@ -241,9 +243,9 @@ enum class AdmitStatus {
     workspace_busy,
     concurrency_limit,
 };
-BOOST_DESCRIBE_ENUM(AdmitStatus, admitted, queued, invalid_request, beyond_key, run_exists, agent_not_found,
-                    outside_roots, agent_paused, session_not_found, too_many, amount_too_large, budget_frozen,
-                    budget_exceeded, not_your_run, workspace_busy, concurrency_limit)
+BOOST_DESCRIBE_ENUM(AdmitStatus, admitted, queued, invalid_request, beyond_key, parent_not_live, beyond_parent,
+                    run_exists, agent_not_found, outside_roots, agent_paused, session_not_found, too_many,
+                    amount_too_large, budget_frozen, budget_exceeded, not_your_run, workspace_busy, concurrency_limit)
 
 struct AdmitReply {
     AdmitStatus status = AdmitStatus::admitted;

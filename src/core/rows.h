@@ -209,10 +209,11 @@ struct Agent {
     std::vector<std::string> roots = {};
     // Where those and the workspace led when an operator set them: a link that changes later widens nothing.
     std::vector<std::string> resolved_roots = {};
+    std::vector<std::string> child_agents = {};  // Whose runs its runs may start, besides its own.
 };
 BOOST_DESCRIBE_STRUCT(Agent, (),
                       (name, command, max_concurrent_runs, tags, pauses, created_at, archived, process, retry,
-                       workplace, provider, capture, roots, resolved_roots))
+                       workplace, provider, capture, roots, resolved_roots, child_agents))
 
 // What an agent has cost so far. Apart from Agent, because it changes with every charge.
 struct AgentTotals {
@@ -501,8 +502,9 @@ struct Claim {
     std::int32_t number = 0;  // 0, 1, … within the run.
     Place place;
     Fence fence;
+    RunId parent = {};  // Of the run. Its claim covers this one.
 };
-BOOST_DESCRIBE_STRUCT(Claim, (), (run, number, place, fence))
+BOOST_DESCRIBE_STRUCT(Claim, (), (run, number, place, fence, parent))
 
 enum class RunState { queued, starting, running, paused, succeeded, failed, cancelled, timed_out, lost };
 BOOST_DESCRIBE_ENUM(RunState, queued, starting, running, paused, succeeded, failed, cancelled, timed_out, lost)
@@ -516,7 +518,8 @@ struct Run {
     static constexpr std::string_view table = "runs";
     static constexpr std::size_t key_columns = 1;
     static constexpr Life life = Life::cached;  // Queued and live ones are resident.
-    static constexpr std::array<std::string_view, 5> counters{"settled", "tokens", "events", "unknown", "steps"};
+    static constexpr std::array<std::string_view, 6> counters{"settled", "tokens", "events",
+                                                              "unknown", "steps",  "settled_below"};
     RunId id;
     Attribution who;  // `who.run` is the run itself.
     std::string node;
@@ -543,21 +546,24 @@ struct Run {
     std::int64_t settled = 0;  // Nano-dollars charged to it.
     std::int64_t tokens = 0;
     std::int64_t events = 0;
-    std::int64_t unknown = 0;     // Of `settled`, what is charged at its bound because nobody knows better.
-    std::string name;             // What people call it; may be empty.
-    bool supervised = false;      // There is a Launch for it, and its node's supervisor is its owner.
-    std::int64_t ceiling = 0;     // Nano-dollars that it may spend in all; 0: what its budgets allow.
-    std::int32_t attempt = 1;     // Of as many tries as its Launch allows.
-    RunId retry_of = {};          // The try before it.
-    Instant not_before = {};      // In line, but not yet.
-    std::int32_t exit_code = -1;  // Of its process, 128 and the signal that killed it, or -1: not known.
-    std::int64_t steps = 0;       // How many RunSteps it has.
+    std::int64_t unknown = 0;        // Of `settled`, what is charged at its bound because nobody knows better.
+    std::string name;                // What people call it; may be empty.
+    bool supervised = false;         // There is a Launch for it, and its node's supervisor is its owner.
+    std::int64_t ceiling = 0;        // Nano-dollars that it may spend in all; 0: what its budgets allow.
+    std::int32_t attempt = 1;        // Of as many tries as its Launch allows.
+    RunId retry_of = {};             // The try before it.
+    Instant not_before = {};         // In line, but not yet.
+    std::int32_t exit_code = -1;     // Of its process, 128 and the signal that killed it, or -1: not known.
+    std::int64_t steps = 0;          // How many RunSteps it has.
+    RunId parent = {};               // Whose program has started it; empty: no run's.
+    RunId root = {};                 // The first run above it, which has no parent; empty: it has none itself.
+    std::int64_t settled_below = 0;  // Nano-dollars charged to the runs below it.
 };
 BOOST_DESCRIBE_STRUCT(Run, (),
                       (id, who, node, state, priority, ticket, fence, wanted, hold_bound, hold, metered, isolated,
                        stop_requested, lease_s, created_at, queued_until, admitted_at, lease_until, started_at,
                        ended_at, reason, schedule, settled, tokens, events, unknown, name, supervised, ceiling, attempt,
-                       retry_of, not_before, exit_code, steps))
+                       retry_of, not_before, exit_code, steps, parent, root, settled_below))
 
 // What a run in line waits for.
 enum class WaitsFor { nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap, its_time };

@@ -14,6 +14,7 @@
 #include "core/ledger.h"
 #include "core/limits.h"
 #include "core/line_walk.h"
+#include "core/run_tree.h"
 
 namespace interlock::core {
 namespace {
@@ -38,9 +39,10 @@ void move_to(OrgState& state, Stamp stamp, Run& run, RunState to, std::string re
 // What keeps a run from starting now.
 struct Obstacle {
     WaitsFor what = WaitsFor::nothing;
-    std::optional<Denial> denial;   // For budgets.
-    std::vector<RunId> in_the_way;  // For places.
-    std::string detail;
+    std::optional<Denial> denial = {};          // For budgets.
+    std::optional<BudgetRefusal> ceiling = {};  // Of a run above it.
+    std::vector<RunId> in_the_way = {};         // For places.
+    std::string detail = {};
 };
 
 // ---- asking -------------------------------------------------------------------------------------------------------
@@ -60,11 +62,11 @@ Amounts needed_amounts(const Run& run) {
     return {some(run.hold_bound.usd), some(run.hold_bound.tokens), some(run.hold_bound.calls), uncounted_runs(run)};
 }
 
-std::vector<RunId> colliding(const PlaceIndex& places, const Run& run) {
+std::vector<RunId> colliding(OrgState& state, const PlaceIndex& places, Standing standing, const Run& run) {
     std::vector<RunId> found;
     std::set<RunId> seen;
     for (const Place& place : run.wanted) {
-        for (const RunId other : places.colliding(place, run.id)) {
+        for (const RunId other : in_the_way(state, places, standing, run, place)) {
             if (seen.insert(other).second) found.push_back(other);
         }
     }
@@ -73,20 +75,21 @@ std::vector<RunId> colliding(const PlaceIndex& places, const Run& run) {
 
 // `kept` is for those who walk the line and know it already.
 std::optional<Obstacle> place_obstacle(OrgState& state, Stamp stamp, const Run& run, const PlaceIndex* kept) {
-    if (auto holders = colliding(state.claimed(), run); !holders.empty()) {
-        return Obstacle{WaitsFor::workspace, {}, std::move(holders), {}};
+    if (auto holders = colliding(state, state.claimed(), Standing::claimed, run); !holders.empty()) {
+        return Obstacle{.what = WaitsFor::workspace, .in_the_way = std::move(holders)};
     }
     // Walking the line is slow, and seldom needed: somebody there must want the same place, although it is free.
     if (!collides_any(state.wanted(), run)) return std::nullopt;
-    auto ahead = colliding(kept != nullptr ? *kept : kept_ahead_of(state, stamp, line_key(run)), run);
+    const PlaceIndex ahead_kept = kept != nullptr ? PlaceIndex() : kept_ahead_of(state, stamp, line_key(run));
+    auto ahead = colliding(state, kept != nullptr ? *kept : ahead_kept, Standing::kept, run);
     if (ahead.empty()) return std::nullopt;
-    return Obstacle{WaitsFor::workspace, {}, std::move(ahead), {}};
+    return Obstacle{.what = WaitsFor::workspace, .in_the_way = std::move(ahead)};
 }
 
 std::optional<Obstacle> cap_obstacle(OrgState& state, const Run& run) {
     const auto at_most = [](WaitsFor what, std::size_t live, std::int64_t max, std::string whose) {
         if (static_cast<std::int64_t>(live) < max) return std::optional<Obstacle>{};
-        return std::optional(Obstacle{what, {}, {}, fmt::format("{} has {} of {} runs", whose, live, max)});
+        return std::optional(Obstacle{.what = what, .detail = fmt::format("{} has {} of {} runs", whose, live, max)});
     };
     const auto capped = [&](WaitsFor what, CapKind kind, const std::string& name, std::size_t live, std::string whose) {
         const Cap* cap = state.caps.find({kind, name});
@@ -116,20 +119,24 @@ std::optional<Obstacle> cap_obstacle(OrgState& state, const Run& run) {
 // The one place where it is decided whether a run may start. In the order of AdmitStatus.
 std::optional<Obstacle> find_obstacle(OrgState& state, Stamp stamp, const Run& run, const PlaceIndex* kept = nullptr) {
     if (run.not_before > stamp.at) {
-        return Obstacle{WaitsFor::its_time, {}, {}, "it is tried again after a while"};
+        return Obstacle{.what = WaitsFor::its_time, .detail = "it is tried again after a while"};
     }
     const Agent* agent = working_agent(state, run.who.agent);
     if (agent == nullptr || !agent->pauses.empty()) {
-        return Obstacle{
-            WaitsFor::agent, {}, {}, agent == nullptr ? "the agent is archived" : agent->pauses.front().reason};
+        return Obstacle{.what = WaitsFor::agent,
+                        .detail = agent == nullptr ? "the agent is archived" : agent->pauses.front().reason};
     }
     // Asked at admission too, but what was possible then may not be any more.
     if (auto refused = run.hold_bound != Amounts{} ? refuse_hold(state, run.who, run.hold_bound) : std::nullopt) {
-        return Obstacle{WaitsFor::budget, {}, {}, refused->detail};
+        return Obstacle{.what = WaitsFor::budget, .detail = refused->detail};
     }
-    if (auto denial = deny(state, touches_of(state, run.who, needed_amounts(run), stamp.at))) {
-        return Obstacle{WaitsFor::budget, std::move(denial), {}, {}};
+    if (auto refusal = past_parents_ceiling(state, run, needed_amounts(run).usd)) {
+        std::string detail = describe(*refusal);
+        return Obstacle{WaitsFor::budget, {}, std::move(refusal), {}, std::move(detail)};
     }
+    auto touches = touches_of(state, run.who, needed_amounts(run), stamp.at);
+    relieve_by_parent(state, run, touches);
+    if (auto denial = deny(state, touches)) return Obstacle{.what = WaitsFor::budget, .denial = std::move(denial)};
     if (auto obstacle = place_obstacle(state, stamp, run, kept)) return obstacle;
     return cap_obstacle(state, run);
 }
@@ -157,6 +164,7 @@ void grant(OrgState& state, Stamp stamp, Run& run) {
     move_to(state, stamp, run, RunState::starting);
     run.lease_until = stamp.at + std::chrono::seconds(run.lease_s);
     auto touches = touches_of(state, run.who, asked_amounts(run), stamp.at);
+    relieve_by_parent(state, run, touches);
     const bool counts = uncounted_runs(run) > 0;
     if (counts) run.admitted_at = stamp.at;
     if (run.hold_bound != Amounts{}) open_run_hold(state, stamp, run, touches);
@@ -193,7 +201,7 @@ void try_again(OrgState& state, Stamp stamp, const Run& ended) {
     next.queued_until = far_future;
     next.admitted_at = next.lease_until = next.started_at = next.ended_at = far_past;
     next.reason.clear();
-    next.settled = next.tokens = next.events = next.unknown = 0;
+    next.settled = next.tokens = next.events = next.unknown = next.settled_below = 0;
     next.attempt += 1;
     next.retry_of = ended.id;
     next.exit_code = -1;
@@ -213,6 +221,21 @@ void try_again(OrgState& state, Stamp stamp, const Run& ended) {
     state.put_run(std::move(next));
 }
 
+void end_run(OrgState& state, Stamp stamp, Run run, RunState outcome, std::string reason, RestOfRun rest);
+
+// Invariant (3) of run_tree.h.
+void end_below(OrgState& state, Stamp stamp, const Run& ended) {
+    const std::string reason = fmt::format("its parent {} has ended", to_text("run", ended.id.value));
+    for (const RunId id : unfinished_below(state, ended)) {
+        const Run& below = *state.run(id);
+        if (below.state == RunState::queued) {
+            end_run(state, stamp, below, RunState::cancelled, reason, RestOfRun::known_unspent);
+        } else {
+            request_stop(state, stamp, id, reason);
+        }
+    }
+}
+
 void end_run(OrgState& state, Stamp stamp, Run run, RunState outcome, std::string reason, RestOfRun rest) {
     ensure(has_ended(outcome) && !has_ended(run.state), "a run ends once");
     if (is_live(run.state)) {
@@ -227,6 +250,7 @@ void end_run(OrgState& state, Stamp stamp, Run run, RunState outcome, std::strin
     state.feed.add(RunEnded{run.id, run.who.agent, run.state, run.reason, run.settled, run.unknown});
     const bool was_queued = state.run(run.id)->state == RunState::queued;
     state.put_run(run);
+    end_below(state, stamp, run);
     try_again(state, stamp, run);
     // A queued run has nothing to give back but its turn at a place.
     if (!was_queued || !run.wanted.empty()) state.line_may_move = true;
@@ -339,7 +363,7 @@ Complaint check(const AdmitRun& command) {
     return complaint;
 }
 
-Run new_run(const AdmitRun& command, Stamp stamp, const std::string& schedule) {
+Run new_run(OrgState& state, const AdmitRun& command, Stamp stamp, const std::string& schedule) {
     Run run{.id = command.run,
             .who = command.who,
             .node = command.node,
@@ -365,6 +389,7 @@ Run new_run(const AdmitRun& command, Stamp stamp, const std::string& schedule) {
             .retry_of = {},
             .not_before = far_past};
     run.who.run = run.id;
+    if (!command.parent.value.empty()) add_parent(state, run, command.parent);
     return run;
 }
 
@@ -415,6 +440,11 @@ AdmitReply refused_by(OrgState& state, Stamp stamp, const Run& run, Obstacle obs
         after_denial(state, stamp, denial, run.who);
         return reply;
     }
+    if (obstacle.ceiling) {
+        reply.status = AdmitStatus::budget_exceeded;
+        reply.budget = std::move(obstacle.ceiling);
+        return reply;
+    }
     if (obstacle.what == WaitsFor::workspace) {
         reply.status = AdmitStatus::workspace_busy;
         reply.holder = holder_of(state, run, obstacle.in_the_way.front());
@@ -456,7 +486,11 @@ AdmitReply put_in_line(OrgState& state, Stamp stamp, Run run, const Obstacle& ob
 }
 
 // What an org, an agent, and an API key that is no operator's may have of unfinished runs.
-Complaint too_many_runs(OrgState& state, const Attribution& who) {
+Complaint too_many_runs(OrgState& state, const AdmitRun& command) {
+    const Attribution& who = command.who;
+    if (!command.parent.value.empty()) {
+        if (auto no = too_many_in_tree(state, command.parent)) return no;
+    }
     const auto past = [](std::size_t runs, std::size_t runs_max, std::string_view whose) -> Complaint {
         if (runs < runs_max) return std::nullopt;
         return fmt::format("{} has at most {} unfinished runs", whose, runs_max);
@@ -475,7 +509,9 @@ Complaint too_many_runs(OrgState& state, const Attribution& who) {
 const Run* run_of_another(OrgState& state, const AdmitRun& command, const Obstacle& obstacle) {
     for (const RunId id : obstacle.in_the_way) {
         const Run* other = state.run(id);
-        if (other->who.agent != command.who.agent) return other;
+        const bool is_own = command.parent.value.empty() ? other->who.agent == command.who.agent
+                                                         : is_below(state, *other, command.parent);
+        if (!is_own) return other;
     }
     return nullptr;
 }
@@ -487,7 +523,13 @@ AdmitReply admit_run(OrgState& state, Stamp stamp, const AdmitRun& command) {
     if (auto complaint = command.by.kind == ActorKind::key ? beyond_key(command) : std::nullopt) {
         return refused_admission(AdmitStatus::beyond_key, *complaint);
     }
-    return admit_for_schedule(state, stamp, command, "");
+    if (command.parent.value.empty()) return admit_for_schedule(state, stamp, command, "");
+    if (auto refusal = refuse_child(state, command)) {
+        return refused_admission(refusal->status, std::move(refusal->detail));
+    }
+    AdmitRun child = command;
+    inherit(child.who, *state.run(command.parent));
+    return admit_for_schedule(state, stamp, child, "");
 }
 
 AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& command, const std::string& schedule) {
@@ -509,14 +551,14 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     if (!command.who.session.value.empty() && state.sessions.find(command.who.session) == nullptr) {
         return refused_admission(AdmitStatus::session_not_found, "there is no such session");
     }
-    if (auto complaint = too_many_runs(state, command.who)) {
+    if (auto complaint = too_many_runs(state, command)) {
         return refused_admission(AdmitStatus::too_many, *complaint);
     }
     if (auto refused = command.hold != Amounts{} ? refuse_hold(state, command.who, command.hold) : std::nullopt) {
         const bool too_many = refused->status == ReserveStatus::too_many;
         return refused_admission(too_many ? AdmitStatus::too_many : AdmitStatus::amount_too_large, refused->detail);
     }
-    Run run = new_run(command, stamp, schedule);
+    Run run = new_run(state, command, stamp, schedule);
     if (command.isolate) isolate(run, command);
     const bool replaces = command.on_conflict == OnConflict::replace;
     // A run that replaces goes first within its priority, but not if a key below operator asks: runs of other agents
@@ -532,13 +574,20 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     if (others != nullptr) {
         AdmitReply reply = refused_admission(
             AdmitStatus::not_your_run,
-            fmt::format("{} of agent '{}' is in the way, and an API key below operator replaces runs of its own agent "
-                        "only; queue for the place, or use an operator's key",
-                        to_text("run", others->id.value), others->who.agent));
+            fmt::format("{} of agent '{}' is in the way, and {}; queue for the place, or use an operator's key",
+                        to_text("run", others->id.value), others->who.agent,
+                        command.parent.value.empty() ? "an API key below operator replaces runs of its own agent only"
+                                                     : "a run replaces only runs that it has started"));
         reply.holder = holder_of(state, run, others->id);
         return reply;
     }
     const bool may_wait = command.on_conflict == OnConflict::queue || replaces;
+    if (obstacle && obstacle->what > WaitsFor::budget && may_wait &&
+        waits_in_vain(state, run, obstacle->what, obstacle->in_the_way)) {
+        AdmitReply reply = refused_by(state, stamp, run, std::move(*obstacle));
+        reply.detail += ", and what it would wait for is held by runs that wait for runs of their own; it cannot wait";
+        return reply;
+    }
     if (obstacle && (obstacle->what <= WaitsFor::budget || !may_wait)) {
         return refused_by(state, stamp, run, std::move(*obstacle));
     }
@@ -558,6 +607,16 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     return put_in_line(state, stamp, std::move(run), *obstacle);
 }
 
+namespace {
+
+// A client's run whose parent has ended. Its owner was a program of the parent, so the lease is not renewed any more.
+bool is_left_to_lease(OrgState& state, const Run& run) {
+    const Run* parent = parent_of(state, run);
+    return !run.supervised && parent != nullptr && has_ended(parent->state);
+}
+
+}  // namespace
+
 RunReply start_run(OrgState& state, Stamp stamp, const StartRun& command) {
     auto run = owned_run(state, command.run, command.fence);
     if (!run) return run.error();
@@ -567,7 +626,7 @@ RunReply start_run(OrgState& state, Stamp stamp, const StartRun& command) {
     // From here on it must start.
     move_to(state, stamp, *run, RunState::running, command.sandbox);
     run->started_at = stamp.at;
-    run->lease_until = stamp.at + std::chrono::seconds(run->lease_s);
+    if (!is_left_to_lease(state, *run)) run->lease_until = stamp.at + std::chrono::seconds(run->lease_s);
     state.feed.add(RunChanged{run->id, run->who.agent, run->state, run->fence});
     state.put_run(*run);
     return done(*run);
@@ -580,6 +639,8 @@ RunReply heartbeat_run(OrgState& state, Stamp stamp, const HeartbeatRun& command
     if (run->state == RunState::starting && !run->supervised) {
         return start_run(state, stamp, {command.run, command.fence, {}});
     }
+
+    if (is_left_to_lease(state, *run)) return done(*run);
 
     // From here on the lease must be renewed.
     run->lease_until = std::max(run->lease_until, stamp.at + std::chrono::seconds(run->lease_s));
@@ -679,8 +740,13 @@ namespace {
 // Its supervisor looks at its places before it starts anything. A client may be at work as soon as it is admitted.
 bool has_not_begun(const Run& run) { return run.supervised && run.state == RunState::starting; }
 
-// A run that was granted its places and has not begun. It gives back everything but its turn in line.
-void put_back(OrgState& state, Stamp stamp, Run run, std::string reason) {
+// A run that was granted its places and has not begun. It gives back everything but its turn in line. A child that would
+// wait for ever ends.
+void put_back(OrgState& state, Stamp stamp, Run run, std::string reason, const std::vector<RunId>& holders) {
+    if (waits_in_vain(state, run, WaitsFor::workspace, holders)) {
+        run.wanted = state.run(run.id)->wanted;
+        return end_run(state, stamp, std::move(run), RunState::failed, std::move(reason), RestOfRun::known_unspent);
+    }
     close_run_holds(state, stamp, run, RestOfRun::known_unspent);
     const Run& stored = *state.run(run.id);
     state.erase_claims(stored);
@@ -708,7 +774,8 @@ void take_places(OrgState& state, Stamp stamp, Run run, const std::string& reaso
 // The run is at work: it keeps its places, and no other run begins where they are by now. Where two are at work, the
 // one that was moved is asked to stop.
 void follow_moved(OrgState& state, Stamp stamp, Run run, const std::string& reason) {
-    std::vector<RunId> others = colliding(state.claimed(), run);
+    std::vector<RunId> others = colliding(state, state.claimed(), Standing::claimed, run);
+    std::erase_if(others, [&](RunId id) { return is_below(state, *state.run(id), run.id); });
     const auto at_work = std::ranges::find_if(others, [&](RunId id) { return !has_not_begun(*state.run(id)); });
     if (at_work != others.end()) {
         return request_stop(state, stamp, run.id,
@@ -718,13 +785,17 @@ void follow_moved(OrgState& state, Stamp stamp, Run run, const std::string& reas
     for (const RunId id : others) {
         put_back(state, stamp, *state.run(id),
                  cut_text(fmt::format("{} is in its place: {}", to_text("run", run.id.value), reason),
-                          limits::text_bytes_max));
+                          limits::text_bytes_max),
+                 {run.id});
     }
     take_places(state, stamp, std::move(run), reason);
 }
 
-// Moving directories gives an API key below operator no place that it could not have asked for.
-Complaint outside_roots_of(OrgState& state, const Run& run) {
+// Moving directories gives a child and an API key below operator no place that they could not have asked for.
+Complaint beyond_bounds(OrgState& state, const Run& run) {
+    if (!run.parent.value.empty()) {
+        if (auto complaint = outside_parent(state, run)) return complaint;
+    }
     if (run.who.api_key.empty() || is_operators_key(state, run.who.api_key)) return std::nullopt;
     const Agent* agent = working_agent(state, run.who.agent);
     return agent == nullptr ? std::nullopt : outside_roots(state, *agent, run.wanted);
@@ -746,7 +817,7 @@ RunReply restate_places(OrgState& state, Stamp stamp, const RestatePlaces& comma
         return refused(RunStatus::wrong_state, "the run is to stop before it begins", run->state);
     }
     run->wanted = std::move(*wanted);
-    const Complaint beyond = begun ? std::nullopt : outside_roots_of(state, *run);
+    const Complaint beyond = begun ? std::nullopt : beyond_bounds(state, *run);
 
     // From here on it must be restated, put back, ended, or asked to stop.
     RunReply reply = done(*run);
@@ -756,8 +827,8 @@ RunReply restate_places(OrgState& state, Stamp stamp, const RestatePlaces& comma
         run->wanted = state.run(run->id)->wanted;
         reply.detail = cut_text(fmt::format("{}: {}", command.reason, *beyond), limits::text_bytes_max);
         end_run(state, stamp, std::move(*run), RunState::failed, reply.detail, RestOfRun::known_unspent);
-    } else if (place_obstacle(state, stamp, *run, nullptr)) {
-        put_back(state, stamp, std::move(*run), command.reason);
+    } else if (const auto obstacle = place_obstacle(state, stamp, *run, nullptr)) {
+        put_back(state, stamp, std::move(*run), command.reason, obstacle->in_the_way);
     } else {
         take_places(state, stamp, std::move(*run), command.reason);
     }
@@ -797,7 +868,12 @@ void promote(OrgState& state, Stamp stamp) {
 void end_lease(OrgState& state, Stamp stamp, RunId id) {
     Run run = *state.run(id);
     ensure(is_live(run.state) && run.lease_until <= stamp.at, "only a lease that has run out ends");
-    lose(state, stamp, std::move(run), "its owner was not heard of for the length of its lease");
+    const Run* parent = parent_of(state, run);
+    const std::string reason = parent != nullptr && parent->state == RunState::lost
+                                   ? fmt::format("its parent {} was lost", to_text("run", parent->id.value))
+                                   : "its owner was not heard of for the length of its lease";
+    end_leases_below(state, stamp, run);
+    lose(state, stamp, std::move(run), reason);
 }
 
 void end_queueing(OrgState& state, Stamp stamp, RunId id) {

@@ -203,6 +203,7 @@ struct Meaning {
         put_all(command.node, command.places, command.on_conflict, command.isolate_into, command.priority, command.hold,
                 command.metered, command.lease_s, command.queue_s, command.name, command.process, command.retry,
                 command.ceiling, command.isolate, command.worktrees);
+        if (!command.parent.value.empty()) put_all(command.parent);
     }
     void put(CreateKey command) {
         command.hash.clear();
@@ -225,6 +226,7 @@ struct Meaning {
         put_all(command.name, command.command, command.max_concurrent_runs, command.tags, command.process,
                 command.retry, command.workplace, command.provider, command.capture);
         if (!command.roots.empty()) put_all(command.roots);
+        if (!command.child_agents.empty()) put_all(std::string("child_agents"), command.child_agents);
     }
     void put(Wake command) { put_without(command, command.run); }
     void put(const Append& command) {

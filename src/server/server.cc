@@ -625,6 +625,11 @@ api::Parts Server::Parts::api_parts() {
             const auto decided = supervisor::decide_sandbox(process, sandbox);
             return decided ? std::nullopt : std::optional(decided.error());
         },
+        .sandbox_level =
+            [this](const core::Process& process) {
+                const auto decided = supervisor::decide_sandbox(process, sandbox);
+                return decided ? decided->level : process.asked_level();
+            },
         .worktree_reasons = [this](core::RunId run) -> Result<api::WorktreeLook, std::string> {
             const auto kept = worktree_keeper->why(run);
             if (!kept) return fail(kept.error());

@@ -214,7 +214,8 @@ void LedgerCheck::add_hold(const OpenHold& hold) {
         const auto violated = [&](std::string what) {
             findings_.violated(Promise::hard_ceiling, hold.name, std::move(what));
         };
-        if (part.drawn < 0 || part.amount < part.drawn) {
+        // A run's own hold shrinks as the run draws on it. What it drew itself stays as it was.
+        if (part.drawn < 0 || (part.amount < part.drawn && !hold.for_run)) {
             violated(fmt::format("its part of budget '{}' holds {}, of which {} is drawn from the run's own hold",
                                  part.budget, part.amount, part.drawn));
         }

@@ -118,12 +118,69 @@ void RunsCheck::read_steps() {
     });
 }
 
+// ---- trees --------------------------------------------------------------------------------------------------------
+
+// After the ledger: what the runs below a run have settled is summed up.
+void RunsCheck::read_trees() {
+    const std::string sql =
+        fmt::format("select id, parent, state, stop_requested from runs where org = {} and parent is not null", org_);
+    reader_.each("runs with a parent", sql, [this](Columns row) {
+        const Id id = row.id();
+        Child child{.parent = row.id()};
+        const bool ended = contains(ended_states, row.text());
+        child.goes_on = row.text().empty() && !ended;
+        by_parent_[child.parent].push_back(id);
+        children_.emplace(id, child);
+    });
+    for (const auto& [id, child] : children_) {
+        const auto cost = ledger_.of_run(id).cost;
+        std::size_t steps = 0;
+        for (auto at = children_.find(id); at != children_.end() && ++steps <= children_.size();) {
+            settled_below_[at->second.parent] += cost;
+            at = children_.find(at->second.parent);
+        }
+    }
+}
+
+bool RunsCheck::is_below(Id run, Id above) const {
+    std::size_t steps = 0;
+    for (auto at = children_.find(run); at != children_.end() && ++steps <= children_.size();) {
+        if (at->second.parent == above) return true;
+        at = children_.find(at->second.parent);
+    }
+    return false;
+}
+
+void RunsCheck::check_tree(const Run& run, bool ended) {
+    const auto violated = [&](Id id, std::string what) {
+        findings_.violated(Promise::nobody_forgotten, name_of(id), std::move(what));
+    };
+    Id root;
+    std::size_t steps = 0;
+    for (auto at = children_.find(run.id); at != children_.end() && ++steps <= children_.size();) {
+        root = at->second.parent;
+        at = children_.find(root);
+    }
+    if (steps > children_.size()) violated(run.id, "is below itself");
+    if (steps <= children_.size() && run.root != root) {
+        violated(run.id, fmt::format("its root is {}, and the first run above it is {}", to_text(stored(run.root)),
+                                     to_text(stored(root))));
+    }
+    const auto found = by_parent_.find(run.id);
+    if (found == by_parent_.end()) return;
+    for (const Id child : found->second) {
+        if (ended && children_.at(child).goes_on) violated(child, "goes on, and its parent has ended");
+    }
+    by_parent_.erase(found);
+}
+
 // ---- runs ---------------------------------------------------------------------------------------------------------
 
 void RunsCheck::read_runs() {
     const std::string sql = fmt::format(
         "select id, {}, node, state, wanted, fence, hold, created_at, admitted_at, lease_until, started_at, ended_at, "
-        "schedule, settled, tokens, events, unknown, steps, supervised, retry_of, "
+        "schedule, settled, tokens, events, unknown, steps, supervised, retry_of, root, "
+        "settled_below, "
         "(select count(*) from launches where launches.org = runs.org and launches.run = runs.id) "
         "from runs where org = {}",
         Attribution::columns, org_);
@@ -149,6 +206,8 @@ void RunsCheck::read_runs() {
         run.steps = row.integer();
         run.supervised = row.integer() == 1;
         run.retry_of = row.id();
+        run.root = row.id();
+        run.settled_below = row.integer();
         run.launched = row.integer() == 1;
         check_run(run);
     });
@@ -161,6 +220,7 @@ void RunsCheck::check_run(const Run& run) {
     check_belongings(run, live);
     check_schedule(run);
     check_steps(run);
+    check_tree(run, ended);
     if (run.fence > 0) fences_.emplace_back(run.fence, run.id);
     if (run.admitted_at > 0) ledger_.add_admission(run.who, run.admitted_at);
     if (live) count_live(run);
@@ -172,6 +232,10 @@ void RunsCheck::check_run(const Run& run) {
                         {"events", run.events, sums.events},
                         {"unknown", run.unknown, sums.unknown}},
                        "its cost events");
+    const auto below = settled_below_.find(run.id);
+    findings_.counters(Promise::exact_ledger, name_of(run.id),
+                       {{"settled_below", run.settled_below, below == settled_below_.end() ? 0 : below->second}},
+                       "the runs below it");
 }
 
 void RunsCheck::check_state(const Run& run, bool live, bool ended) {
@@ -269,6 +333,11 @@ void RunsCheck::check_steps(const Run& run) {
 // ---- when all runs are known --------------------------------------------------------------------------------------
 
 void RunsCheck::check_left_over() {
+    for (const auto& [parent, children] : by_parent_) {
+        for (const Id child : children) {
+            findings_.violated(Promise::nobody_forgotten, name_of(child), "there is no such parent");
+        }
+    }
     for (const auto& [run, steps] : steps_) {
         findings_.violated(Promise::nobody_forgotten,
                            row_of("run_steps", org_, {{"run", stored(run)}, {"number", steps.count}}),
@@ -325,6 +394,8 @@ void RunsCheck::check_claims() {
     std::vector<Claim> all;
     for (const auto& [run, claimed] : claims_) all.insert(all.end(), claimed.claims.begin(), claimed.claims.end());
     for (const auto& [a, b] : collisions(all)) {
+        // A run's claim covers the runs below it.
+        if (is_below(all[a].run, all[b].run) || is_below(all[b].run, all[a].run)) continue;
         findings_.violated(
             Promise::one_worker_per_place, name_of(all[a]),
             fmt::format("{} '{}' ({}) collides with '{}' ({}) of {}", all[a].place.kind, all[a].place.path,

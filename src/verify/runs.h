@@ -28,6 +28,7 @@ class RunsCheck {
     void read_claims();
     void read_holds();
     void read_steps();
+    void read_trees();
     void read_runs();
 
     void check_claims();
@@ -47,7 +48,12 @@ class RunsCheck {
         std::string_view schedule;
         std::int64_t settled, tokens, events, unknown, steps;
         bool supervised, launched;
-        Id retry_of;
+        Id retry_of, root;
+        std::int64_t settled_below;
+    };
+    struct Child {  // A run with a parent.
+        Id parent;
+        bool goes_on = false;  // It has not ended and is not asked to stop.
     };
     struct OpenHold {
         Id id;
@@ -74,6 +80,8 @@ class RunsCheck {
     void check_wanted(const Run& run, const std::vector<Claim>& claims);
     void check_schedule(const Run& run);
     void check_steps(const Run& run);
+    void check_tree(const Run& run, bool ended);
+    bool is_below(Id run, Id above) const;
     void check_hold(const OpenHold& hold, Id run, const Attribution& who);
     void count_live(const Run& run);
     void check_cap(const store::RowName& row, std::string_view column, std::int64_t max, std::int64_t changed,
@@ -93,6 +101,9 @@ class RunsCheck {
     std::map<Id, Claimed> claims_;
     std::map<Id, std::vector<OpenHold>> holds_;  // Open ones, by run.
     std::unordered_map<Id, Steps> steps_;        // Of runs that are still to come.
+    std::map<Id, Child> children_;
+    std::map<Id, std::vector<Id>> by_parent_;  // What is left has a parent that is not there.
+    std::map<Id, __int128> settled_below_;
     LiveRuns live_;
     ByText<LiveRuns> live_by_agent_, live_by_provider_, live_by_node_;
     std::vector<std::pair<std::int64_t, Id>> fences_;

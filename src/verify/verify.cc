@@ -77,6 +77,7 @@ void check_org(std::int64_t org, const Options& options, Reader& reader, Finding
 
     // 4. Everything that must agree with it.
     runs.read_steps();
+    runs.read_trees();
     runs.read_runs();
     ledger.check_marks();
     ledger.check_windows();

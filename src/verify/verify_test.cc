@@ -114,8 +114,8 @@ std::vector<Broken> all_broken() {
                                               kind, host, path, chain, mode);
         world.sql(fmt::format("update runs set wanted = '{}' where id = {}", place, x(run)));
         world.sql(fmt::format(
-            "insert into claims select 1, id, 0, '{}', '{}', '{}', '{}', '{}', fence from runs where id = {}", kind,
-            host, path, chain, mode, x(run)));
+            "insert into claims select 1, id, 0, '{}', '{}', '{}', '{}', '{}', fence, parent from runs where id = {}",
+            kind, host, path, chain, mode, x(run)));
     };
     const auto second_worker = [=](std::string name, std::string host, std::string path, std::string chain,
                                    std::string mode = "write", std::string kind = "workspace") {
@@ -135,7 +135,36 @@ std::vector<Broken> all_broken() {
                       std::move(promises), std::move(row), std::move(what)};
     };
 
+    // Makes run 4 a child of run 1, in the same place.
+    const auto add_child = [=](World& world) {
+        add_run(world, 4, "running", 3);
+        world.sql("update runs set parent = " + x(1) + ", root = " + x(1) + " where id = " + x(4));
+        add_claim(world, 4, "mill", "/repo/sub", "[\"8:3\",\"8:2\",\"8:1\"]", "write");
+    };
+    const auto in_tree = [=](std::string name, std::string sql, std::vector<Promise> promises, std::string row,
+                             std::string what) {
+        return Broken{std::move(name),
+                      [=](World& world) {
+                          add_child(world);
+                          ASSERT_EQ(verify(*world.snapshot(), {})->violations(), 0);
+                          world.sql(sql);
+                      },
+                      std::move(promises), std::move(row), std::move(what)};
+    };
+
     return {
+        in_tree("another_root", "update runs set root = " + x(2) + " where id = " + x(4), {nobody_forgotten}, x(4),
+                "its root is"),
+        in_tree("a_parent_that_is_not_there",
+                "update runs set parent = " + x(9) + ", root = " + x(9) + " where id = " + x(4),
+                {one_worker_per_place, nobody_forgotten}, x(4), "there is no such parent"),
+        in_tree("a_run_below_itself", "update runs set parent = " + x(4) + ", root = " + x(4) + " where id = " + x(4),
+                {one_worker_per_place, nobody_forgotten}, x(4), "is below itself"),
+        in_tree("a_child_that_goes_on_after_its_parent",
+                "update runs set parent = " + x(2) + ", root = " + x(2) + " where id = " + x(4),
+                {one_worker_per_place, nobody_forgotten}, x(4), "goes on, and its parent has ended"),
+        counter("settled_below_a_run", "update runs set settled_below = 5 where id = " + x(1), exact_ledger, x(1),
+                "settled_below is 5, the runs below it say 0"),
         // P1
         counter("settled_of_a_window", "update budget_windows set settled = 351 where " + daily, exact_ledger, daily,
                 "settled is 351, its cost events say 350"),
