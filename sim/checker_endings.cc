@@ -67,6 +67,15 @@ void EndingsChecker::check_runs(World& world, const Rows& rows) {
             wrong("has a hold that is not there");
             continue;
         }
+        if (!run.parent.value.empty() && !has_ended(run.state)) {
+            const auto parent = rows.rows<Run>().find({key.first, run.parent});
+            if (parent == rows.rows<Run>().end()) {
+                wrong("has a parent that is not there");
+            } else if (has_ended(parent->second.state) &&
+                       (run.stop_requested.empty() || run.state == RunState::queued)) {
+                wrong("goes on after its parent");
+            }
+        }
         if (endings[key] != (has_ended(run.state) ? 1 : 0))
             wrong(fmt::format("has {} endings in the feed", endings[key]));
 
@@ -130,6 +139,14 @@ void EndingsChecker::check_holds(World& world, const Rows& rows) {
     }
 }
 
+std::set<RunId> runs_above(const auto& runs, const std::pair<OrgId, RunId>& key) {
+    std::set<RunId> above;
+    for (auto at = runs.find(key); at != runs.end(); at = runs.find({key.first, at->second.parent})) {
+        if (!at->second.parent.value.empty()) above.insert(at->second.parent);
+    }
+    return above;
+}
+
 // Whoever could start beyond doubt is not in line: its agent works, no hard budget covers it, nobody has or wants its
 // places, and every cap has room.
 void EndingsChecker::check_line(World& world, const Rows& rows) {
@@ -148,11 +165,13 @@ void EndingsChecker::check_line(World& world, const Rows& rows) {
         if (agent == rows.rows<Agent>().end() || agent->second.archived || !agent->second.pauses.empty()) continue;
         // Before its time it waits for that; the moment after, the engine may not have been told yet.
         bool certain = run.not_before <= far_past;
+        const std::set<RunId> above = runs_above(runs, key);
+        for (const RunId id : above) certain = certain && runs.at({org, id}).ceiling == 0;
         for (const auto& [budget_key, budget] : rows.rows<Budget>()) {
             if (budget_key.first == org && !budget.deleted && is_covered(run.who, budget.scope)) certain = false;
         }
         for (const auto& [claim_key, claim] : rows.rows<Claim>()) {
-            if (claim_key.first != org) continue;
+            if (claim_key.first != org || above.contains(claim.run)) continue;
             for (const Place& place : run.wanted) certain = certain && !overlap(place, claim.place);
         }
         for (const auto& [other_key, other] : runs) {

@@ -136,6 +136,13 @@ void LedgerChecker::check_totals(World& world, const Rows& rows) {
         differ(what, "events", row.events, sum.events);
         differ(what, "last_event_at", micros(row.last_event_at), micros(sum.last_at));
     }
+    std::map<std::pair<OrgId, Id>, Sum> below;
+    for (const auto& [key, row] : rows.rows<Run>()) {
+        for (auto above = rows.rows<Run>().find({key.first, row.parent}); above != rows.rows<Run>().end();
+             above = rows.rows<Run>().find({key.first, above->second.parent})) {
+            below[{key.first, above->second.id.value}] += runs[{key.first, row.id.value}].cost;
+        }
+    }
     for (const auto& [key, row] : rows.rows<Run>()) {
         const UsageSum& sum = runs[{key.first, row.id.value}];
         const std::string what = fmt::format("run {:x}", row.id.value.low);
@@ -143,6 +150,7 @@ void LedgerChecker::check_totals(World& world, const Rows& rows) {
         differ(what, "tokens", row.tokens, sum.tokens);
         differ(what, "events", row.events, sum.events);
         differ(what, "unknown", row.unknown, sum.unknown);
+        differ(what, "settled_below", row.settled_below, below[{key.first, row.id.value}]);
     }
     for (const auto& [key, row] : rows.rows<Session>()) {
         const UsageSum& sum = sessions[{key.first, row.id.value}];

@@ -33,9 +33,14 @@ class PlacesChecker : public Checker {
     void check_caps(World& world, const store::OrgWrites& writes);
     void check_fences(World& world, const Rows& rows);
 
+    bool is_above(const RunKey& above, const RunKey& run) const;
+    void check_inside(World& world, const store::OrgWrites& writes);
+
     std::map<RunKey, std::vector<Place>> asked_;
+    std::map<RunKey, RunId> parents_;
     std::set<RunKey> maybe_over_;
     std::set<RunKey> supervised_;
+    std::set<RunKey> moved_;  // Perhaps, while they were at work.
     std::map<RunKey, Belief> beliefs_;
     Instant latest_;
 
@@ -55,6 +60,7 @@ void PlacesChecker::sent(World&, const Call& call) {
     if (const auto* admit = std::get_if<AdmitRun>(&call.command.body)) {
         if (call.expect == Expect::anything) asked_[{org, admit->run}] = admit->places;
         if (admit->process) supervised_.insert({org, admit->run});
+        if (!admit->parent.value.empty()) parents_[{org, admit->run}] = admit->parent;
         return;
     }
     const auto ends = [&](RunId run, Fence fence) {
@@ -66,6 +72,7 @@ void PlacesChecker::sent(World&, const Call& call) {
     // Its owner is not told which places it has then, and runs that have not begun may lose theirs to it.
     if (const auto* restate = std::get_if<RestatePlaces>(&call.command.body)) {
         maybe_over_.insert({org, restate->run});
+        moved_.insert({org, restate->run});
         maybe_over_.insert(supervised_.begin(), supervised_.end());
     }
 }
@@ -95,6 +102,13 @@ void PlacesChecker::heard(World& world, const Call& call, const engine::Answer& 
     }
 }
 
+bool PlacesChecker::is_above(const RunKey& above, const RunKey& run) const {
+    for (auto at = parents_.find(run); at != parents_.end(); at = parents_.find({run.first, at->second})) {
+        if (at->second == above.second) return true;
+    }
+    return false;
+}
+
 void PlacesChecker::believe(World& world, const RunKey& run, Instant lease_until) {
     latest_ = std::max(latest_, world.now());
     const auto asked = asked_.find(run);
@@ -105,10 +119,15 @@ void PlacesChecker::believe(World& world, const RunKey& run, Instant lease_until
     std::erase_if(beliefs_, [&](const auto& belief) {
         return belief.second.lease_until <= latest_ || maybe_over_.contains(belief.first);
     });
+    // A lease of a run above that has run out takes this one with it.
+    std::erase_if(beliefs_, [&](const auto& belief) {
+        const auto parent = parents_.find(belief.first);
+        return parent != parents_.end() && !beliefs_.contains({belief.first.first, parent->second});
+    });
     if (!beliefs_.contains(run)) return;
     for (auto other = beliefs_.lower_bound({run.first, RunId()});
          other != beliefs_.end() && other->first.first == run.first; ++other) {
-        if (other->first == run) continue;
+        if (other->first == run || is_above(other->first, run) || is_above(run, other->first)) continue;
         for (const Place& theirs : other->second.places) {
             for (const Place& ours : beliefs_[run].places) {
                 if (!overlap(theirs, ours)) continue;
@@ -127,6 +146,7 @@ void PlacesChecker::committed(World& world, const store::WriteSet& writes) {
     latest_ = std::max(latest_, world.now());
     for (const store::OrgWrites& of_org : writes.orgs) {
         check_claims(world, of_org);
+        check_inside(world, of_org);
         check_caps(world, of_org);
     }
 }
@@ -140,10 +160,33 @@ void PlacesChecker::check_claims(World& world, const store::OrgWrites& writes) {
         for (auto other = first; other != claims_.end() && other->first.first == org; ++other) {
             const RunId run = std::get<0>(other->first.second);
             if (run == claim->run || !overlap(other->second, claim->place)) continue;
+            if (is_above({org, run}, {org, claim->run}) || is_above({org, claim->run}, {org, run})) continue;
             world.violated(Promise::one_worker_per_place,
                            fmt::format("runs {:x} and {:x} both claim {} and {}", run.value.low, claim->run.value.low,
                                        to_text(other->second), to_text(claim->place)));
         }
+    }
+}
+
+// A directory that a child claims lies inside of one that its parent claims, or it is a worktree that was made for it.
+void PlacesChecker::check_inside(World& world, const store::OrgWrites& writes) {
+    const OrgId org = writes.org;
+    for (const Claim* claim : writes.of<Claim>().put) {
+        const auto parent = parents_.find({org, claim->run});
+        const bool made_for_it = claim->place.path.ends_with(interlock::to_text("run", claim->run.value));
+        if (parent == parents_.end() || claim->place.kind == ClaimKind::resource || made_for_it) continue;
+        if (moved_.contains({org, claim->run})) continue;
+        bool inside = false, parent_claims = false;
+        for (auto other = claims_.lower_bound({org, {parent->second, 0}});
+             other != claims_.end() && other->first.first == org && std::get<0>(other->first.second) == parent->second;
+             ++other) {
+            parent_claims = true;
+            inside = inside || is_inside(claim->place, other->second);
+        }
+        if (inside || !parent_claims) continue;  // The parent may have ended in the same batch.
+        world.violated(Promise::one_worker_per_place,
+                       fmt::format("run {:x} claims {}, which is not its parent's to give", claim->run.value.low,
+                                   to_text(claim->place)));
     }
 }
 

@@ -64,6 +64,13 @@ bool overlap(const core::Place& a, const core::Place& b) {
     return has(a.chain, b.chain) || has(b.chain, a.chain);
 }
 
+bool is_inside(const core::Place& inner, const core::Place& outer) {
+    if (inner.kind != outer.kind || inner.host != outer.host) return false;
+    if (inner.mode == core::ClaimMode::write && outer.mode != core::ClaimMode::write) return false;
+    if (inner.path == outer.path) return true;
+    return inner.kind == core::ClaimKind::workspace && (outer.path == "/" || inner.path.starts_with(outer.path + '/'));
+}
+
 std::string to_text(const core::Place& place) {
     return fmt::format("{}{}:{}{}", place.mode == core::ClaimMode::read ? "read " : "", place.host, place.path,
                        place.chain.empty() ? "" : " (" + place.chain.front() + ")");

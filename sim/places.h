@@ -17,6 +17,9 @@ core::Place fresh_place(std::uint64_t number);
 // Compares names letter by letter and identities one by one.
 bool overlap(const core::Place& a, const core::Place& b);
 
+// Whether what happens at `inner` happens inside of `outer`, in no stronger a mode.
+bool is_inside(const core::Place& inner, const core::Place& outer);
+
 std::string to_text(const core::Place& place);
 
 }  // namespace interlock::sim

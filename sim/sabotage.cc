@@ -89,6 +89,34 @@ bool let_a_charge_past_a_limit(World& world) {
     return false;
 }
 
+bool move_a_child_outside(World& world) {
+    for (const auto& [key, claim] : world.database->rows<Claim>()) {
+        const bool is_child = !claim.parent.value.empty() && claim.place.kind == ClaimKind::workspace;
+        const auto parent = world.database->rows<Claim>().lower_bound({key.first, {claim.parent, 0}});
+        const bool parent_claims = parent != world.database->rows<Claim>().end() && parent->second.run == claim.parent;
+        if (!is_child || !parent_claims) continue;
+        Claim moved = claim;
+        moved.place.path = "/somewhere/else";
+        moved.place.chain.clear();
+        write_row(world, key.first, moved, Told::followers);
+        return true;
+    }
+    return false;
+}
+
+bool let_a_child_go_on(World& world) {
+    const auto& runs = world.database->rows<Run>();
+    for (const auto& [key, run] : runs) {
+        const auto parent = runs.find({key.first, run.parent});
+        if (parent == runs.end() || !has_ended(parent->second.state) || !is_live(run.state)) continue;
+        Run goes_on = run;
+        goes_on.stop_requested.clear();
+        write_row(world, key.first, goes_on);
+        return true;
+    }
+    return false;
+}
+
 bool double_a_claim(World& world) {
     for (const auto& [key, claim] : world.database->rows<Claim>()) {
         if (claim.place.mode != ClaimMode::write) continue;
@@ -289,6 +317,10 @@ std::vector<Sabotage> all_sabotages() {
          change_row<Message>([](Message& row) { return row.content += '!', true; })},
         {"a_number_given_twice", one_order, forge(give_a_number_twice)},
         {"a_place_claimed_twice", one_worker_per_place, double_a_claim},
+        {"a_child_that_works_outside_of_its_parents_place", one_worker_per_place, move_a_child_outside},
+        {"a_child_that_goes_on_after_its_parent", nobody_forgotten, let_a_child_go_on},
+        {"a_sum_below_a_run_that_is_off_by_one", exact_ledger,
+         change_row<Run>([](Run& row) { return row.settled_below > 0 && (row.settled_below += 1, true); })},
         {"one_run_more_than_the_cap", caps, admit_too_many},
         {"a_charge_of_a_run_that_has_ended", fenced, charge_a_run_after_its_end},
         {"a_lost_owner_who_is_obeyed", fenced,

@@ -22,10 +22,12 @@ class Owners : public Workload {
         enum { idle, asking, waiting, working, silent } state = idle;
         RunId run;
         bool should_stop = false;
-        std::size_t workspaces = 0;  // As asked for.
+        std::string agent = {};  // Of the run, and what was asked for it.
+        std::vector<Place> places = {};
     };
 
     void ask(World& world, Owner& owner);
+    void ask_as_child(World& world, const Owner& owner, AdmitRun& admit);
     void look(World& world, Owner& owner, const KnownRun& run);
     void work(World& world, Owner& owner, const KnownRun& run);
     void come_back(World& world, Owner& owner, const KnownRun& run);
@@ -113,6 +115,7 @@ void Owners::ask(World& world, Owner& owner) {
         admit.by = {.kind = ActorKind::key, .key = "key-of-" + admit.who.agent, .agent = admit.who.agent};
         if (random.percent(3)) admit.priority = limits::priority_below_operator_max + 1;
     }
+    if (random.percent(25)) ask_as_child(world, owner, admit);
     // A run that somebody else has under this id is not given away.
     const KnownRun* twin = !org.runs.empty() && random.percent(2) ? &random.pick(org.runs) : nullptr;
     if (twin != nullptr) {
@@ -123,18 +126,47 @@ void Owners::ask(World& world, Owner& owner) {
     owner.run = admit.run;
     owner.state = Owner::asking;
     owner.should_stop = false;
-    owner.workspaces = static_cast<std::size_t>(std::ranges::count(admit.places, ClaimKind::workspace, &Place::kind));
+    owner.agent = admit.who.agent;
+    owner.places = admit.places;
     world.call(*this, owner.org, std::move(admit));
 }
 
 // The server has looked at the run's directories again, and they were moved.
 void Owners::restate(World& world, const Owner& owner, const KnownRun& run) {
     RestatePlaces restate{.run = run.id, .fence = run.fence, .workspaces = {}, .reason = "its directory was moved"};
-    while (restate.workspaces.size() < owner.workspaces) {
+    const auto workspaces = std::ranges::count(owner.places, ClaimKind::workspace, &Place::kind);
+    while (std::ssize(restate.workspaces) < workspaces) {
         const Place place = some_place(world.random);
         if (place.kind == ClaimKind::workspace) restate.workspaces.push_back(place);
     }
     world.call(*this, owner.org, std::move(restate));
+}
+
+// A program of another owner's run asks. Most of what it asks for is inside of what that run has.
+void Owners::ask_as_child(World& world, const Owner& owner, AdmitRun& admit) {
+    Random& random = world.random;
+    const Owner& parent = random.pick(owners_);
+    if (parent.org != owner.org || parent.state == Owner::idle || parent.run.value.empty()) return;
+    admit.parent = parent.run;
+    admit.by = {.kind = ActorKind::key, .key = "key-of-" + parent.agent, .agent = parent.agent};
+    if (random.percent(95)) admit.who.agent = parent.agent;
+    if (random.percent(95)) admit.who.session = {};
+    admit.priority = 0;
+    if (admit.on_conflict == OnConflict::isolate || admit.isolate) return;
+    if (random.percent(10)) return;
+    std::erase_if(admit.places, [](const Place& place) { return place.kind == ClaimKind::workspace; });
+    for (const Place& place : parent.places) {
+        if (place.kind != ClaimKind::workspace || random.percent(40)) continue;
+        Place inside = place;
+        if (random.percent(50)) {
+            const std::string name = random.pick({std::string("x"), std::string("y")});
+            inside.path += (inside.path == "/" ? "" : "/") + name;
+            if (!inside.chain.empty()) inside.chain.insert(inside.chain.begin(), inside.chain.front() + name);
+        }
+        if (random.percent(20)) inside.mode = ClaimMode::read;
+        admit.places.push_back(inside);
+        break;
+    }
 }
 
 // In line: has the time come?

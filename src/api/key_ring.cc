@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "base/ensure.h"
 #include "base/sha256.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::string_view prefix = "ilk_";
 constexpr std::size_t id_chars = 12;
+constexpr std::string_view local_prefix = "local:";
+constexpr std::string_view grant_prefix = "user-";
 
 template <std::size_t Bytes>
 std::string random_hex() {
@@ -50,7 +53,22 @@ std::optional<NewKey> parse_key(std::string_view text) {
     return NewKey{std::string(rest.substr(0, end)), std::string(text), to_hex(sha256(rest.substr(end + 1)))};
 }
 
-std::string local_id(std::uint32_t user) { return "local:" + std::to_string(user); }
+std::string local_id(std::uint32_t user) { return std::string(local_prefix) + std::to_string(user); }
+
+std::string new_grant_id(std::uint32_t user) {
+    return std::string(grant_prefix) + std::to_string(user) + "-" + random_hex<id_chars / 2>();
+}
+
+std::optional<std::uint32_t> user_of_grant(std::string_view id) {
+    if (!id.starts_with(grant_prefix)) return std::nullopt;
+    id.remove_prefix(grant_prefix.size());
+    std::uint32_t user = 0;
+    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), user);
+    const bool whole = error == std::errc() && end != id.data() + id.size() && *end == '-';
+    return whole ? std::optional(user) : std::nullopt;
+}
+
+bool Caller::is_local() const { return key_id.starts_with(local_prefix) || user_of_grant(key_id); }
 
 void KeyRing::admit_user(core::OrgId org, std::uint32_t user) {
     Caller caller{
@@ -64,12 +82,15 @@ void KeyRing::put(core::OrgId org, const core::ApiKey& key) {
     Caller caller{
         .org = org, .key_id = key.id, .most = most_of(key), .agent = key.agent, .run = key.run, .budget = key.budget};
     const std::unique_lock lock(mutex_);
-    if (!revoked_.contains(key.id)) keys_[key.id] = {std::move(caller), key.hash};
+    if (revoked_.contains(key.id)) return;
+    keys_[key.id] = {std::move(caller), key.hash};
+    if (const auto user = user_of_grant(key.id)) grants_[*user].insert(key.id);
 }
 
 void KeyRing::revoke(std::string_view id) {
     const std::unique_lock lock(mutex_);
     keys_.erase(std::string(id));
+    if (const auto user = user_of_grant(id)) grants_[*user].erase(std::string(id));
     revoked_.emplace(id);
 }
 
@@ -91,6 +112,21 @@ std::optional<Caller> KeyRing::find(std::string_view text) const {
     if (found == keys_.end() || found->second.hash.size() != key->hash.size()) return std::nullopt;
     if (CRYPTO_memcmp(found->second.hash.data(), key->hash.data(), key->hash.size()) != 0) return std::nullopt;
     return found->second.caller;
+}
+
+std::optional<Caller> KeyRing::user(std::uint32_t user) const {
+    const std::shared_lock lock(mutex_);
+    if (const auto admin = keys_.find(local_id(user)); admin != keys_.end()) return admin->second.caller;
+    const auto granted = grants_.find(user);
+    if (granted == grants_.end()) return std::nullopt;
+    std::optional<Caller> widest;
+    for (const std::string& id : granted->second) {
+        const auto found = keys_.find(id);
+        if (found != keys_.end() && (!widest || found->second.caller.most > widest->most)) {
+            widest = found->second.caller;
+        }
+    }
+    return widest;
 }
 
 std::optional<Caller> KeyRing::holder_of(std::string_view id) const {

@@ -36,7 +36,7 @@ struct Caller {
     bool by_cookie = false;      // Sent by a browser that logged in with the key; other sites may have made it do so.
 
     bool may(Access access) const { return access <= most; }
-    bool is_local() const { return key_id.starts_with("local:"); }  // A user of this machine, without a key.
+    bool is_local() const;  // A user of this machine, without a key.
     Bound bound() const {
         return !budget.empty()      ? Bound::budget
                : !run.value.empty() ? Bound::run
@@ -60,6 +60,10 @@ std::optional<NewKey> parse_key(std::string_view text);
 // "local:1000": stands for a user of this machine where the id of a key is asked for. No key's text has it.
 std::string local_id(std::uint32_t user);
 
+// "user-1000-8f…": the id of a grant, which is kept as a key without a secret. No key that is made has such an id.
+std::string new_grant_id(std::uint32_t user);
+std::optional<std::uint32_t> user_of_grant(std::string_view id);
+
 class KeyRing {
  public:
     // From now on programs of this user of the machine are admins of the org, by the socket that shows whose they are.
@@ -72,6 +76,8 @@ class KeyRing {
     std::optional<Caller> find(std::string_view text) const;
     // The same, for those who have shown otherwise that they hold the key of this id.
     std::optional<Caller> holder_of(std::string_view id) const;
+    // What a user of this machine may do: as an admin, or as the widest of its grants says.
+    std::optional<Caller> user(std::uint32_t user) const;
 
  private:
     struct Entry {
@@ -80,6 +86,7 @@ class KeyRing {
     };
     mutable std::shared_mutex mutex_;
     ByText<Entry> keys_;
+    std::unordered_map<std::uint32_t, TextSet> grants_;  // Ids, by user.
     TextSet revoked_;  // For good: an older reading of the store must not bring one back.
 };
 

@@ -65,7 +65,7 @@ Answered get_key(Call& call) { return show_key(call, call.names[0]); }
 Answered get_own_key(Call& call) {
     const auto key = co_await find_key(call, call.caller.key_id);
     if (key) co_return respond(200, view_of(*key), false);
-    if (call.caller.is_local()) {
+    if (call.caller.is_local()) {  // An admin: grants are stored.
         core::ApiKey local;
         local.id = call.caller.key_id;
         local.scopes = {"admin"};

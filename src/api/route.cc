@@ -29,11 +29,11 @@ bool fits(const std::vector<std::string_view>& pattern, const std::vector<std::s
 
 Routes::Routes() {
     for (auto* routes_of :
-         {charge_routes,   hold_routes,       admission_routes, run_routes,          log_routes,      worktree_routes,
-          session_routes,  transcript_routes, agent_routes,     budget_routes,       schedule_routes, tick_routes,
-          cap_routes,      key_routes,        org_routes,       setting_routes,      price_routes,    model_call_routes,
-          event_routes,    spend_routes,      system_routes,    session_tree_routes, upstream_routes, model_routes,
-          incident_routes, doctor_routes}) {
+         {charge_routes,     hold_routes,       admission_routes, run_routes,    log_routes,          worktree_routes,
+          session_routes,    transcript_routes, agent_routes,     budget_routes, schedule_routes,     tick_routes,
+          cap_routes,        key_routes,        user_routes,      org_routes,    setting_routes,      price_routes,
+          model_call_routes, event_routes,      spend_routes,     system_routes, session_tree_routes, upstream_routes,
+          model_routes,      incident_routes,   doctor_routes}) {
         add(routes_of());
     }
 }

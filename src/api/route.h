@@ -81,6 +81,7 @@ std::vector<Route> schedule_routes();
 std::vector<Route> tick_routes();
 std::vector<Route> cap_routes();
 std::vector<Route> key_routes();
+std::vector<Route> user_routes();
 std::vector<Route> org_routes();
 std::vector<Route> setting_routes();
 std::vector<Route> price_routes();

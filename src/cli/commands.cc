@@ -9,11 +9,11 @@ const std::vector<Command>& commands() {
     static const std::vector<Command> all = [] {
         std::vector<Command> made;
         for (const auto& part :
-             {agent_commands(),  budget_commands(), charge_commands(),  hold_commands(),     session_commands(),
-              launch_commands(), run_commands(),    log_commands(),     place_commands(),    schedule_commands(),
-              cap_commands(),    key_commands(),    org_commands(),     upstream_commands(), price_commands(),
-              limit_commands(),  secret_commands(), gateway_commands(), call_commands(),     node_commands(),
-              feed_commands(),   system_commands()}) {
+             {agent_commands(),  budget_commands(), charge_commands(), hold_commands(),    session_commands(),
+              launch_commands(), run_commands(),    log_commands(),    place_commands(),   schedule_commands(),
+              cap_commands(),    key_commands(),    user_commands(),   org_commands(),     upstream_commands(),
+              price_commands(),  limit_commands(),  secret_commands(), gateway_commands(), call_commands(),
+              node_commands(),   feed_commands(),   system_commands()}) {
             made.insert(made.end(), part.begin(), part.end());
         }
         return made;
@@ -32,6 +32,7 @@ const std::vector<Noun>& nouns() {
                                        {"schedules", "When agents run by themselves"},
                                        {"caps", "How many runs may be live at a time"},
                                        {"keys", "Who may ask the server, and for what"},
+                                       {"users", "What other users of this machine may ask for without a key"},
                                        {"orgs", "Those who share the server and see nothing of each other"},
                                        {"upstreams", "Where calls to models go"},
                                        {"prices", "What models cost"},

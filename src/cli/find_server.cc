@@ -30,6 +30,13 @@ Failure no_server(const std::string& data_dir) {
                                 shell_word(data_dir))};
 }
 
+Failure no_socket(const std::string& socket) {
+    return {.exit = ExitCode::not_reachable,
+            .code = "no_server",
+            .detail = fmt::format("there is no socket {}", one_line(socket)),
+            .hint = "INTERLOCK_SOCKET names the socket of a server; its --socket says where that is"};
+}
+
 Failure no_key_of_the_run(const std::string& run) {
     return {.exit = ExitCode::not_permitted,
             .code = "run_without_key",
@@ -68,6 +75,15 @@ Outcome<Server> find_server(const Settings& settings, const Environment& environ
                   .key = first_of(settings.key, environment.key)};
     if (server.key.empty() && !environment.run.empty()) return fail(no_key_of_the_run(environment.run));
     const auto here = read_server_file(data_dir);
+    // Another user's server, by its socket: the data directory is closed to this user.
+    if (server.url.empty() && !here && !environment.socket.empty()) {
+        struct stat socket{};
+        if (::stat(environment.socket.c_str(), &socket) != 0) return fail(no_socket(environment.socket));
+        server.url = "http://localhost";
+        server.socket = environment.socket;
+        server.owner = socket.st_uid;
+        return server;
+    }
     if (server.url.empty()) {
         if (!here) return fail(here.error());
         server.url = here->url;

@@ -20,6 +20,7 @@ std::vector<Command> place_commands();
 std::vector<Command> schedule_commands();
 std::vector<Command> cap_commands();
 std::vector<Command> key_commands();
+std::vector<Command> user_commands();
 std::vector<Command> org_commands();
 std::vector<Command> upstream_commands();
 std::vector<Command> limit_commands();

@@ -507,7 +507,7 @@ std::optional<BudgetRefusal> past_parents_ceiling(OrgState& state, const Run& ru
 }
 
 bool is_operators_key(OrgState& state, const std::string& id) {
-    if (id.starts_with("local:")) return true;  // An admin by the Unix socket, without a key.
+    if (id.starts_with("local:")) return true;  // An admin by the Unix socket, without a key or a grant.
     const ApiKey* key = state.api_keys.find(id);
     if (key == nullptr) return false;
     return std::ranges::any_of(key->scopes, [](const auto& scope) { return scope == "operator" || scope == "admin"; });

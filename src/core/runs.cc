@@ -737,8 +737,11 @@ RunReply lose_run(OrgState& state, Stamp stamp, const LoseRun& command) {
 
 namespace {
 
-// Its supervisor looks at its places before it starts anything. A client may be at work as soon as it is admitted.
-bool has_not_begun(const Run& run) { return run.supervised && run.state == RunState::starting; }
+// Its supervisor looks at its places before it starts anything. A client may be at work as soon as it is admitted, and a
+// run that has children is.
+bool has_not_begun(OrgState& state, const Run& run) {
+    return run.supervised && run.state == RunState::starting && unfinished_below(state, run).empty();
+}
 
 // A run that was granted its places and has not begun. It gives back everything but its turn in line. A child that would
 // wait for ever ends.
@@ -776,7 +779,7 @@ void take_places(OrgState& state, Stamp stamp, Run run, const std::string& reaso
 void follow_moved(OrgState& state, Stamp stamp, Run run, const std::string& reason) {
     std::vector<RunId> others = colliding(state, state.claimed(), Standing::claimed, run);
     std::erase_if(others, [&](RunId id) { return is_below(state, *state.run(id), run.id); });
-    const auto at_work = std::ranges::find_if(others, [&](RunId id) { return !has_not_begun(*state.run(id)); });
+    const auto at_work = std::ranges::find_if(others, [&](RunId id) { return !has_not_begun(state, *state.run(id)); });
     if (at_work != others.end()) {
         return request_stop(state, stamp, run.id,
                             cut_text(fmt::format("{}, where {} works", reason, to_text("run", at_work->value)),
@@ -809,7 +812,7 @@ RunReply restate_places(OrgState& state, Stamp stamp, const RestatePlaces& comma
     }
     auto run = owned_run(state, command.run, command.fence);
     if (!run) return run.error();
-    const bool begun = !has_not_begun(*run);
+    const bool begun = !has_not_begun(state, *run);
     auto wanted = with_workspaces(run->wanted, command.workspaces, begun ? Restated::beside : Restated::instead);
     if (!wanted) return refused(RunStatus::invalid_request, "the run has another number of workspaces", run->state);
     if (*wanted == run->wanted) return done(*run);

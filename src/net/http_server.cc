@@ -132,7 +132,7 @@ Result<std::uint16_t, ListenError> HttpServer::Parts::listen() {
 
 // The rest of the server knows one kind of socket. Its reads and writes do not depend on the kind of address.
 Result<void, ListenError> HttpServer::Parts::listen_locally() {
-    auto listening = LocalListener::open(state.options.local_path);
+    auto listening = LocalListener::open(state.options.local_path, state.options.local_users ? 0666 : 0600);
     if (!listening) return fail(not_possible(listening.error()));
     local.emplace(std::move(*listening));
     const int socket = local->release();
@@ -164,7 +164,8 @@ Task<void> HttpServer::Parts::accept(Acceptor& from) {
         close_on_exec(socket.native_handle());
         if (is_local(socket.native_handle())) {
             const auto user = peer_user(socket.native_handle());
-            if (user != ::geteuid() && user != uid_t{0}) continue;
+            const bool is_other = user != ::geteuid() && user != uid_t{0};
+            if (is_other && !(user && state.options.local_users && state.options.local_users(*user))) continue;
         }
         ++own.counters.accepted;
         const std::size_t open = ++state.connections;

@@ -43,6 +43,8 @@ struct HttpServerOptions {
     // A Unix socket to listen on as well, without TLS, for this user's and root's programs (local_socket.h). Empty:
     // none.
     std::string local_path = {};
+    // Other users whose programs may connect there; asked for each connection. Not set: none, and none can.
+    std::function<bool(std::uint32_t user)> local_users = {};
 
     std::vector<std::string> allowed_hosts = {};    // When not empty, another Host (its port is ignored) gets a 421.
     std::vector<std::string> allowed_origins = {};  // "https://example.org". The server's own is always allowed.

@@ -77,7 +77,7 @@ std::string find_obstacle(const LocalPlace& place, const sockaddr_un& address, c
 
 }  // namespace
 
-Result<LocalListener, std::string> LocalListener::open(const std::string& path) {
+Result<LocalListener, std::string> LocalListener::open(const std::string& path, mode_t mode) {
     const LocalPlace place(path);
     const auto address = place.address();
     const auto beside = place.address(while_it_is_made);
@@ -90,7 +90,7 @@ Result<LocalListener, std::string> LocalListener::open(const std::string& path) 
     struct stat there{};
     const bool listening =
         made.fd_ >= 0 && ::bind(made.fd_, reinterpret_cast<const sockaddr*>(&*beside), sizeof *beside) == 0 &&
-        ::fchmodat(place.directory(), name.c_str(), 0600, 0) == 0 && ::listen(made.fd_, SOMAXCONN) == 0 &&
+        ::fchmodat(place.directory(), name.c_str(), mode, 0) == 0 && ::listen(made.fd_, SOMAXCONN) == 0 &&
         ::fstatat(place.directory(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
         ::renameat(place.directory(), name.c_str(), place.directory(), place.name().c_str()) == 0;
     if (!listening) {

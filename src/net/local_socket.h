@@ -3,7 +3,8 @@
 //   (1) A socket is in its place only when it listens: it is made beside it and moved there. So no client finds one
 //   that
 //       does not answer yet, and one that a dead server left is replaced in one step.
-//   (2) Only the user who made it can connect: its mode is 0600, and the server checks the user of each connection.
+//   (2) By default only the user who made it can connect: its mode is 0600, and the server checks the user of each
+//       connection.
 //
 // A path may be longer than the 107 bytes that an address holds; only its last part may not.
 #pragma once
@@ -22,7 +23,7 @@ namespace interlock::net {
 class LocalListener {
  public:
     // The error is a sentence. One that another process listens on is left alone.
-    static Result<LocalListener, std::string> open(const std::string& path);
+    static Result<LocalListener, std::string> open(const std::string& path, mode_t mode = 0600);
     LocalListener(LocalListener&& other) noexcept;
     LocalListener& operator=(LocalListener&&) = delete;
     ~LocalListener();  // Removes the path if it still is this socket.

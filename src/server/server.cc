@@ -405,6 +405,10 @@ Result<void, std::string> Server::Parts::listen() {
     how.port = options.port;
     how.threads = options.threads;
     how.local_path = options.socket;
+    // In the data directory no other user gets to it.
+    if (options.socket != options.data_dir + "/api.sock") {
+        how.local_users = [this](std::uint32_t user) { return keys.user(user).has_value(); };
+    }
     if (!options.tls_cert.empty()) how.tls = net::TlsFiles{options.tls_cert, options.tls_key};
     // A page elsewhere that has its name point here must not be able to speak to us through somebody's browser.
     // Beyond this machine it is told its names, or takes any.

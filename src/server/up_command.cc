@@ -215,6 +215,15 @@ int up_command(UpOptions options, int argc, char** argv, const Terminal& termina
     options.server.data_dir = std::filesystem::absolute(options.server.data_dir, error).lexically_normal().string();
     if (!options.server.socket.empty()) {
         options.server.socket = std::filesystem::absolute(options.server.socket, error).lexically_normal().string();
+        const std::string directory = std::filesystem::path(options.server.socket).parent_path().string();
+        struct stat there{};
+        if (::stat(directory.c_str(), &there) == 0 && (there.st_mode & 0022) != 0 && (there.st_mode & S_ISVTX) == 0) {
+            fmt::print(terminal.err, "{} {} can be written by other users, who could put a socket of their own there\n",
+                       terminal.red("error:"), directory);
+            fmt::print(terminal.err, "hint: choose a directory that only you can write: chmod go-w {}\n",
+                       shell_word(directory));
+            return 2;
+        }
     }
     if (options.detach) return detach(options, argc, argv, terminal);
     return serve(options, terminal);

@@ -1,0 +1,118 @@
+// What other users of this machine may ask for without a key.
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/context.h"
+#include "cli/nouns.h"
+#include "cli/text.h"
+#include "cli/view.h"
+
+namespace interlock::cli {
+namespace {
+
+namespace json = boost::json;
+
+const View& users_view() {
+    static const View view{.id = "user",
+                           .columns = {{"USER", "user", Format::id},
+                                       {"SCOPE", "scope", Format::text},
+                                       {"AGENT", "agent", Format::id, Room::if_there_is},
+                                       {"SINCE", "created_at", Format::time},
+                                       {"NOTE", "note", Format::free_text}},
+                           .fields = {{"user", "user", Format::id},
+                                      {"scope", "scope"},
+                                      {"agent", "agent", Format::id},
+                                      {"key", "id", Format::id},
+                                      {"since", "created_at", Format::time},
+                                      {"note", "note", Format::free_text}},
+                           .when_empty = "No grants. Create one: interlock users grant USER --scope read"};
+    return view;
+}
+
+// A number, or a name that this machine knows.
+Outcome<std::string> number_of(const std::string& user) {
+    if (!user.empty() && user.find_first_not_of("0123456789") == std::string::npos) return user;
+    std::vector<char> room(16 << 10);
+    passwd entry{};
+    passwd* found = nullptr;
+    ::getpwnam_r(user.c_str(), &entry, room.data(), room.size(), &found);
+    if (found != nullptr) return std::to_string(found->pw_uid);
+    return fail(bad_usage(fmt::format("there is no user '{}' on this machine", one_line(user)),
+                          "give the name or the number of a user: id -u NAME"));
+}
+
+ExitCode grant(Context& context, const Invocation& invocation) {
+    const auto user = number_of(invocation.arguments.front());
+    if (!user) return context.report(user.error());
+    const std::string scope = invocation.value("scope").value_or("");
+    const std::size_t colon = scope.find(':');
+    json::object body{{"scope", scope.substr(0, colon)}};
+    if (colon != std::string::npos) body["agent"] = scope.substr(colon + 1);
+    if (const auto note = invocation.value("note")) body["note"] = *note;
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const auto answer = client->change({.method = "PUT",
+                                        .target = "/v1/users/" + *user,
+                                        .body = json::serialize(body),
+                                        .key = key_of(context, invocation)});
+    if (!answer) return context.report(answer.error());
+    show(context, *find_command({"users", "grant"}), invocation, *answer);
+    return ExitCode::ok;
+}
+
+ExitCode revoke(Context& context, const Invocation& invocation) {
+    const auto user = number_of(invocation.arguments.front());
+    if (!user) return context.report(user.error());
+    auto client = context.connect();
+    if (!client) return context.report(client.error());
+    const auto answer =
+        client->change({.method = "DELETE", .target = "/v1/users/" + *user, .key = key_of(context, invocation)});
+    if (!answer) return context.report(answer.error());
+    context.remark(fmt::format("user {} may ask for nothing now", *user));
+    return ExitCode::ok;
+}
+
+Argument user_argument() { return {.name = "USER", .help = "Name or number of a user of this machine"}; }
+
+}  // namespace
+
+std::vector<Command> user_commands() {
+    const View* view = &users_view();
+    return {
+        {.words = {"users", "ls"},
+         .summary = "List what other users of this machine may ask for",
+         .examples = {{"interlock users ls", ""}},
+         .method = "GET",
+         .path = "/v1/users",
+         .answer = Command::Answer::whole,
+         .view = view},
+        {.words = {"users", "grant"},
+         .summary = "Let the programs of a user use the server without a key",
+         .arguments = {user_argument()},
+         .flags = {{.name = "scope",
+                    .value = "SCOPE",
+                    .help = "read, operator, agent, or agent:NAME for one agent",
+                    .required = true},
+                   {.name = "note", .value = "TEXT", .help = "What it is for"}},
+         .examples = {{"interlock users grant 1001 --scope read", "replaces what the user had before"},
+                      {"interlock users grant 1001 --scope agent:coder", ""}},
+         .view = view,
+         .run = grant,
+         .notes = "The user's programs reach the server by its Unix socket, which 'interlock up --socket' puts where\n"
+                  "they can open it; they name it by INTERLOCK_SOCKET. Programs of runs have no grant."},
+        {.words = {"users", "revoke"},
+         .summary = "Take back what a user was granted, at once",
+         .arguments = {user_argument()},
+         .examples = {{"interlock users revoke 1001", ""}},
+         .answer = Command::Answer::nothing,
+         .run = revoke},
+    };
+}
+
+}  // namespace interlock::cli
