@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -178,9 +179,11 @@ def test_in_a_run_the_command_line_says_whose_key_it_takes(place):
     assert place.inside("$INTERLOCK keys show self --json").returncode == 0, "the run's own key is taken"
 
 
-def test_a_run_starts_no_run(place):
-    done = place.inside("$INTERLOCK run --no-workspace -- true")
-    assert done.returncode == 4 and "a run cannot start another run" in done.stderr, done
+def test_a_run_starts_a_run_with_its_own_key_only(place):
+    done = place.inside("$INTERLOCK run --quiet --no-workspace -- sh -c 'echo child'")
+    assert (done.returncode, done.stdout) == (0, "child\n"), done
+    done = place.inside("env -u INTERLOCK_KEY $INTERLOCK run --no-workspace -- true")
+    assert done.returncode == 4 and "INTERLOCK_KEY" in done.stderr, done
 
 
 def test_a_run_starts_no_server_on_its_own_directory_and_may_on_another(place):
@@ -249,3 +252,37 @@ def test_a_refusal_shows_an_operator_the_command_and_an_agent_who_can_run_it(pla
     assert "needs_person" not in place.admin.post("/v1/holds", hold).refused(402, "budget_exceeded")
     said = place.run("holds", "reserve", agent, "5.00", INTERLOCK_KEY=key.key, INTERLOCK_URL=place.url)
     assert said.returncode != 0 and "interlock budgets" not in said.stderr, said
+
+
+SERVICES = {
+    # As cron and at do: what lies in a directory is executed.
+    "spool": ("while :; do for f in {at}/*.job; do [ -e $f ] && sh $f; rm -f $f; done; sleep 0.1; done",
+              "printf '%s\\n' '{ask}' > {at}/new && mv {at}/new {at}/new.job"),
+    # As systemd --user and a container service do: what comes by a socket is executed.
+    "socket": (sys.executable + " -c 'import socket, subprocess; s = socket.socket(socket.AF_UNIX); s.bind(\"{at}/s\"); "
+               "s.listen()\nwhile 1:\n c = s.accept()[0]; subprocess.run(c.recv(9999), shell=True)'",
+               sys.executable + " -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"{at}/s\"); "
+               "s.send(b\"{ask}\"); s.shutdown(1); s.recv(1)'"),
+}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("level", ["off", "guarded", "files"])
+def test_a_service_that_acts_for_a_run_is_outside_of_it_but_not_reached_at_files(place, service, level):
+    at, out = place.directory / fresh("service"), place.directory / fresh("answer")
+    at.mkdir()
+    os.chown(at, place.user, place.user)
+    serve, use = (line.format(at=at, ask=f"{sys.executable} {place.ask} {out} {place.socket}") for line in SERVICES[service])
+    as_user = [] if place.user == os.geteuid() else ["setpriv", "--reuid", str(place.user), "--clear-groups"]
+    daemon = subprocess.Popen([*as_user, "sh", "-c", serve], stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        eventually((at / "s").exists) if service == "socket" else None
+        done = place.run("run", "--quiet", "--no-workspace", f"--sandbox={level}", "--", "sh", "-c", use)
+        if level == "files":
+            assert done.returncode != 0 and not out.exists(), done
+        else:
+            eventually(out.exists, 10, lambda: str(done))
+            assert json.loads(out.read_text()) == [200, f"local:{place.user}"]
+    finally:
+        os.killpg(daemon.pid, signal.SIGKILL)
+        daemon.wait()
