@@ -202,7 +202,7 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         // A second one where there can be one.
         "insert into messages select org, session, seq, " + id +
             ", role, content, metadata, at, 0, 0, null from messages",
-        "insert into claims select org, run, 1, kind, host, path, chain, 'write', fence from claims",
+        "insert into claims select org, run, 1, kind, host, path, chain, 'write', fence, parent from claims",
         "insert into ledger select * from ledger",
         "insert into answers select * from answers",
         // What refers to nothing.
@@ -233,7 +233,7 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update budget_windows set settled = 1, held = 1, grace = 1",
         "update holds set state = 'settled', agent = 'worker'",
         "update messages set seq = 1, role = 'tool'",
-        "insert into claims select org, run, 1, kind, host, path, chain, 'read', fence from claims",
+        "insert into claims select org, run, 1, kind, host, path, chain, 'read', fence, parent from claims",
         "insert into caps values (1, 'org', '', 1), (1, 'provider', 'p', 1)",
         "update sessions set parent = id, first_seq = 1, next_seq = 1",
         "update runs set state = 'queued', fence = 0",

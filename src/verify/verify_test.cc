@@ -649,7 +649,7 @@ TEST(Verify, two_wakes_at_the_same_moment_are_two_runs_and_no_tick_fired_twice) 
         "hold_bound_calls, "
         "hold_bound_runs, hold, metered, isolated, stop_requested, lease_s, created_at, queued_until, admitted_at, "
         "lease_until, started_at, ended_at, reason, 'nightly', settled, tokens, events, unknown, name, supervised, "
-        "ceiling, attempt, retry_of, not_before, exit_code, steps from runs where id = " +
+        "ceiling, attempt, retry_of, not_before, exit_code, steps, parent, root, settled_below from runs where id = " +
         x(3) + "; update runs set schedule = 'nightly' where id = " + x(3));
 
     const Report report = world.verify();

@@ -69,6 +69,8 @@ export interface Run {
   attempt: number;
   retry_of: string | null;
   exit_code: number | null;
+  parent: string | null;
+  spent_total: string | null;
   command?: string[] | null;
 }
 

@@ -1,10 +1,11 @@
 // Run: what does it do, what did it do with its time, and what did each step cost?
 import { useEffect, useMemo } from "preact/hooks";
+import { of_runs } from "../lib/changes";
 import { useNow } from "../lib/clock";
 import { useLive } from "../lib/live";
 import { link, useTitle } from "../lib/route";
 import { segments_of } from "../lib/timeline";
-import type { Page, RunDetail, RunStep } from "../lib/types";
+import type { Page, Run as RunRow, RunDetail, RunStep } from "../lib/types";
 import { shell_command, short_id, spoken } from "../lib/words";
 import { Log } from "../ui/log";
 import { Empty, Screen, Section, Tile, Trouble, Waiting } from "../ui/parts";
@@ -43,10 +44,26 @@ export function Run({ id }: { id: string }) {
               <Empty command="interlock run --session ID -- claude">It writes to no session. With one, what it said stays here:</Empty>
             )}
           </Section>
+          <Children of={id} />
           <CallsTable run={id} calls={calls} />
         </div>
       )}
     </Screen>
+  );
+}
+
+/** Runs that a program of this run has started. Most runs have none. */
+function Children({ of: id }: { of: string }) {
+  const { data } = useLive<Page<RunRow>>(`v1/runs?parent=${id}&limit=100`, of_runs);
+  if (!data || data.items.length === 0) return null;
+  return (
+    <Section title="Children" aside={<Command text={shell_command("interlock", "runs", "ls", "--parent", id)} />}>
+      <ul class="children">
+        {data.items.map((child) => (
+          <li key={child.id}><State of={child.status} /> <Id of={child.id} /> {child.name || child.agent} <Spent run={child} /></li>
+        ))}
+      </ul>
+    </Section>
   );
 }
 

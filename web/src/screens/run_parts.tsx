@@ -87,6 +87,8 @@ function more_of(run: Run): Fact[] {
   if (run.stop_requested) facts.push(["asked to stop", run.stop_requested]);
   if (run.exit_code !== null) facts.push(["exit code", run.exit_code]);
   if (run.attempt > 1 || run.retry_of) facts.push(["attempt", <>{run.attempt}{run.retry_of && <>, again for <Id of={run.retry_of} /></>}</>]);
+  if (run.parent) facts.push(["parent", <Id of={run.parent} />]);
+  if (run.spent_total !== null) facts.push(["spent with children", <Money value={run.spent_total} />]);
   for (const place of run.places) {
     const copied = run.isolated && place.kind === "workspace";
     facts.push([place.kind, <>{place.path} {place.mode === "read" && <Badge>read</Badge>} {copied && <Badge>its own copy</Badge>}</>]);
