@@ -208,12 +208,41 @@ def test_a_key_uses_up_no_place_under_the_cap_of_a_server(shop):
     shop.admin.run(shop.agent, node=name)
 
 
-def test_a_runs_key_admits_nothing(shop):
+def test_a_runs_key_admits_children_of_its_run_only(shop):
+    run = shop.post(workspace=str(shop.own)).ok(201)
+    stranger = shop.admin.run(shop.agent, resources=["theirs"])
+    key = shop.admin.make_key("agent", run=run["id"])
+    assert shop.post(key).ok(201)["parent"] == run["id"]
+    assert shop.post(key, workspace=str(shop.own / "src")).ok(201)["parent"] == run["id"]
+    for place in (shop.other, "/", shop.own.parent, shop.own / "src" / ".." / ".."):
+        shop.post(key, workspace=str(place), on_conflict="replace").refused(403, "beyond_parent")
+    shop.post(key, resources=["theirs"], on_conflict="replace").refused(403, "not_your_run")
+    assert shop.admin.get(f"/v1/runs/{stranger['id']}").ok()["stop_requested"] is None
+    shop.post(key, priority=101).refused(403, "beyond_key")
+    shop.post(key, lease_s=3601).refused(403, "beyond_key")
+    # The run is its client's, who may be anywhere: nothing is started for it but the agent's own command.
+    shop.post(key, command=["id"]).refused(403, "forbidden")
+    shop.post(key, launch=True, env={"A": "b"}).refused(403, "forbidden")
+    other = shop.admin.agent()
+    key.post("/v1/runs", {"agent": other}).refused(403, "beyond_parent")
+    key.put(f"/v1/schedules/{fresh('s')}", {"agent": shop.agent, "every": "1h"}).refused(403, "forbidden")
+
+
+def test_a_child_that_its_parents_client_owns_ends_with_the_parent(shop):
     run = shop.post(workspace=str(shop.own)).ok(201)
     key = shop.admin.make_key("agent", run=run["id"])
-    for body in ({}, {"launch": True}, {"workspace": str(shop.own)}, {"workspace": "/", "on_conflict": "replace"}):
-        shop.post(key, **body).refused(403, "forbidden")
-    key.put(f"/v1/schedules/{fresh('s')}", {"agent": shop.agent, "every": "1h"}).refused(403, "forbidden")
+    child = shop.post(key, workspace=str(shop.own)).ok(201)
+    queued = shop.post(key, workspace=str(shop.own), on_conflict="queue").ok(201)
+    key.post(f"/v1/runs/{child['id']}/heartbeat", {"fence": child["fence"]}).ok(200)
+    key.post("/v1/charges", {"agent": shop.agent, "run": child["id"], "cost": "0.25"}).ok(201)
+    shop.admin.finish(run).ok(200)
+    key.post(f"/v1/runs/{child['id']}/heartbeat", {"fence": child["fence"]}).refused(401, "unauthorized")
+    row = shop.admin.get(f"/v1/runs/{child['id']}").ok()
+    assert row["stop_requested"] == f"its parent {run['id']} has ended"
+    beat = shop.key.post(f"/v1/runs/{child['id']}/heartbeat", {"fence": child["fence"]}).ok(200)
+    assert beat["lease_until"] == row["lease_until"], "nothing renews it any more"
+    assert shop.admin.get(f"/v1/runs/{queued['id']}").ok()["status"] == "cancelled"
+    assert shop.admin.get(f"/v1/runs/{run['id']}").ok()["spent_total"] == "0.25"
 
 
 def test_an_agents_key_puts_no_schedule_and_touches_no_worktree(shop):

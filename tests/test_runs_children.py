@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from interlock_server import Server, eventually, fresh
-from supervised import Runs, end_what_is_left, processes_of, shims_of
+from supervised import Runs, end_what_is_left, processes_of, repository, shims_of
 
 LEVELS = ["off", "guarded", "files"]
 
@@ -112,12 +112,12 @@ def test_a_parent_that_is_interrupted_in_its_command_line_cancels_the_child(fami
 
 
 def test_a_child_works_only_below_its_parents_workspace(family):
-    elsewhere = family.place()
+    elsewhere = repository(family.place() / "repository")
     for flags in (["--workspace", str(elsewhere)], ["--workspace", "/"], ["--workspace", ".."],
                   ["--workspace", "link"], ["--on-conflict", "isolate", "--workspace", str(elsewhere)]):
         done = family.inside(f"ln -s {elsewhere} link; il run {' '.join(flags)} -- touch {elsewhere}/hit",
                              "--sandbox=off")
-        assert done.returncode == 4 and "beyond" in done.stderr or "is not inside" in done.stderr, (flags, done)
+        assert done.returncode == 4 and "is not inside of what the parent" in done.stderr, (flags, done)
     assert not (elsewhere / "hit").exists()
 
 

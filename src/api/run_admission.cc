@@ -481,8 +481,10 @@ Answered admit(Call& call) {
         command.names_server = *names_server;
     }
 
-    const std::string workspace = body->workspace.value_or(*parent ? run_view_of((*parent)->run).workspace.value_or("")
-                                                                   : agent.process.directory);
+    if (*parent && body->supervised()) {
+        agent.process.directory = run_view_of((*parent)->run).workspace.value_or("");
+    }
+    const std::string workspace = body->workspace.value_or(agent.process.directory);
     // What its parent has covers a child of the same agent.
     if (*parent && (*parent)->run.who.agent == body->agent) {
         agent.workplace.resources.clear();

@@ -132,7 +132,7 @@ Answered drop_grant(Call& call) {
     if (!user) co_return respond(call, user.error());
     const auto grants = co_await read_grants(call, *user);
     if (!grants) co_return respond(call, grants.error());
-    if (grants->empty()) co_return respond(call, not_found("grant", call.names[0]));
+    if (grants->empty()) co_return respond(call, not_found("user", call.names[0]));
     for (const core::ApiKey& grant : *grants) {
         const auto revoked =
             co_await submit(call, Key{core::CommandKey(call.parts.fresh_id()), ""}, core::RevokeKey{grant.id});

@@ -15,7 +15,7 @@
 
 namespace interlock::nodes {
 
-inline constexpr std::uint64_t format = 4;  // Changes with any command or reply.
+inline constexpr std::uint64_t format = 5;  // Changes with any command or reply.
 
 // A command on its way. How long it may still wait is said instead of until when: clocks differ.
 struct Forwarded {

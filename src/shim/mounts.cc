@@ -139,7 +139,7 @@ bool put_back(const Kept& kept) {
         if (!make_directories(kept.path)) return false;
     } else {
         if (!make_directories(kept.path.substr(0, kept.path.rfind('/')))) return false;
-        const Fd file(open(kept.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+        const Fd file(open(kept.path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
         if (!file && errno != EROFS && errno != EACCES && errno != EISDIR && errno != ENXIO) return false;
     }
     return attach(kept.tree, kept.path) && (kept.writable || change(kept.path, {.set = read_only}, recursive));
