@@ -145,6 +145,10 @@ void PlacesChecker::believe(World& world, const RunKey& run, Instant lease_until
 void PlacesChecker::committed(World& world, const store::WriteSet& writes) {
     latest_ = std::max(latest_, world.now());
     for (const store::OrgWrites& of_org : writes.orgs) {
+        // A further try of a child is a child, and nobody has asked for it.
+        for (const Run* run : of_org.of<Run>().put) {
+            if (!run->parent.value.empty()) parents_[{of_org.org, run->id}] = run->parent;
+        }
         check_claims(world, of_org);
         check_inside(world, of_org);
         check_caps(world, of_org);

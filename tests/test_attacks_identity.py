@@ -260,7 +260,7 @@ SERVICES = {
               "printf '%s\\n' '{ask}' > {at}/new && mv {at}/new {at}/new.job"),
     # As systemd --user and a container service do: what comes by a socket is executed.
     "socket": (sys.executable + " -c 'import socket, subprocess; s = socket.socket(socket.AF_UNIX); s.bind(\"{at}/s\"); "
-               "s.listen()\nwhile 1:\n c = s.accept()[0]; subprocess.run(c.recv(9999), shell=True)'",
+               "s.listen()\nwhile 1:\n c = s.accept()[0]; subprocess.run(c.recv(9999), shell=True); c.close()'",
                sys.executable + " -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"{at}/s\"); "
                "s.send(b\"{ask}\"); s.shutdown(1); s.recv(1)'"),
 }
