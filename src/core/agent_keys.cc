@@ -8,8 +8,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/agents.h"
+#include "core/ledger.h"
 #include "core/limits.h"
 #include "core/places.h"
+#include "core/run_tree.h"
 
 namespace interlock::core {
 namespace {
@@ -109,6 +112,14 @@ Complaint outside_roots(OrgState& state, const Agent& agent, const AdmitRun& com
         complaint = first_of(complaint, roots.check("a worktree would be made of a repository whose part ", path));
     }
     return complaint;
+}
+
+Complaint beyond_bounds(OrgState& state, const Run& run) {
+    if (auto complaint = outside_parent(state, run)) return complaint;
+    if (run.who.api_key.empty() || is_operators_key(state, run.who.api_key)) return std::nullopt;
+    const Agent* agent = working_agent(state, run.who.agent);
+    if (agent == nullptr || (!run.parent.value.empty() && roots_of(*agent).empty())) return std::nullopt;
+    return outside_roots(state, *agent, run.wanted);
 }
 
 }  // namespace interlock::core

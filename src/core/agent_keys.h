@@ -17,5 +17,7 @@ Complaint beyond_key(const AdmitRun& command);
 // resolved to. Named resources are names that agents agree on, and are free.
 Complaint outside_roots(OrgState& state, const Agent& agent, const AdmitRun& command);
 Complaint outside_roots(OrgState& state, const Agent& agent, const std::vector<Place>& places);
+// Moving directories gives a child and an API key below operator no place that they could not have asked for.
+Complaint beyond_bounds(OrgState& state, const Run& run);
 
 }  // namespace interlock::core

@@ -56,7 +56,8 @@ Complaint outside_parent(OrgState& state, const Run& parent, const AdmitRun& com
             return encloses(outer, part);
         });
         const bool is_its_repository = worktree != nullptr && is_at_or_below(path, worktree->repository);
-        if (!inside && !is_its_repository) return refuse_place(parent, "a worktree would be made of a repository whose part ", path);
+        if (!inside && !is_its_repository)
+            return refuse_place(parent, "a worktree would be made of a repository whose part ", path);
     }
     return std::nullopt;
 }
@@ -253,6 +254,11 @@ void end_leases_below(OrgState& state, Stamp stamp, const Run& run) {
         below.lease_until = std::min(below.lease_until, stamp.at);
         state.put_run(std::move(below));
     }
+}
+
+bool is_left_to_lease(OrgState& state, const Run& run) {
+    const Run* parent = parent_of(state, run);
+    return !run.supervised && parent != nullptr && has_ended(parent->state);
 }
 
 void count_above(OrgState& state, const Run& run, std::int64_t usd) {

@@ -73,6 +73,9 @@ std::optional<CeilingRoom> room_below_ceilings(OrgState& state, const Run* run, 
 std::optional<BudgetRefusal> past_ceiling(const std::optional<CeilingRoom>& room, std::int64_t more);
 std::string describe(const BudgetRefusal& refusal);
 
+// A client's run whose parent has ended. Its owner was a program of the parent, so the lease is not renewed any more.
+bool is_left_to_lease(OrgState& state, const Run& run);
+
 // Counts what a run has settled for the runs above it.
 void count_above(OrgState& state, const Run& run, std::int64_t usd);
 

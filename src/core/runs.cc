@@ -607,16 +607,6 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     return put_in_line(state, stamp, std::move(run), *obstacle);
 }
 
-namespace {
-
-// A client's run whose parent has ended. Its owner was a program of the parent, so the lease is not renewed any more.
-bool is_left_to_lease(OrgState& state, const Run& run) {
-    const Run* parent = parent_of(state, run);
-    return !run.supervised && parent != nullptr && has_ended(parent->state);
-}
-
-}  // namespace
-
 RunReply start_run(OrgState& state, Stamp stamp, const StartRun& command) {
     auto run = owned_run(state, command.run, command.fence);
     if (!run) return run.error();
@@ -737,14 +727,14 @@ RunReply lose_run(OrgState& state, Stamp stamp, const LoseRun& command) {
 
 namespace {
 
-// Its supervisor looks at its places before it starts anything. A client may be at work as soon as it is admitted, and a
-// run that has children is.
+// Its supervisor looks at its places before it starts anything. A client may be at work as soon as it is admitted, and
+// a run that has children is.
 bool has_not_begun(OrgState& state, const Run& run) {
     return run.supervised && run.state == RunState::starting && unfinished_below(state, run).empty();
 }
 
-// A run that was granted its places and has not begun. It gives back everything but its turn in line. A child that would
-// wait for ever ends.
+// A run that was granted its places and has not begun. It gives back everything but its turn in line. A child that
+// would wait for ever ends.
 void put_back(OrgState& state, Stamp stamp, Run run, std::string reason, const std::vector<RunId>& holders) {
     if (waits_in_vain(state, run, WaitsFor::workspace, holders)) {
         run.wanted = state.run(run.id)->wanted;
@@ -792,16 +782,6 @@ void follow_moved(OrgState& state, Stamp stamp, Run run, const std::string& reas
                  {run.id});
     }
     take_places(state, stamp, std::move(run), reason);
-}
-
-// Moving directories gives a child and an API key below operator no place that they could not have asked for.
-Complaint beyond_bounds(OrgState& state, const Run& run) {
-    if (!run.parent.value.empty()) {
-        if (auto complaint = outside_parent(state, run)) return complaint;
-    }
-    if (run.who.api_key.empty() || is_operators_key(state, run.who.api_key)) return std::nullopt;
-    const Agent* agent = working_agent(state, run.who.agent);
-    return agent == nullptr ? std::nullopt : outside_roots(state, *agent, run.wanted);
 }
 
 }  // namespace
