@@ -300,7 +300,7 @@ class Server(Interlock):
         return self.make("open holds", "/v1/holds", body, count)
 
     def live_run(self, **more):
-        return self.as_hostile("POST", "/v1/runs", {"agent": "hostile", "lease_s": 86400, **more})
+        return self.as_hostile("POST", "/v1/runs", {"agent": "hostile", "lease_s": 3600, **more})
 
     def queue_runs(self, count, **more):
         made, begun, step = [], time.monotonic(), 250
