@@ -119,7 +119,7 @@ def count_calls(build, provider_binary, where, steps_max, keep):
                 before = batches_of(server)
                 call_in_step(server, key, steps)
                 batches = batches_of(server) - before
-        return profile.totals() | {"commands": steps * CONNECTIONS, "batches": batches}
+            return profile.totals() | {"commands": steps * CONNECTIONS, "batches": batches}
     return difference(*map(run, (CALL_STEPS[0], steps_max)))
 
 
