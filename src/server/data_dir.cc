@@ -98,7 +98,6 @@ Result<void, std::string> check_files(const std::string& data_dir) {
 }
 
 std::string note_path(const std::string& data_dir) { return data_dir + "/server.json"; }
-std::string seal_key_path(const std::string& data_dir) { return data_dir + "/seal.key"; }
 std::string catalog_path(const std::string& data_dir) { return data_dir + "/prices.txt"; }
 
 std::string bytes_of_hex(const std::string& text) {
@@ -175,6 +174,8 @@ Result<std::string, std::string> secrets_key(const std::string& data_dir, const 
 
 std::string secrets_key_path(const std::string& data_dir) { return data_dir + "/secrets.key"; }
 
+std::string seal_key_path(const std::string& data_dir) { return data_dir + "/seal.key"; }
+
 Result<std::vector<store::SealKey>, std::string> seal_keys(const std::string& data_dir, const std::string& fresh) {
     const auto text = kept_secret(seal_key_path(data_dir), fresh);
     if (!text) return fail(text.error());
@@ -182,6 +183,16 @@ Result<std::vector<store::SealKey>, std::string> seal_keys(const std::string& da
     if (keys.empty() || keys.front().lost)
         return fail(fmt::format("{} has no key; move it away to have one made", seal_key_path(data_dir)));
     return keys;
+}
+
+Result<void, std::string> add_lost_seal_keys(const std::string& data_dir, const std::vector<std::string>& ids) {
+    auto text = read_file(seal_key_path(data_dir));
+    if (!text) return fail(fmt::format("cannot read {}", seal_key_path(data_dir)));
+    for (const std::string& id : ids) {
+        if (!text->ends_with('\n')) text->push_back('\n');
+        *text += fmt::format("lost {}\n", to_hex(id));
+    }
+    return write_file(seal_key_path(data_dir), *text);
 }
 
 std::vector<store::SealKey> read_seal_keys(const std::string& data_dir) {

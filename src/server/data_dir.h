@@ -35,6 +35,9 @@ std::string secrets_key_path(const std::string& data_dir);
 
 // What commits are sealed with, in the same way. A line each: the first is used, all are believed.
 Result<std::vector<store::SealKey>, std::string> seal_keys(const std::string& data_dir, const std::string& fresh);
+std::string seal_key_path(const std::string& data_dir);
+// Adds lines that say so of keys, by their ids.
+Result<void, std::string> add_lost_seal_keys(const std::string& data_dir, const std::vector<std::string>& ids);
 // The same for programs that only read: none where there is no file.
 std::vector<store::SealKey> read_seal_keys(const std::string& data_dir);
 

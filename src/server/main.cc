@@ -10,6 +10,7 @@
 #include "server/demo_worker.h"
 #include "server/history_command.h"
 #include "server/migrate_command.h"
+#include "server/node.h"
 #include "server/run_hooks.h"
 #include "server/simulate_command.h"
 #include "server/terminal.h"
@@ -334,7 +335,10 @@ int main(int argc, char** argv) {
     if (verify_command->parsed() && !asks_server && of_store) {
         if (verify.store.text.empty()) verify.store.text = interlock::cli::find_data_dir(settings, around);
         verify.json = settings.json;
-        verify.seal_keys = interlock::server::read_seal_keys(interlock::cli::find_data_dir(settings, around));
+        const std::string data_dir = interlock::cli::find_data_dir(settings, around);
+        // The keys of a directory that is no node's are about another store.
+        const bool is_node = ::access(interlock::server::history_path(data_dir).c_str(), F_OK) == 0;
+        if (!verify.store.is_database() || is_node) verify.seal_keys = interlock::server::read_seal_keys(data_dir);
         return static_cast<int>(interlock::server::verify_command(verify, terminal));
     }
     interlock::cli::World world = interlock::cli::real_world();

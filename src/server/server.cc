@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <mutex>
@@ -195,6 +196,7 @@ struct Server::Parts {
     Result<void, std::string> supervise();
     Duration time_off();
     api::Parts api_parts();
+    Result<void, std::string> note_lost_keys(const std::vector<store::SealKey>& known);
     Result<std::string, std::string> verify();
     std::optional<std::string> why_not_ready();
     SelfFacts self_facts(Instant started_at);
@@ -277,6 +279,10 @@ Result<void, std::string> Server::Parts::open_engine() {
     how.store = options.store;
     how.node_name = options.node_name;
     how.accept_clock = options.accept_clock;
+    std::error_code ignored;
+    const std::string memory = options.store.empty() ? head_path(options.data_dir) : history_path(options.data_dir);
+    const bool new_here =
+        !std::filesystem::exists(seal_key_path(options.data_dir), ignored) || !std::filesystem::exists(memory, ignored);
     const auto sealing = seal_keys(options.data_dir, api::make_secret());
     if (!sealing) return fail(sealing.error());
     how.seal_key = sealing->front();
@@ -300,6 +306,9 @@ Result<void, std::string> Server::Parts::open_engine() {
     if (!opened) return fail(opened.error());
     engine = std::move(*opened);
     reads = std::make_unique<store::ReadPool>(engine->store());
+    if (new_here) {
+        if (auto noted = note_lost_keys(*sealing); !noted) return noted;
+    }
     workers = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{});
     bodies = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{.threads = 2, .queue_max = 256});
     senders = std::make_unique<SenderCheck>(*workers);
@@ -515,6 +524,27 @@ Result<std::vector<api::OrgFacts>, std::string> Server::Parts::orgs() {
     std::vector<api::OrgFacts> facts;
     for (const auto& [org, row] : *rows) facts.push_back({org, row.name, row.created_at});
     return facts;
+}
+
+// A store that comes from elsewhere, such as a restored backup, has seals that nothing here can check. A key that is
+// not known later on is another matter.
+Result<void, std::string> Server::Parts::note_lost_keys(const std::vector<store::SealKey>& known) {
+    auto ids = reads->with([&](store::Snapshot& snapshot) -> Result<std::vector<std::string>, store::ReadError> {
+        std::vector<std::string> unknown;
+        const auto read =
+            snapshot.query("select key_id from seals union select seal_key from feed_pages where seal_number > 0",
+                           [&](const std::vector<store::Value>& row) {
+                               const auto& id = std::get<std::string>(row.front());
+                               if (std::ranges::find(known, id, &store::SealKey::id) == known.end())
+                                   unknown.push_back(id);
+                           });
+        if (!read) return fail(read.error());
+        return unknown;
+    });
+    if (!ids) return fail("the store cannot be read: " + ids.error().detail);
+    if (ids->empty()) return {};
+    log.warn("seals_of_another_key", {{"keys", static_cast<std::int64_t>(ids->size())}});
+    return add_lost_seal_keys(options.data_dir, *ids);
 }
 
 Result<std::string, std::string> Server::Parts::verify() {
