@@ -14,6 +14,7 @@ import http.client
 import json
 import os
 import pathlib
+import secrets
 import signal
 import subprocess
 import sys
@@ -49,7 +50,8 @@ def main():
         # Both servers, and the wish for the one that takes writes: this is all that nodes need for a failover.
         store = (f"postgres://{primary.user}@127.0.0.1:{primary.port},127.0.0.1:{standby.port}/interlock"
                  "?target_session_attrs=read-write")
-        nodes = [started.enter_context(Node(name, options.binary, scratch, store)) for name in NAMES]
+        seal_key = secrets.token_hex(32)  # The same for all: each of them can check what the others have written.
+        nodes = [started.enter_context(Node(name, options.binary, scratch, store, seal_key)) for name in NAMES]
         say("nodes: " + ", ".join(f"{node.name} on port {node.address[1]}" for node in nodes))
 
         key = nodes[0].admin_key()
@@ -84,9 +86,12 @@ def act(load, nodes, primary, standby, seconds):
 class Node:
     """`interlock up` on a free port of loopback, and on the same one when it is started again."""
 
-    def __init__(self, name, binary, scratch, store):
+    def __init__(self, name, binary, scratch, store, seal_key):
         self.name, self.binary, self.store = name, binary, store
         self.data, self.log = scratch / name, scratch / f"{name}.log"
+        self.data.mkdir(mode=0o700)
+        (self.data / "seal.key").write_text(seal_key + "\n")
+        (self.data / "seal.key").chmod(0o600)
         self.address, self.process = ("127.0.0.1", 0), None
 
     def __enter__(self):
