@@ -44,7 +44,7 @@ def main():
     parser.add_argument("binary", help="the interlock binary")
     parser.add_argument("--short", action="store_true", help="fewer holds, runs, rounds and bodies: one to two minutes")
     parser.add_argument("--rounds", type=int, help="of each rate (default 5; short 3)")
-    parser.add_argument("--seconds", type=float, help="of each rate in a round (default 2; short 0.5)")
+    parser.add_argument("--seconds", type=float, help="of each rate in a round, and beside each kind of body (default 2; short 0.5)")
     parser.add_argument("--holds", type=int, help="open holds of the hostile agent (default 200,000; short 10,000)")
     parser.add_argument("--runs", type=int, help="queued runs of the hostile agent (default 20,000; short 2,000)")
     parser.add_argument("--only", action="append", choices=PARTS)
@@ -584,7 +584,7 @@ def heads(key):
 
 def bodies(directory, options):
     rows = []
-    seconds = 1 if options.short else 3
+    seconds = options.seconds
     with Server(options.binary, directory / "data") as server, Echo() as echo:
         key = server.keys["hostile"]
         session = server.as_hostile("POST", "/v1/sessions", {"agent": "hostile"})["id"]
