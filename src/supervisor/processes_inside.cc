@@ -15,6 +15,7 @@
 
 #include "supervisor/file_tree.h"
 #include "supervisor/open_file.h"
+#include "supervisor/run_membership.h"
 
 namespace interlock::supervisor {
 namespace {
@@ -49,7 +50,8 @@ Target target_of(const std::string& path) {
 
 std::string use_of_directory(pid_t pid, const std::string& path) {
     bool unseen = false;
-    return use_of(fmt::format("/proc/{}", pid), target_of(path), unseen);
+    std::string use = use_of(fmt::format("/proc/{}", pid), target_of(path), unseen);
+    return use.empty() || RunMembership::is_interlock(pid) ? std::string() : use;
 }
 
 Result<ProcessesInside, std::string> processes_inside(const std::string& path) {
@@ -65,7 +67,7 @@ Result<ProcessesInside, std::string> processes_inside(const std::string& path) {
         bool unseen = false;
         std::string use = use_of(process, target, unseen);
         found.unseen += unseen ? 1 : 0;
-        if (use.empty()) continue;
+        if (use.empty() || RunMembership::is_interlock(pid)) continue;
         std::string program = read_file(process + "/comm").value_or("");
         if (program.ends_with('\n')) program.pop_back();
         found.inside.push_back({.pid = pid, .program = std::move(program), .use = std::move(use)});

@@ -1,5 +1,6 @@
 // Which processes of this machine use something in a directory: as working or root directory, as program, mapped or
-// open file. What /proc says of them is believed; see worktrees.h for what cannot be seen there.
+// open file. What /proc says of them is believed; see worktrees.h for what cannot be seen there. This process and shims
+// hold the directories of their runs open and do nothing in them, so they do not count.
 #pragma once
 
 #include <cstddef>
