@@ -60,7 +60,6 @@ void PlacesChecker::sent(World&, const Call& call) {
     if (const auto* admit = std::get_if<AdmitRun>(&call.command.body)) {
         if (call.expect == Expect::anything) asked_[{org, admit->run}] = admit->places;
         if (admit->process) supervised_.insert({org, admit->run});
-        if (!admit->parent.value.empty()) parents_[{org, admit->run}] = admit->parent;
         return;
     }
     const auto ends = [&](RunId run, Fence fence) {
@@ -145,7 +144,7 @@ void PlacesChecker::believe(World& world, const RunKey& run, Instant lease_until
 void PlacesChecker::committed(World& world, const store::WriteSet& writes) {
     latest_ = std::max(latest_, world.now());
     for (const store::OrgWrites& of_org : writes.orgs) {
-        // A further try of a child is a child, and nobody has asked for it.
+        // By the rows: a further try of a child is a child too, and a request that is refused makes none.
         for (const Run* run : of_org.of<Run>().put) {
             if (!run->parent.value.empty()) parents_[{of_org.org, run->id}] = run->parent;
         }

@@ -90,11 +90,11 @@ bool let_a_charge_past_a_limit(World& world) {
 }
 
 bool move_a_child_outside(World& world) {
-    for (const auto& [key, claim] : world.database->rows<Claim>()) {
-        const bool is_child = !claim.parent.value.empty() && claim.place.kind == ClaimKind::workspace;
-        const auto parent = world.database->rows<Claim>().lower_bound({key.first, {claim.parent, 0}});
-        const bool parent_claims = parent != world.database->rows<Claim>().end() && parent->second.run == claim.parent;
-        if (!is_child || !parent_claims) continue;
+    const auto& claims = world.database->rows<Claim>();
+    for (const auto& [key, claim] : claims) {
+        if (claim.parent.value.empty() || claim.place.kind != ClaimKind::workspace) continue;
+        const auto parent = claims.lower_bound({key.first, {claim.parent, 0}});
+        if (parent == claims.end() || parent->second.run != claim.parent) continue;
         Claim moved = claim;
         moved.place.path = "/somewhere/else";
         moved.place.chain.clear();

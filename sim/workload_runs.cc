@@ -115,7 +115,7 @@ void Owners::ask(World& world, Owner& owner) {
         admit.by = {.kind = ActorKind::key, .key = "key-of-" + admit.who.agent, .agent = admit.who.agent};
         if (random.percent(3)) admit.priority = limits::priority_below_operator_max + 1;
     }
-    if (random.percent(25)) ask_as_child(world, owner, admit);
+    if (random.percent(35)) ask_as_child(world, owner, admit);
     // A run that somebody else has under this id is not given away.
     const KnownRun* twin = !org.runs.empty() && random.percent(2) ? &random.pick(org.runs) : nullptr;
     if (twin != nullptr) {
@@ -145,8 +145,14 @@ void Owners::restate(World& world, const Owner& owner, const KnownRun& run) {
 // A program of another owner's run asks. Most of what it asks for is inside of what that run has.
 void Owners::ask_as_child(World& world, const Owner& owner, AdmitRun& admit) {
     Random& random = world.random;
-    const Owner& parent = random.pick(owners_);
-    if (parent.org != owner.org || parent.state == Owner::idle || parent.run.value.empty()) return;
+    const Owner* found = nullptr;
+    for (int tries = 0; tries < 5 && found == nullptr; ++tries) {
+        const Owner& other = random.pick(owners_);
+        const bool works = other.state == Owner::working || (other.state != Owner::idle && random.percent(10));
+        if (other.org == owner.org && works && !other.agent.empty()) found = &other;
+    }
+    if (found == nullptr) return;
+    const Owner& parent = *found;
     admit.parent = parent.run;
     admit.by = {.kind = ActorKind::key, .key = "key-of-" + parent.agent, .agent = parent.agent};
     if (random.percent(95)) admit.who.agent = parent.agent;
@@ -156,7 +162,7 @@ void Owners::ask_as_child(World& world, const Owner& owner, AdmitRun& admit) {
     if (random.percent(10)) return;
     std::erase_if(admit.places, [](const Place& place) { return place.kind == ClaimKind::workspace; });
     for (const Place& place : parent.places) {
-        if (place.kind != ClaimKind::workspace || random.percent(40)) continue;
+        if (place.kind != ClaimKind::workspace || random.percent(15)) continue;
         Place inside = place;
         if (random.percent(50)) {
             const std::string name = random.pick({std::string("x"), std::string("y")});

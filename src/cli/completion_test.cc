@@ -57,7 +57,7 @@ class InBash : public CliTest {
 
 TEST_F(InBash, nouns_verbs_flags_values_and_names_are_completed) {
     EXPECT_EQ(completes("interlock ag"), "agents\n");
-    EXPECT_EQ(completes("interlock u"), "up upstreams\n");
+    EXPECT_EQ(completes("interlock u"), "up upstreams users\n");
     EXPECT_EQ(completes("interlock agents p"), "put pause\n");
     EXPECT_EQ(completes("interlock agents show c"), "coder\n");
     EXPECT_EQ(completes("interlock budgets put daily --window m"), "month\n");

@@ -198,6 +198,8 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "update schedules set cron = '* * * * *'",
         "update holds set opened_by = 'nobody'",
         "update holds set event = x'00'",
+        "update runs set parent = x'00'",
+        "update runs set root = x'00'",
         "update ledger_details set corrects = x'00'",
         // A second one where there can be one.
         "insert into messages select org, session, seq, " + id +
@@ -206,8 +208,9 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
         "insert into ledger select * from ledger",
         "insert into answers select * from answers",
         // What refers to nothing.
-        "insert into agents select 99, name, command, 1, tags, pauses, 0, 0, '{}', '{}', '{}', '', 'usage', '[]', '[]' "
-        "from agents",
+        "insert into agents select 99, name, command, 1, tags, pauses, 0, 0, '{}', '{}', '{}', '', 'usage', '[]', "
+        "'[]', "
+        "'[]' from agents",
         "update agent_totals set agent = 'nobody'",
         "update runs set agent = 'nobody'",
         "update holds set agent = 'nobody'",
