@@ -258,9 +258,15 @@ void PlacesChecker::check_caps(World& world, const store::OrgWrites& writes) {
 
 void PlacesChecker::check(World& world, const Rows& rows) {
     const auto& claims = rows.rows<Claim>();
+    const auto& runs = rows.rows<Run>();
+    for (const auto& [key, run] : runs) {
+        if (!run.parent.value.empty()) parents_[key] = run.parent;
+    }
     for (auto a = claims.begin(); a != claims.end(); ++a) {
         for (auto b = std::next(a); b != claims.end() && b->first.first == a->first.first; ++b) {
             if (a->second.run == b->second.run || !overlap(a->second.place, b->second.place)) continue;
+            const RunKey one(a->first.first, a->second.run), two(b->first.first, b->second.run);
+            if (is_above(one, two) || is_above(two, one)) continue;
             world.violated(Promise::one_worker_per_place,
                            fmt::format("runs {:x} and {:x} both claim {} and {}", a->second.run.value.low,
                                        b->second.run.value.low, to_text(a->second.place), to_text(b->second.place)));
