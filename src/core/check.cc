@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/strict_json.h"
 #include "base/text.h"
+#include "core/hosts.h"
 #include "core/limits.h"
 
 namespace interlock::core {
@@ -138,7 +140,8 @@ Complaint check_process(const Process& process) {
     };
     if (auto complaint = first_of(
             texts("command", process.command), texts("pass_env", process.pass_env), texts("writable", process.writable),
-            texts("readable", process.readable), check_text("directory", process.directory, limits::text_bytes_max),
+            texts("readable", process.readable), check_allowed_hosts(process.allowed_hosts),
+            check_text("directory", process.directory, limits::text_bytes_max),
             check_text("setup", process.setup, limits::metadata_bytes_max),
             check_text("teardown", process.teardown, limits::metadata_bytes_max),
             check_range("timeout_s", process.timeout_s, 0, limits::timeout_s_max),
@@ -159,13 +162,17 @@ Complaint check_process(const Process& process) {
         if (value.find('\0') != std::string::npos) return fmt::format("env: {} must not have NUL bytes", name);
         if (auto complaint = check_text("a value of env", value, limits::metadata_bytes_max)) return complaint;
     }
-    static constexpr std::string_view known_limits[] = {"as",    "core",   "cpu",   "data",
-                                                        "fsize", "nofile", "nproc", "stack"};
+    static constexpr std::string_view known_limits[] = {"as",     "core",   "cpu",   "cpu_percent", "data", "fsize",
+                                                        "memory", "nofile", "nproc", "pids",        "stack"};
     for (const auto& [name, value] : process.limits) {
         if (std::ranges::find(known_limits, name) == std::end(known_limits)) {
-            return fmt::format("limits has '{}'; there are as, core, cpu, data, fsize, nofile, nproc and stack", name);
+            return fmt::format("limits has '{}'; there are {}", name, fmt::join(known_limits, ", "));
         }
         if (value < 0) return fmt::format("limits: {} must not be negative", name);
+        // Those of all processes of a run together: with nothing at all none of them can start.
+        if (value == 0 && (name == "memory" || name == "pids" || name == "cpu_percent")) {
+            return fmt::format("limits: {} must be more than 0", name);
+        }
     }
     return std::nullopt;
 }

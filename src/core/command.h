@@ -327,6 +327,16 @@ struct RestatePlaces {  // The server has looked again at the directories of a l
 };
 BOOST_DESCRIBE_STRUCT(RestatePlaces, (), (run, fence, workspaces, reason))
 
+struct RecordConnection {  // A connection of a sealed run to another host has ended, or was refused.
+    RunId run;
+    std::string host;
+    std::int32_t port = 0;
+    ConnectionOutcome outcome = ConnectionOutcome::closed;
+    std::int64_t bytes_out = 0;  // From the run.
+    std::int64_t bytes_in = 0;
+};
+BOOST_DESCRIBE_STRUCT(RecordConnection, (), (run, host, port, outcome, bytes_out, bytes_in))
+
 // ---- worktrees ----------------------------------------------------------------------------------------------------
 
 struct PutWorktree {  // Before anything is on the disk, so that nothing there is unknown, and again when
@@ -422,7 +432,7 @@ BOOST_DESCRIBE_STRUCT(Reopened, (), ())
         UnfreezeBudget, Charge, Reserve, ExtendHold, SettleHold, ReleaseHold, CreateSession, Append, ForkSession,      \
         CloseSession, AdmitRun, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun, CancelRun, LoseRun,            \
         PutSchedule, DeleteSchedule, Wake, Tick, Reopened, PutWorktree, DropWorktree, EnableSchedule, PutSetting,      \
-        DropSetting, RecordCalls, CorrectCharge, RestatePlaces
+        DropSetting, RecordCalls, CorrectCharge, RestatePlaces, RecordConnection
 struct CommandBody : std::variant<INTERLOCK_COMMAND_KINDS> {
     INTERLOCK_VARIANT(CommandBody)
 };

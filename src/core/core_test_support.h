@@ -513,7 +513,7 @@ auto reply_to() {
     else if constexpr (one_of<Body, AdmitRun>)
         return AdmitReply{};
     else if constexpr (one_of<Body, StartRun, HeartbeatRun, PauseRun, ResumeRun, FinishRun, CancelRun, LoseRun,
-                              RestatePlaces>)
+                              RestatePlaces, RecordConnection>)
         return RunReply{};
     else if constexpr (one_of<Body, PutSchedule, DeleteSchedule, EnableSchedule>)
         return ScheduleReply{};

@@ -238,13 +238,25 @@ struct PlacesRestated {  // The run keeps its state. One that goes back in line 
 };
 BOOST_DESCRIBE_STRUCT(PlacesRestated, (), (run, agent, reason))
 
+// A sealed run's connection to another host has ended, or was refused.
+struct ConnectionEnded {
+    RunId run;
+    std::string agent;
+    std::string host;
+    std::int32_t port = 0;
+    ConnectionOutcome outcome = ConnectionOutcome::closed;
+    std::int64_t bytes_out = 0;  // From the run.
+    std::int64_t bytes_in = 0;
+};
+BOOST_DESCRIBE_STRUCT(ConnectionEnded, (), (run, agent, host, port, outcome, bytes_out, bytes_in))
+
 // The order is part of the stored form: new kinds go at the end.
 #define INTERLOCK_EVENT_KINDS                                                                                    \
     Charged, Held, HoldReleased, OrgCreated, AgentChanged, AgentPaused, AgentResumed, AgentArchived, KeyCreated, \
         KeyRevoked, CapChanged, BudgetChanged, BudgetDeleted, BudgetWarned, BudgetExhausted, BudgetFroze,        \
         BudgetThawed, SessionCreated, Appended, SessionClosed, RunChanged, RunStopRequested, RunEnded,           \
         ScheduleChanged, ScheduleDeleted, ScheduleFired, ScheduleSkipped, WakeCoalesced, WorktreeMade,           \
-        WorktreeRemoved, SettingChanged, ChargeCorrected, PlacesRestated
+        WorktreeRemoved, SettingChanged, ChargeCorrected, PlacesRestated, ConnectionEnded
 struct Event : std::variant<INTERLOCK_EVENT_KINDS> {
     INTERLOCK_VARIANT(Event)
 };

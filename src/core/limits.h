@@ -30,6 +30,7 @@ constexpr std::size_t settings_per_org_max = 10'000;
 constexpr std::size_t setting_bytes_max = 64u << 10;
 constexpr std::size_t calls_per_record_max = 10'000;
 constexpr std::size_t environment_max = 256;
+constexpr std::size_t allowed_hosts_max = 256;
 constexpr std::int64_t timeout_s_max = 30 * 24 * 3600;
 constexpr std::int32_t grace_s_max = 3600;
 constexpr std::int32_t tries_max = 100;

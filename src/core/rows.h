@@ -104,8 +104,18 @@ BOOST_DESCRIBE_ENUM(OnConflict, refuse, queue, replace, isolate)
 
 // What the processes of a run can reach beside their workspace; docs/sandbox.md has the table. Each level bounds more
 // than the one before it.
-enum class SandboxLevel { server_default, off, guarded, files };
-BOOST_DESCRIBE_ENUM(SandboxLevel, server_default, off, guarded, files)
+enum class SandboxLevel { server_default, off, guarded, files, sealed };
+BOOST_DESCRIBE_ENUM(SandboxLevel, server_default, off, guarded, files, sealed)
+
+// How a connection of a sealed run to another host came out.
+enum class ConnectionOutcome {
+    closed,       // It was made, and has ended.
+    not_allowed,  // The host is not among those that the run may reach.
+    not_public,   // The host's address is of this machine or a private network.
+    not_found,    // The name has no address.
+    unreachable,
+};
+BOOST_DESCRIBE_ENUM(ConnectionOutcome, closed, not_allowed, not_public, not_found, unreachable)
 
 // The process of a run: what a supervisor starts, and within which bounds.
 struct Process {
@@ -125,7 +135,8 @@ struct Process {
     std::string teardown;                        // The same before the worktree is removed.
     bool foreground = false;                     // Somebody's terminal starts it, not the server.
     SandboxLevel level = SandboxLevel::server_default;
-    std::vector<std::string> readable;  // At level files: what it reads beside its workspace.
+    std::vector<std::string> readable;       // At level files: what it reads beside its workspace.
+    std::vector<std::string> allowed_hosts;  // At level sealed: where it connects to, see hosts.h.
 
     SandboxLevel asked_level() const {
         return level == SandboxLevel::server_default && sandbox ? SandboxLevel::files : level;
@@ -134,7 +145,7 @@ struct Process {
 };
 BOOST_DESCRIBE_STRUCT(Process, (),
                       (command, directory, env, pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter,
-                       setup, teardown, foreground, level, readable))
+                       setup, teardown, foreground, level, readable, allowed_hosts))
 
 // What follows when a run fails, times out or is lost. The waits double, from the first to the longest.
 struct Retry {

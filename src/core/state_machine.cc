@@ -11,6 +11,7 @@
 #include "core/budgets.h"
 #include "core/check.h"
 #include "core/expected.h"
+#include "core/hosts.h"
 #include "core/ledger.h"
 #include "core/limits.h"
 #include "core/runs.h"
@@ -123,6 +124,7 @@ struct Apply {
     }
     Reply operator()(const RecordCalls& body) { return record_calls(state, body, command.key); }
     Reply operator()(const RestatePlaces& body) { return restate_places(state, stamp, body); }
+    Reply operator()(const RecordConnection& body) { return record_connection(state, body); }
 };
 
 // Whether the command did what it asked: the successes come first in every status, one or two of them.

@@ -123,6 +123,7 @@ class StateMachineTest : public MoneyTest {
         ModelCall call;
         call.id = CallId(Id{1, 2});
         say(RecordCalls{{call}});
+        say(RecordConnection{.run = runs[0].run, .host = "example.org", .port = 443});
     }
 
     static constexpr std::size_t kinds_that_can_succeed =

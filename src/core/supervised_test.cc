@@ -55,7 +55,15 @@ TEST_F(SupervisedTest, a_refused_run_starts_nothing) {
     command.process->env["INTERLOCK_KEY"] = "mine";
     EXPECT_EQ(apply(command).status, AdmitStatus::invalid_request);
     command = launching();
-    command.process->limits["memory"] = 1;
+    command.process->limits["threads"] = 1;
+    EXPECT_EQ(apply(command).status, AdmitStatus::invalid_request);
+    for (const char* bound : {"memory", "pids", "cpu_percent"}) {
+        command = launching();
+        command.process->limits[bound] = 0;
+        EXPECT_EQ(apply(command).status, AdmitStatus::invalid_request) << bound;
+    }
+    command = launching();
+    command.process->allowed_hosts = {"10.0.0.1"};
     EXPECT_EQ(apply(command).status, AdmitStatus::invalid_request);
     command = launching();
     command.process->timeout_s = -1;
