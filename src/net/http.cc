@@ -91,7 +91,8 @@ void append_json_string(std::string& json, std::string_view text) {
 }  // namespace
 
 std::string_view name_of(Method method) {
-    static constexpr std::array<std::string_view, 7> names{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+    static constexpr std::array<std::string_view, 8> names{"GET",   "HEAD",   "POST",    "PUT",
+                                                           "PATCH", "DELETE", "OPTIONS", "CONNECT"};
     return names[static_cast<std::size_t>(method)];
 }
 

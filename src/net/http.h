@@ -1,7 +1,7 @@
 // HTTP as a handler sees it: a request that was received whole, and a response that is given back whole or streamed.
 //
-//   (1) A request that reaches a handler passed every check of request_parser.h. Its target begins with '/', its
-//       percent-encoding is well-formed, its body is complete.
+//   (1) A request that reaches a handler passed every check of request_parser.h. Its target begins with '/', but for a
+//       CONNECT, its percent-encoding is well-formed, its body is complete.
 //   (2) A response that could break the framing (a line break in a header) is never sent; its client gets a 500.
 //
 // There are no routes, no cookies and no compression here.
@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -21,9 +22,11 @@
 namespace interlock::net {
 
 class Bell;
+class Tunnel;
 struct Peer;
 
-enum class Method { get, head, post, put, patch, delete_, options };
+// `connect` comes in by an entrance alone (http_server.h).
+enum class Method { get, head, post, put, patch, delete_, options, connect };
 std::string_view name_of(Method method);  // As on the wire: "GET".
 // True for methods whose requests have a body. Servers differ in whether they read one that comes with another method,
 // so what follows the head of such a request could be taken for a second request.
@@ -49,6 +52,9 @@ struct Request {
     std::string target;  // As it was sent: path, and query if there is one.
     std::string path;    // Still percent-encoded; see path_segments().
     std::string query;   // What follows the '?', still percent-encoded; see query_pairs().
+    // The host and port that a client wants to be connected to, as it was sent: of a CONNECT, and of a target that
+    // begins with http://. Empty: the request is for this server. Only by an entrance.
+    std::string authority;
     std::vector<Header> headers;
     std::string body;
     std::string peer;  // The address, without the port.
@@ -90,6 +96,8 @@ struct Response {
     // When set, the body is `body`, which goes out together with the head, and then what this writes until it returns.
     // Chunked; what it throws ends the connection without the last chunk. Not called for a HEAD, a 204 or a 304.
     std::function<Task<void>(StreamWriter&)> stream = {};
+    // When set, the rest of the connection belongs to it (tunnel.h), and nothing else of the response is sent.
+    std::shared_ptr<Tunnel> tunnel = {};
     // Adds headers that keep a browser from running, guessing at or embedding the body: for content of strangers.
     bool inert = false;
 };

@@ -17,6 +17,7 @@
 #include "net/peer.h"
 #include "net/request_parser.h"
 #include "net/response_head.h"
+#include "net/tunnel.h"
 
 namespace interlock::net {
 namespace {
@@ -48,12 +49,17 @@ class ChunkLine {
     std::size_t size_;
 };
 
+// The Host of what is for another server is that server's.
+std::optional<Refusal> why_not_for_us(const Request& request, const HttpServerOptions& options) {
+    return request.authority.empty() ? check_host_and_origin(request, options) : std::nullopt;
+}
+
 template <class Stream>
 class Connection final : public HttpConnection,
                          public StreamWriter,
                          public std::enable_shared_from_this<Connection<Stream>> {
  public:
-    Connection(Loop& loop, Socket socket, Admission admission);
+    Connection(Loop& loop, Socket socket, Admission admission, std::shared_ptr<Visitor> visitor);
     ~Connection() override;
 
     // The whole life of a connection. The coroutine owns it.
@@ -81,6 +87,7 @@ class Connection final : public HttpConnection,
     Task<Response> answer(Request request);
     Task<bool> send(Response response, Method method, After after);
     Task<bool> send_stream(Response response, Method method, After after);
+    Task<void> carry(std::shared_ptr<Tunnel> tunnel);
     void read_ahead();
     void on_read_ahead(std::size_t count);
     Task<void> end_of_read_ahead();
@@ -137,10 +144,11 @@ class Connection final : public HttpConnection,
     bool streaming_ = false;
     bool reading_ahead_ = false;        // A read into the buffer is under way; the buffer must stay where it is.
     Timer* read_ahead_wait_ = nullptr;  // Of whoever waits for its end.
+    std::shared_ptr<Tunnel> tunnel_;    // While the connection belongs to it.
 };
 
 template <class Stream>
-Connection<Stream>::Connection(Loop& loop, Socket socket, Admission admission)
+Connection<Stream>::Connection(Loop& loop, Socket socket, Admission admission, std::shared_ptr<Visitor> visitor)
     : loop_(loop),
       server_(loop.server),
       stream_(make_stream(std::move(socket), loop.server)),
@@ -149,7 +157,9 @@ Connection<Stream>::Connection(Loop& loop, Socket socket, Admission admission)
       parser_({.header_bytes_max = server_.options.header_bytes_max,
                .target_bytes_max = server_.options.target_bytes_max,
                .headers_max = server_.options.headers_max,
-               .body_bytes_max = server_.options.body_bytes_max}) {
+               .body_bytes_max = server_.options.body_bytes_max,
+               .proxied = visitor != nullptr}) {
+    sender_.visitor = std::move(visitor);
     error_code ignored;
     if (sender_.local) {
         peer_ = "local";
@@ -164,6 +174,7 @@ Connection<Stream>::Connection(Loop& loop, Socket socket, Admission admission)
 template <class Stream>
 Connection<Stream>::~Connection() {
     release_body_bytes();
+    if (sender_.visitor) --sender_.visitor->connections;
     --server_.connections;
 }
 
@@ -201,9 +212,15 @@ Task<bool> Connection<Stream>::exchange() {
     deadline_ = never;
     const Method method = parser_.request().method;
     Response response = co_await answer(std::move(parser_.request()));
+    if (response.tunnel) {
+        co_await carry(std::move(response.tunnel));
+        co_return false;
+    }
     const bool streams = response.stream && response.status != 204 && response.status != 304;
     // Without chunks, only the connection's end can say that a stream has ended.
-    const After after = streams && parser_.http_1_0() ? After::close : after_request();
+    // Behind a CONNECT that was refused comes what was meant for the tunnel.
+    const bool ends_here = (streams && parser_.http_1_0()) || method == Method::connect;
+    const After after = ends_here ? After::close : after_request();
 
     // 3. Write.
     bool written = false;
@@ -247,9 +264,10 @@ Task<bool> Connection<Stream>::read_request() {
             case RequestParser::State::body:
                 if (state_before == RequestParser::State::head) {
                     body_begun_ = steady_clock::now();
-                    if (const auto why = check_host_and_origin(parser_.request(), options)) {
+                    if (const auto why = why_not_for_us(parser_.request(), options)) {
                         co_return co_await refuse(problem(why->status, why->code, why->detail));
                     }
+                    parser_.request().sender = &sender_;
                     co_await find_body_owner();
                     if (body_has_owner_) reserve_body();
                 }
@@ -326,7 +344,7 @@ Task<Response> Connection<Stream>::answer(Request request) {
     request.secure = secure;
     request.gone = [this] { return is_gone(); };
     request.sender = &sender_;
-    if (const auto why = check_host_and_origin(request, server_.options)) {
+    if (const auto why = why_not_for_us(request, server_.options)) {
         ++loop_.counters.refused;
         co_return problem(why->status, why->code, why->detail);
     }
@@ -422,6 +440,27 @@ Task<bool> Connection<Stream>::write(std::string_view bytes) {
     co_return sent;
 }
 
+// The connection is the tunnel's until both of its directions have ended. TLS connections come in by no entrance.
+template <class Stream>
+Task<void> Connection<Stream>::carry(std::shared_ptr<Tunnel> tunnel) {
+    if constexpr (!secure) {
+        tunnel_ = tunnel;
+        bool open = true;
+        if (tunnel->announced()) {
+            out_ = "HTTP/1.1 200 Connection established\r\n\r\n";
+            open = co_await send_out();
+        }
+        if (!open) tunnel->cut();
+        arm(tunnel->idle());
+        std::string early(buffer_.get() + buffer_begin_, buffer_end_ - buffer_begin_);
+        buffer_begin_ = buffer_end_;
+        co_await Tunnel::carry(tunnel, stream_, std::move(early), [this, idle = tunnel->idle()] { arm(idle); });
+        tunnel_.reset();
+        // Nothing is left to say, so nobody is waited for.
+        idle_ = true;
+    }
+}
+
 // Reads beside a stream, to notice that the peer has gone. What comes is the beginning of the next request, and a read
 // that still waits when the stream ends is the first one of that request: it costs nothing and need not be cancelled.
 template <class Stream>
@@ -495,12 +534,15 @@ template <class Stream>
 void Connection<Stream>::tick(SteadyTime now) {
     if (now < deadline_) return;
     if (!std::exchange(expired_, true)) ++loop_.counters.timeouts;
+    if (tunnel_) return tunnel_->cut();
     error_code ignored;
     socket().cancel(ignored);
 }
 
 template <class Stream>
 void Connection<Stream>::drain() {
+    // Nobody can tell when a tunnel could be ended without harm.
+    if (tunnel_) return tunnel_->cut();
     error_code ignored;
     if (idle_) socket().cancel(ignored);
 }
@@ -508,6 +550,7 @@ void Connection<Stream>::drain() {
 template <class Stream>
 void Connection<Stream>::cut() {
     hangup_.hang_up();
+    if (tunnel_) return tunnel_->cut();
     error_code ignored;
     sender_.socket = -1;
     socket().close(ignored);
@@ -598,13 +641,13 @@ void Loop::set_date(std::int64_t unix_seconds) {
     if (std::exchange(date_seconds, unix_seconds) != unix_seconds) date = http_date(unix_seconds);
 }
 
-void serve_connection(Loop& loop, Socket socket, Admission admission) {
+void serve_connection(Loop& loop, Socket socket, Admission admission, std::shared_ptr<Visitor> visitor) {
     const auto serve = [&](auto connection) {
         asio::co_spawn(loop.context, connection->serve(connection), asio::detached);
     };
-    if (loop.server.tls && !is_local(socket.native_handle()))
-        return serve(std::make_shared<Connection<TlsStream>>(loop, std::move(socket), admission));
-    serve(std::make_shared<Connection<Socket>>(loop, std::move(socket), admission));
+    if (loop.server.tls && !visitor && !is_local(socket.native_handle()))
+        return serve(std::make_shared<Connection<TlsStream>>(loop, std::move(socket), admission, nullptr));
+    serve(std::make_shared<Connection<Socket>>(loop, std::move(socket), admission, std::move(visitor)));
 }
 
 }  // namespace interlock::net

@@ -18,6 +18,7 @@
 #include "net/body_shares.h"
 #include "net/http_server.h"
 #include "net/inbox.h"
+#include "net/peer.h"
 
 namespace interlock::net {
 
@@ -73,6 +74,6 @@ struct Loop {
 enum class Admission { admitted, turned_away };  // Turned away: gets a 503 and no more.
 
 // Starts serving, on the loop's thread.
-void serve_connection(Loop& loop, Socket socket, Admission admission);
+void serve_connection(Loop& loop, Socket socket, Admission admission, std::shared_ptr<Visitor> visitor);
 
 }  // namespace interlock::net

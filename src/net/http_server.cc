@@ -11,6 +11,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <map>
 #include <thread>
 
 #include "base/ensure.h"
@@ -46,7 +47,8 @@ struct HttpServer::Parts {
 
     Result<std::uint16_t, ListenError> listen();
     Result<void, ListenError> listen_locally();
-    Task<void> accept(Acceptor& acceptor);
+    Task<void> accept(Acceptor& from, std::shared_ptr<Visitor> visitor = {});
+    Task<void> accept_visitors(std::shared_ptr<Acceptor> entrance, std::shared_ptr<Visitor> visitor);
     static Task<void> tick(Loop& loop);
     // Runs it on every loop's thread, for every connection there.
     void for_each_connection(void (HttpConnection::*what)());
@@ -57,8 +59,17 @@ struct HttpServer::Parts {
     std::optional<LocalListener> local;
     std::optional<Acceptor> acceptor;  // Of the first loop, like the next.
     std::optional<Acceptor> local_acceptor;
+    std::map<std::string, std::shared_ptr<Acceptor>> entrances;
     std::vector<std::thread> threads;
 };
+
+bool is_tcp_listener(int socket) {
+    int listens = 0, family = 0, kind = 0;
+    socklen_t size = sizeof(int);
+    return ::getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens == 1 &&
+           ::getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_INET &&
+           ::getsockopt(socket, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_STREAM;
+}
 
 HttpServer::HttpServer(Options options, Handler handler, Log& log)
     : parts_(std::make_unique<Parts>(std::move(options), std::move(handler), log)) {}
@@ -104,6 +115,7 @@ HttpServer::~HttpServer() {
     for (std::thread& thread : parts_->threads) thread.join();
     parts_->acceptor.reset();
     parts_->local_acceptor.reset();
+    parts_->entrances.clear();
 }
 
 Result<std::uint16_t, ListenError> HttpServer::Parts::listen() {
@@ -146,7 +158,7 @@ Result<void, ListenError> HttpServer::Parts::listen_locally() {
 }
 
 // Deals connections out to the loops in turn.
-Task<void> HttpServer::Parts::accept(Acceptor& from) {
+Task<void> HttpServer::Parts::accept(Acceptor& from, std::shared_ptr<Visitor> visitor) {
     Loop& own = *loops.front();
     Timer pause(own.context);
     for (std::size_t next = 0; !state.draining; next = (next + 1) % loops.size()) {
@@ -168,17 +180,55 @@ Task<void> HttpServer::Parts::accept(Acceptor& from) {
             if (is_other && !(user && state.options.local_users && state.options.local_users(*user))) continue;
         }
         ++own.counters.accepted;
+        // A visitor that opens many keeps nobody else out.
+        if (visitor && visitor->connections >= state.options.connections_per_visitor_max) {
+            ++own.counters.turned_away;
+            continue;
+        }
+        if (visitor) ++visitor->connections;
         const std::size_t open = ++state.connections;
         const Admission admission = open > state.options.connections_max ? Admission::turned_away : Admission::admitted;
         if (admission == Admission::turned_away) ++own.counters.turned_away;
         if (open > state.options.connections_max + turned_away_max) {
+            if (visitor) --visitor->connections;
             --state.connections;
             continue;
         }
-        asio::post(loop.context, [&loop, admission, accepted = std::move(socket)]() mutable {
-            serve_connection(loop, std::move(accepted), admission);
+        asio::post(loop.context, [&loop, admission, visitor, accepted = std::move(socket)]() mutable {
+            serve_connection(loop, std::move(accepted), admission, std::move(visitor));
         });
     }
+}
+
+// Keeps the acceptor for as long as it is waited on.
+Task<void> HttpServer::Parts::accept_visitors(std::shared_ptr<Acceptor> entrance, std::shared_ptr<Visitor> visitor) {
+    co_await accept(*entrance, std::move(visitor));
+}
+
+void HttpServer::open_entrance(std::string visitor, int listener) {
+    close_entrance(visitor);
+    Loop& loop = *parts_->loops.front();
+    asio::post(loop.context, [this, &loop, visitor = std::move(visitor), listener] {
+        const auto acceptor = std::make_shared<Acceptor>(loop.context);
+        error_code error;
+        acceptor->assign(tcp::v4(), listener, error);
+        if (error) ::close(listener);
+        if (error || parts_->state.draining) return;
+        close_on_exec(listener);
+        parts_->entrances[visitor] = acceptor;
+        asio::co_spawn(loop.context, parts_->accept_visitors(acceptor, std::make_shared<Visitor>(visitor)),
+                       asio::detached);
+    });
+}
+
+void HttpServer::close_entrance(std::string visitor) {
+    asio::post(parts_->loops.front()->context, [this, visitor = std::move(visitor)] {
+        const auto found = parts_->entrances.find(visitor);
+        if (found == parts_->entrances.end()) return;
+        error_code ignored;
+        found->second->close(ignored);
+        parts_->entrances.erase(found);
+    });
 }
 
 Task<void> HttpServer::Parts::tick(Loop& loop) {
@@ -203,6 +253,7 @@ bool HttpServer::drain(std::chrono::milliseconds timeout) {
     asio::post(parts_->loops.front()->context, [this] {
         parts_->acceptor->close();
         if (parts_->local_acceptor) parts_->local_acceptor->close();
+        for (const auto& [visitor, entrance] : parts_->entrances) entrance->close();
     });
     for (const auto& loop : parts_->loops) {
         asio::post(loop->context, [&context = loop->context] { Inbox::of(context.get_executor()).end_waits(); });

@@ -62,6 +62,7 @@ struct HttpServerOptions {
     std::size_t body_bytes_unowned_max = 64u << 10;
     std::size_t body_bytes_all_unowned_max = 128u << 20;
     std::size_t connections_max = 20'000;
+    std::size_t connections_per_visitor_max = 512;  // By one entrance; more are closed at once.
 
     std::chrono::milliseconds idle_timeout{75'000};    // Between two requests.
     std::chrono::milliseconds header_timeout{10'000};  // From the first byte of a request, or from connecting.
@@ -94,6 +95,9 @@ struct HttpServerStats {
     std::uint64_t body_bytes = 0;  // Of requests that came in more than one piece and are not answered yet.
 };
 
+// Of IPv4, as open_entrance() takes one.
+bool is_tcp_listener(int socket);
+
 class HttpServer {
  public:
     using Options = HttpServerOptions;
@@ -105,6 +109,12 @@ class HttpServer {
 
     // Listens and starts the threads. The port is the real one.
     Result<std::uint16_t, ListenError> start();
+
+    // Accepts on this listening socket as well, and closes it in the end. Its connections are plain, and say `visitor`
+    // (peer.h). A visitor has one entrance: a new one takes the place of the old. Between start() and drain(), from any
+    // thread.
+    void open_entrance(std::string visitor, int listener);
+    void close_entrance(std::string visitor);
 
     // Stops accepting, closes what is idle, tells streams and waits to end, lets requests in flight be answered with
     // "Connection: close". True when all of it ended in time; otherwise the rest is cut. Not from the server's threads.

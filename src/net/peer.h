@@ -8,19 +8,30 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace interlock::net {
+
+// Who comes in by an entrance (http_server.h), and how many of its connections are open.
+struct Visitor {
+    const std::string name;
+    std::atomic<std::size_t> connections = 0;
+};
 
 // What a connection keeps of its other end. For the connection's thread.
 struct Peer {
     int socket = -1;  // -1: it is closed.
     bool local = false;
     std::chrono::nanoseconds connected_at{0};  // Since the boot.
+    // By which entrance it came in (http_server.h); null: by the server's own addresses.
+    std::shared_ptr<Visitor> visitor = {};
     // What callers found out, for the life of the connection.
     std::optional<bool> is_trusted = {};
     std::optional<bool> shares_files = {};

@@ -134,6 +134,8 @@ std::optional<Method> method_of(http::verb verb) {
             return Method::delete_;
         case http::verb::options:
             return Method::options;
+        case http::verb::connect:
+            return Method::connect;
         default:
             return std::nullopt;  // Beast knows WebDAV and more.
     }
@@ -191,6 +193,7 @@ class RequestMessage final : public http::basic_parser<true> {
     void on_request_impl(http::verb verb, string_view, string_view target, int version, error_code& error) override;
     void on_response_impl(int, string_view, int, error_code&) override {}
     void on_field_impl(http::field field, string_view name, string_view value, error_code& error) override;
+    bool take_authority();
     void check_value(http::field field, std::string_view value, error_code& error);
     void on_header_impl(error_code&) override {}
     void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
@@ -211,11 +214,15 @@ class RequestMessage final : public http::basic_parser<true> {
 
 void RequestMessage::on_request_impl(http::verb verb, string_view, string_view target, int version, error_code& error) {
     const auto method = method_of(verb);
-    if (!method) return refuse({501, "not_implemented", "the method is not known here"}, error);
+    if (!method || (*method == Method::connect && !limits_.proxied)) {
+        return refuse({501, "not_implemented", "the method is not known here"}, error);
+    }
     request_.method = *method;
     http_1_0 = version == 10;
 
     request_.target = view_of(target);
+    if (limits_.proxied && !take_authority()) return refuse(invalid("the target has no host"), error);
+    if (*method == Method::connect) return;
     const std::string_view text = request_.target;
     const std::size_t question_mark = text.find('?');
     const std::string_view path = text.substr(0, question_mark);
@@ -233,6 +240,24 @@ void RequestMessage::on_request_impl(http::verb verb, string_view, string_view t
     }
     request_.path = path;
     request_.query = query;
+}
+
+// What is for another server. Its host and port are only cut out here, and are the handler's to judge.
+bool RequestMessage::take_authority() {
+    constexpr std::string_view scheme = "http://";
+    std::string& target = request_.target;
+    if (request_.method == Method::connect) {
+        request_.authority = std::move(target);
+        target.clear();
+    } else if (lower_case(target.substr(0, scheme.size())) == scheme) {
+        const std::size_t end = std::min(target.find_first_of("/?", scheme.size()), target.size());
+        request_.authority = target.substr(scheme.size(), end - scheme.size());
+        target.erase(0, end);
+        if (!target.starts_with('/')) target.insert(0, "/");
+    } else {
+        return true;
+    }
+    return !request_.authority.empty();
 }
 
 void RequestMessage::on_field_impl(http::field field, string_view name, string_view value, error_code& error) {
@@ -280,6 +305,9 @@ void RequestMessage::check_head() {
     if (has_transfer_encoding_ && !request_.header("content-length").empty()) {
         refusal = invalid("there are two lengths");
     }
+    // What follows is the tunnel's. Read as a body it would be somebody else's request.
+    const bool has_body = has_transfer_encoding_ || !request_.header("content-length").empty();
+    if (request_.method == Method::connect && has_body) refusal = invalid("a CONNECT has no body");
 }
 
 // HTTP/2.0 is well-formed and not spoken here; anything else in its place is no version.

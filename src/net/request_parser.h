@@ -4,7 +4,9 @@
 //
 //   (1) The head is complete, within its limits, has no bare LF and no folded line before it is looked at.
 //   (2) One Host, of letters, digits, dots and a port; at most one each of the headers that decide something.
-//   (3) The target is a path with well-formed percent-encoding; no absolute form, no fragment.
+//   (3) The target is a path with well-formed percent-encoding; no fragment. What is for another server has its host
+//   and
+//       port, and is taken only where Limits say so; a CONNECT has no body.
 //   (4) The body has one length: one Content-Length of digits, or the one coding "chunked" in HTTP/1.1, read by
 //       chunked_body.h.
 //
@@ -33,6 +35,7 @@ class RequestParser {
         std::size_t target_bytes_max = 8u << 10;
         std::size_t headers_max = 100;
         std::size_t body_bytes_max = 32u << 20;
+        bool proxied = false;  // Also takes what is for other servers: CONNECT, and targets with http://.
     };
     enum class State { head, body, done, refused };
 
