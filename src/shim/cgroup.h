@@ -18,6 +18,8 @@ class Cgroup {
     const std::string& path() const { return path_; }
     // To which the child writes "0" to join.
     Fd open_door() const;
+    // Writes a bound of the group's. False where there is no group, or no controller for it.
+    bool set(const char* file, const std::string& value) const { return write(file, value.c_str()); }
     bool kill() const;
     // These wait a moment for it to have happened: false when it did not, or cannot.
     bool freeze() const;

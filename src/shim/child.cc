@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -12,9 +13,11 @@
 #include <cstring>
 #include <optional>
 
+#include "shim/entrance.h"
 #include "shim/given_place.h"
 #include "shim/mounts.h"
 #include "shim/namespaces.h"
+#include "shim/socket_filter.h"
 
 namespace interlock::shim {
 namespace {
@@ -23,7 +26,7 @@ constexpr int pipe_bytes = 1 << 20;
 constexpr int code_not_found = 127, code_cannot_run = 126;
 
 // What can fail on the way to the command. The last one reported is the one that counts: only `cgroup` is not the end.
-enum class Step : std::uint8_t { cgroup, session, limit, nice, dir, descriptors, sandbox, exec };
+enum class Step : std::uint8_t { cgroup, session, limit, nice, dir, descriptors, sandbox, exec, bounds };
 
 struct Failure {
     Step step;
@@ -38,6 +41,13 @@ struct Pipe {
 std::optional<Pipe> make_pipe() {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+    return Pipe{.read = Fd(ends[0]), .write = Fd(ends[1])};
+}
+
+// As a pipe, and descriptors go through it.
+std::optional<Pipe> make_socket_pair() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return std::nullopt;
     return Pipe{.read = Fd(ends[0]), .write = Fd(ends[1])};
 }
 
@@ -94,9 +104,11 @@ bool is_somewhere(std::string_view command, char** environment) {
 // Runs in the new process. Every function of it says no with errno set.
 class Setup {
  public:
-    Setup(const Launch& launch, const ChildOptions& options, pid_t parent, const Pipe& report, const std::string& home)
+    Setup(const Launch& launch, const ChildOptions& options, pid_t parent, const Pipe& report, const std::string& home,
+          const std::vector<std::string>& sockets)
         : launch_(launch),
           home_(home),
+          sockets_(sockets),
           options_(options),
           parent_(parent),
           report_(report.write.get()),
@@ -104,14 +116,15 @@ class Setup {
 
     // `separated` is told who becomes the command, where that is not the calling process.
     [[noreturn]] void become(const Fd& door, int output, int separated, char** environment, char** args) {
-        if (door && !write_all(door.get(), "0")) tell(Step::cgroup);
+        if (door && !write_all(door.get(), "0")) options_.needs_group ? fail(Step::bounds) : tell(Step::cgroup);
+        // At level sealed nobody has the right for it any more behind this.
+        if (launch_.nice != 0 && setpriority(PRIO_PROCESS, 0, launch_.nice) != 0) fail(Step::nice);
         Part part{};
-        if (launch_.level != SandboxLevel::off && !separate(parent_, separated, part))
+        if (launch_.level != SandboxLevel::off && !separate(launch_, parent_, separated, part))
             fail(Step::sandbox, index_of(part));
         if (!be_alone()) fail(Step::session);
-        if (launch_.nice != 0 && setpriority(PRIO_PROCESS, 0, launch_.nice) != 0) fail(Step::nice);
         const bool confined = launch_.level != SandboxLevel::off;
-        if (confined && !make_view(launch_, home_, part)) fail(Step::sandbox, index_of(part));
+        if (confined && !make_view(launch_, home_, sockets_, part)) fail(Step::sandbox, index_of(part));
         // Behind the view, which takes descriptors and memory, and before the rights to raise them are gone.
         for (std::size_t i = 0; i < launch_.limits.size(); ++i) {
             const rlimit both{.rlim_cur = launch_.limits[i].value, .rlim_max = launch_.limits[i].value};
@@ -119,6 +132,9 @@ class Setup {
             if (syscall(SYS_prlimit64, 0, launch_.limits[i].resource, &both, nullptr) != 0) fail(Step::limit, i);
         }
         if (confined && !drop_capabilities(launch_.level)) fail(Step::sandbox, index_of(Part::capabilities));
+        if (launch_.level == SandboxLevel::sealed && !enter_socket_filter()) {
+            fail(Step::sandbox, index_of(Part::filter));
+        }
         if (!launch_.dir.empty() && !enter_given(launch_)) fail(Step::dir);
         if (!set_descriptors(output)) fail(Step::descriptors);
         reset_signals();
@@ -189,6 +205,7 @@ class Setup {
 
     const Launch& launch_;
     const std::string& home_;
+    const std::vector<std::string>& sockets_;
     const ChildOptions& options_;
     const pid_t parent_;
     const int report_, reader_;
@@ -196,7 +213,7 @@ class Setup {
 
 // What a run at level files is to have must be there. Said beforehand, as there a path can be named.
 std::optional<std::string> missing_place(const Launch& launch) {
-    if (launch.level != SandboxLevel::files) return std::nullopt;
+    if (launch.level < SandboxLevel::files) return std::nullopt;
     for (const auto* list : {&launch.writable, &launch.readable}) {
         for (const std::string& path : *list) {
             if (access(path.c_str(), F_OK) == 0) continue;
@@ -209,11 +226,11 @@ std::optional<std::string> missing_place(const Launch& launch) {
 
 // The process that was forked makes the main process beside itself, and is gone. It looks at no file before that, so
 // it cannot be held up. Zeros when it failed: then it is what ends with the report.
-Separated wait_for_separation(Pipe& pipe, pid_t pid) {
+Separated wait_for_separation(Pipe& pipe, pid_t pid, Fd& entrance) {
     pipe.write.reset();
     Separated who;
     ssize_t got = 0;
-    do got = read(pipe.read.get(), &who, sizeof who);
+    do got = receive_with(pipe.read.get(), &who, sizeof who, entrance);
     while (got < 0 && errno == EINTR);
     if (got != sizeof who) return {};
     waitpid(pid, nullptr, 0);
@@ -225,7 +242,7 @@ Separated wait_for_separation(Pipe& pipe, pid_t pid) {
 std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup& cgroup, const ChildOptions& options) {
     // 1. Everything that can be made ready beforehand is: here there is somebody to tell what is wrong.
     if (auto problem = missing_place(launch)) return std::move(*problem);
-    auto separated = make_pipe();
+    auto separated = make_socket_pair();
     if (!separated) return failed_to("make a pipe");
     auto report = make_pipe();
     if (!report) return failed_to("make a pipe");
@@ -241,6 +258,8 @@ std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup&
     const Fd door = cgroup.open_door();
     const auto environment = environment_for(launch, options.foreground);
     const std::string home = home_in(environment);
+    // Another network namespace does not show them any more.
+    const auto sockets = launch.level == SandboxLevel::sealed ? sockets_of_others() : std::vector<std::string>();
     auto environment_pointers = pointers_to(environment);
     auto args = pointers_to(launch.args);
 
@@ -249,11 +268,13 @@ std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup&
     const pid_t pid = fork();
     if (pid < 0) return failed_to("start a process");
     if (pid == 0) {
-        Setup(launch, options, parent, *report, home)
+        Setup(launch, options, parent, *report, home, sockets)
             .become(door, output ? output->write.get() : -1, separated->write.get(), environment_pointers.data(),
                     args.data());
     }
-    const Separated who = launch.level == SandboxLevel::off ? Separated{} : wait_for_separation(*separated, pid);
+    Fd entrance;
+    const Separated who =
+        launch.level == SandboxLevel::off ? Separated{} : wait_for_separation(*separated, pid, entrance);
     const pid_t main = who.main != 0 ? who.main : pid;
 
     // 3. Whoever comes first makes the group; a signal may be sent to it from now on.
@@ -261,7 +282,8 @@ std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup&
     Child child{.pid = main,
                 .first = who.first,
                 .report = std::move(report->read),
-                .output = output ? std::move(output->read) : Fd()};
+                .output = output ? std::move(output->read) : Fd(),
+                .entrance = std::move(entrance)};
     return child;
 }
 
@@ -276,6 +298,9 @@ ChildReport read_report(std::string_view bytes, const Launch& launch) {
         switch (failure.step) {
             case Step::cgroup:
                 report.text = "no cgroup: the run could not join " + launch.cgroup + why;
+                break;
+            case Step::bounds:
+                report.text = "cannot bound the run: it could not join its control group " + launch.cgroup + why;
                 break;
             case Step::session:
                 report.text = "cannot give the run a process group of its own" + why;

@@ -22,6 +22,7 @@ struct ChildOptions {
     bool takes_terminal = false;  // The terminal on stdin becomes its own before it runs.
     // What it ignores from the start, because whoever called us wanted it so (nohup). The rest is as after a boot.
     sigset_t ignored = {};
+    bool needs_group = false;  // It is not started if it cannot join its control group.
 };
 
 struct Child {
@@ -29,6 +30,7 @@ struct Child {
     pid_t first = 0;  // Of its pid namespace; 0: it has none of its own. A child too, and it ends when it is killed.
     Fd report;        // See ChildReport.
     Fd output;        // What it prints. Not there in the foreground.
+    Fd entrance;      // Of a sealed run; see entrance.h.
 };
 
 // What the new process says about itself before it becomes the command.

@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "shim/entrance.h"
+
 namespace interlock::shim {
 namespace {
 
@@ -29,13 +31,18 @@ bool Connection::connect(std::int64_t now_ms) {
     socket_ = std::move(fresh);
     reader_ = {};
     unsent_.clear();
+    descriptor_ = -1;
     lost_ = false;
     heard_at_ = now_ms;
     return true;
 }
 
-void Connection::send(const FromShim& message) {
+void Connection::send(const FromShim& message, int descriptor) {
     if (!socket_ || unsent_.size() > unsent_bytes_max) return;
+    if (descriptor >= 0) {
+        descriptor_ = descriptor;
+        descriptor_at_ = unsent_.size();
+    }
     unsent_ += encode(to_message(message));
     flush();
 }
@@ -67,10 +74,14 @@ void Connection::receive(std::int64_t now_ms) {
 
 void Connection::flush() {
     while (!unsent_.empty()) {
-        const ssize_t sent = ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+        const bool comes_later = descriptor_ >= 0 && descriptor_at_ > 0;
+        const ssize_t sent = send_with(socket_.get(), unsent_.data(), comes_later ? descriptor_at_ : unsent_.size(),
+                                       comes_later ? -1 : descriptor_);
         if (sent < 0 && errno == EINTR) continue;
         // What else can go wrong is noticed when reading.
         if (sent < 0) return;
+        if (!comes_later) descriptor_ = -1;
+        if (comes_later) descriptor_at_ -= static_cast<std::size_t>(sent);
         unsent_.erase(0, static_cast<std::size_t>(sent));
     }
 }

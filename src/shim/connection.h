@@ -29,7 +29,8 @@ class Connection {
     // When the server was last known to be there.
     std::int64_t heard_at() const { return heard_at_; }
 
-    void send(const FromShim& message);
+    // With a descriptor, where one is given. It stays open until it was sent.
+    void send(const FromShim& message, int descriptor = -1);
     // Reads and writes what can be without waiting. Afterwards the line may be lost.
     void exchange(std::int64_t now_ms);
     // Messages that this release does not know are passed over.
@@ -47,6 +48,8 @@ class Connection {
     Fd received_;
     MessageReader reader_;
     std::string unsent_;
+    int descriptor_ = -1;  // Goes with the byte at this place of `unsent_`.
+    std::size_t descriptor_at_ = 0;
     bool lost_ = false;
     std::int64_t lost_at_ = -1;
     std::int64_t retry_at_ = 0;

@@ -29,6 +29,7 @@ class Fd {
 
     explicit operator bool() const { return fd_ >= 0; }
     int get() const { return fd_; }
+    int release() { return std::exchange(fd_, -1); }
     void reset() {
         // Closing must not hide why something before it failed.
         const int error = errno;

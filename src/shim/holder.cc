@@ -35,7 +35,13 @@ std::optional<std::string> Holder::start(Launch launch, const ChildOptions& opti
     mkdir((launch_.home + "/tmp").c_str(), 0700);
     if (!foreground_) log_ = OutputLog(launch_.home + "/output", launch_.log_max);
     if (!launch_.cgroup.empty()) cgroup_ = Cgroup(launch_.cgroup, note_);
-    auto started = start_child(launch_, cgroup_, options);
+    if (auto problem = bound_group()) {
+        cgroup_.remove();
+        return problem;
+    }
+    ChildOptions bounded = options;
+    bounded.needs_group = bounds_group_;
+    auto started = start_child(launch_, cgroup_, bounded);
     if (auto* problem = std::get_if<std::string>(&started)) {
         cgroup_.remove();
         return std::move(*problem);
@@ -44,6 +50,38 @@ std::optional<std::string> Holder::start(Launch launch, const ChildOptions& opti
     children_left_ = true;
     // The secrets in it were given on, and are not needed here any more.
     launch_.env = {};
+    return std::nullopt;
+}
+
+// What is a bound of all processes together is set in their group. Where that is not to be had, a limit of each process
+// does for some: the number of processes is counted for the run's user in its user namespace, and not at all for root.
+std::optional<std::string> Holder::bound_group() {
+    constexpr rlim_t cpu_period_us = 100'000, percent = 100;
+    bool without_group = false;
+    for (auto limit = launch_.limits.begin(); limit != launch_.limits.end();) {
+        if (limit->group_file == nullptr || limit->value == RLIM_INFINITY) {
+            limit = limit->resource < 0 || limit->group_file != nullptr ? launch_.limits.erase(limit) : limit + 1;
+            continue;
+        }
+        const std::string value = limit->resource < 0 ? std::to_string(limit->value * cpu_period_us / percent) + " " +
+                                                            std::to_string(cpu_period_us)
+                                                      : std::to_string(limit->value);
+        if (cgroup_.set(limit->group_file, value)) {
+            // Otherwise the group would go on in swap.
+            if (limit->resource == RLIMIT_DATA) cgroup_.set("memory.swap.max", "0");
+            bounds_group_ = true;
+            limit = launch_.limits.erase(limit);
+            continue;
+        }
+        const bool counts_for_nobody = limit->resource == RLIMIT_NPROC && geteuid() == 0;
+        if (limit->resource < 0 || counts_for_nobody) {
+            return "cannot set the limit " + limit->text + ": there is no control group of version 2 with " +
+                   std::string(limit->group_file) + " for the run";
+        }
+        without_group = true;
+        ++limit;
+    }
+    if (without_group && note_.empty()) note_ = "no cgroup for limits: they hold for each process by itself";
     return std::nullopt;
 }
 

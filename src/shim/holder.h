@@ -37,6 +37,8 @@ class Holder {
     // What to wait on; -1 when there is nothing to wait for.
     int report_fd() const { return child_.report.get(); }
     int output_fd() const { return child_.output.get(); }
+    // What is to be handed to the server; -1 when there is nothing.
+    int entrance_fd() const { return child_.entrance.get(); }
     // What became of the start, once, when it is known.
     std::optional<ChildReport> take_report();
     // Whether there was any.
@@ -63,6 +65,7 @@ class Holder {
  private:
     enum class Paused { no, by_cgroup, by_signals };
 
+    std::optional<std::string> bound_group();
     Tree tree() const;
     bool has_children() const;
     bool end_first_process() const;
@@ -75,6 +78,7 @@ class Holder {
     Launch launch_;
     Cgroup cgroup_;
     std::string note_;
+    bool bounds_group_ = false;  // The group has limits of the run.
     Child child_;
     std::string report_;
     OutputLog log_;

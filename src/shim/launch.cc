@@ -12,11 +12,21 @@ namespace {
 struct Resource {
     std::string_view name;
     int resource;
+    const char* group_file = nullptr;
 };
 
 constexpr Resource resources[] = {
-    {"as", RLIMIT_AS},       {"core", RLIMIT_CORE},     {"cpu", RLIMIT_CPU},     {"data", RLIMIT_DATA},
-    {"fsize", RLIMIT_FSIZE}, {"nofile", RLIMIT_NOFILE}, {"nproc", RLIMIT_NPROC}, {"stack", RLIMIT_STACK},
+    {"as", RLIMIT_AS},
+    {"core", RLIMIT_CORE},
+    {"cpu", RLIMIT_CPU},
+    {"data", RLIMIT_DATA},
+    {"fsize", RLIMIT_FSIZE},
+    {"nofile", RLIMIT_NOFILE},
+    {"nproc", RLIMIT_NPROC},
+    {"stack", RLIMIT_STACK},
+    {"memory", RLIMIT_DATA, "memory.max"},
+    {"pids", RLIMIT_NPROC, "pids.max"},
+    {"cpu_percent", -1, "cpu.max"},
 };
 
 template <class Number>
@@ -38,13 +48,14 @@ std::optional<Limit> read_limit(const std::string& text) {
     const std::string_view value = std::string_view(text).substr(equals + 1);
     const auto* found = std::ranges::find(resources, name, &Resource::name);
     if (found == std::end(resources)) return std::nullopt;
-    Limit limit{.text = text, .resource = found->resource, .value = RLIM_INFINITY};
+    Limit limit{.text = text, .resource = found->resource, .value = RLIM_INFINITY, .group_file = found->group_file};
     if (value != "unlimited" && !read_number(value, limit.value)) return std::nullopt;
     return limit;
 }
 
 bool read_level(std::string_view name, SandboxLevel& level) {
-    for (const SandboxLevel each : {SandboxLevel::off, SandboxLevel::guarded, SandboxLevel::files}) {
+    for (const SandboxLevel each :
+         {SandboxLevel::off, SandboxLevel::guarded, SandboxLevel::files, SandboxLevel::sealed}) {
         if (name != name_of(each)) continue;
         level = each;
         return true;
@@ -64,6 +75,7 @@ bool take(Launch& launch, std::string_view key, const std::string& value) {
     if (key == "read") return launch.readable.push_back(value), value.starts_with('/');
     if (key == "hide") return launch.hidden.push_back(value), value.starts_with('/');
     if (key == "level") return read_level(value, launch.level);
+    if (key == "port") return read_number(value, launch.port) && launch.port >= 0 && launch.port <= 65'535;
     if (key == "note") return launch.note = value, true;
     // A server that knows no levels.
     if (key == "sandbox") return launch.level = value == "1" ? SandboxLevel::files : launch.level, true;
@@ -83,7 +95,17 @@ bool take(Launch& launch, std::string_view key, const std::string& value) {
 }  // namespace
 
 const char* name_of(SandboxLevel level) {
-    return level == SandboxLevel::files ? "files" : level == SandboxLevel::guarded ? "guarded" : "off";
+    switch (level) {
+        case SandboxLevel::off:
+            return "off";
+        case SandboxLevel::guarded:
+            return "guarded";
+        case SandboxLevel::files:
+            return "files";
+        case SandboxLevel::sealed:
+            return "sealed";
+    }
+    return "";
 }
 
 std::variant<Launch, std::string> read_launch(const Message& message) {

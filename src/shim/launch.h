@@ -14,12 +14,14 @@ namespace interlock::shim {
 
 struct Limit {
     std::string text;  // As it was written, for whoever is told that it failed.
-    int resource = 0;
+    int resource = 0;  // Of each process, as setrlimit() has it. -1: there is none of the kind.
     rlim_t value = 0;
+    // Of all processes of the run together, in its control group; null: there is none of the kind.
+    const char* group_file = nullptr;
 };
 
 // What a run can reach beside its workspace. docs/sandbox.md says what each level bounds.
-enum class SandboxLevel { off, guarded, files };
+enum class SandboxLevel { off, guarded, files, sealed };
 const char* name_of(SandboxLevel level);
 
 struct Launch {
@@ -36,6 +38,7 @@ struct Launch {
     int nice = 0;
     std::vector<Limit> limits;
     SandboxLevel level = SandboxLevel::off;
+    int port = 0;                       // At level sealed: where its entrance is; 0: it has none.
     std::vector<std::string> hidden;    // Directories and sockets of the server's. Only the run's own parts are there.
     std::vector<std::string> writable;  // At level files, beside its directory.
     std::vector<std::string> readable;  // At level files, beside the system's directories.

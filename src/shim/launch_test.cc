@@ -71,6 +71,18 @@ TEST(Launch, IsReadWhole) {
     EXPECT_EQ(launch.writable, std::vector{"/w"s});
 }
 
+TEST(Launch, OfASealedRunHasALevelAndAPort) {
+    // A shim from before the levels knows "sandbox" alone.
+    const auto read = read_launch({"launch", "arg", "sh", "sandbox", "1", "level", "sealed", "port", "4100"});
+
+    EXPECT_EQ(std::get<Launch>(read).level, SandboxLevel::sealed);
+    EXPECT_EQ(std::get<Launch>(read).port, 4100);
+    for (const char* port : {"-1", "65536", "80x", ""}) {
+        EXPECT_NE(problem_with({"launch", "arg", "sh", "port", port}), "none") << port;
+    }
+    EXPECT_NE(problem_with({"launch", "arg", "sh", "level", "shut"}), "none");
+}
+
 TEST(Launch, ThatCannotBeMeantIsRefusedInASentence) {
     EXPECT_EQ(problem_with({"launch"}), "cannot start it: no command was given");
     EXPECT_EQ(problem_with({"launch", "arg", ""}), "cannot start it: no command was given");

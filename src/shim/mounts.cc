@@ -326,7 +326,39 @@ bool bound_files(const Launch& launch, const std::string& home) {
     return std::ranges::all_of(kept, [](const Kept& each) { return put_back(each); });
 }
 
+// A network namespace does not bound sockets that have a path, and neither does a read-only mount.
+bool cover_sockets(const std::vector<std::string>& sockets, const std::vector<Mount>& mounts) {
+    for (const std::string& socket : sockets) {
+        const std::string path = real_path(socket);
+        if (path.empty()) continue;  // It is not there any more, or in a part of the file system that is covered.
+        for (const std::string& each : all_paths_of(path, mounts)) {
+            struct stat status{};
+            if (stat(each.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) continue;
+            if (!cover(each, nullptr)) return false;
+        }
+    }
+    return true;
+}
+
 }  // namespace
+
+std::vector<std::string> sockets_of_others() {
+    std::vector<std::string> sockets;
+    constexpr int words_before_path = 7;
+    const std::string text = read_file("/proc/net/unix").value_or("");
+    for (std::string_view line : split(text, '\n')) {
+        std::size_t at = 0;
+        for (int word = 0; word < words_before_path && at < line.size(); ++word) {
+            at = line.find_first_not_of(' ', std::min(line.find(' ', at), line.size()));
+        }
+        if (at >= line.size() || line[at] != '/') continue;
+        sockets.emplace_back(line.substr(at));
+    }
+    std::ranges::sort(sockets);
+    const auto [first, last] = std::ranges::unique(sockets);
+    sockets.erase(first, last);
+    return sockets;
+}
 
 std::vector<std::string> writable_places(const Launch& launch) {
     std::vector<std::string> places = launch.writable;
@@ -335,7 +367,7 @@ std::vector<std::string> writable_places(const Launch& launch) {
     return places;
 }
 
-bool make_view(const Launch& launch, const std::string& home, Part& part) {
+bool make_view(const Launch& launch, const std::string& home, const std::vector<std::string>& sockets, Part& part) {
     // What is mounted outside later is seen here too, and nothing of here is seen outside.
     part = Part::system_files;
     if (mount("", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return false;
@@ -343,9 +375,11 @@ bool make_view(const Launch& launch, const std::string& home, Part& part) {
     if (!make_system_files(mounts) || !cover_disks()) return false;
     part = Part::data;
     if (!hide_data(launch, mounts)) return false;
-    if (launch.level == SandboxLevel::files) {
+    if (launch.level >= SandboxLevel::files) {
         part = Part::files;
         if (!bound_files(launch, home)) return false;
+        part = Part::sockets;
+        if (launch.level >= SandboxLevel::sealed && !cover_sockets(sockets, mounts)) return false;
         part = Part::landlock;
         std::vector<std::string> places = writable_places(launch);
         for (const char* path : {"/tmp?", "/var/tmp?", "/dev", "/proc"}) places.emplace_back(path);

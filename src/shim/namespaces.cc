@@ -9,9 +9,11 @@
 
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 
+#include "shim/entrance.h"
 #include "shim/fd.h"
 
 namespace interlock::shim {
@@ -32,6 +34,47 @@ bool enter_user_namespace() {
     if (!write_file("/proc/self/setgroups", "deny") && errno != ENOENT) return false;
     return write_file("/proc/self/uid_map", user + " " + user + " 1") &&
            write_file("/proc/self/gid_map", group + " " + group + " 1");
+}
+
+// "inside outside count" of each line becomes "inside inside count": each number stays what it is.
+std::string same_numbers(const std::string& map) {
+    std::string same;
+    unsigned inside = 0, outside = 0, count = 0;
+    int used = 0;
+    for (const char* at = map.c_str(); sscanf(at, "%u %u %u%n", &inside, &outside, &count, &used) == 3; at += used) {
+        const std::string first = std::to_string(inside);
+        same += first + " " + first + " " + std::to_string(count) + "\n";
+    }
+    return same;
+}
+
+// Root keeps all users and groups. Only a process outside of a namespace may write such a map.
+bool enter_user_namespace_with_all() {
+    const std::string users = same_numbers(read_file("/proc/self/uid_map").value_or(""));
+    const std::string groups = same_numbers(read_file("/proc/self/gid_map").value_or(""));
+    const std::string self = "/proc/" + std::to_string(getpid());
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    const Fd wait(ends[0]);
+    Fd done(ends[1]);
+    const pid_t writer = fork();
+    if (writer < 0) return false;
+    if (writer == 0) {
+        done.reset();
+        char byte = 0;
+        if (read(wait.get(), &byte, 1) != 1) _exit(EINTR);
+        const bool written = write_file((self + "/uid_map").c_str(), users) &&  //
+                             write_file((self + "/gid_map").c_str(), groups);
+        _exit(written ? 0 : errno);
+    }
+    const bool entered = unshare(CLONE_NEWUSER) == 0 && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0;
+    const int why_not = errno;
+    if (entered) static_cast<void>(!write(done.get(), "1", 1));
+    done.reset();
+    int status = 0;
+    while (waitpid(writer, &status, 0) < 0 && errno == EINTR) continue;
+    if (!entered) return errno = why_not, false;
+    return WIFEXITED(status) && (errno = WEXITSTATUS(status)) == 0;
 }
 
 // A sibling of the caller: a child of the shim.
@@ -130,18 +173,35 @@ const char* name_of(Part part) {
             return "fewer capabilities";
         case Part::landlock:
             return "Landlock";
+        case Part::network:
+            return "ipc and network namespaces";
+        case Part::entrance:
+            return "loopback with the server's port";
+        case Part::filter:
+            return "a seccomp filter";
+        case Part::sockets:
+            return "a view without sockets of others";
     }
     return "";
 }
 
-bool separate(pid_t shim_pid, int tell, Part& part) {
+bool separate(const Launch& launch, pid_t shim_pid, int tell, Part& part) {
     part = Part::first_process;
     const Fd shim = open_process(shim_pid);
     if (getppid() != shim_pid) return errno = ESRCH, false;
     part = Part::user_namespace;
-    if (geteuid() != 0 && !enter_user_namespace()) return false;
+    const bool is_sealed = launch.level == SandboxLevel::sealed, is_root = geteuid() == 0;
+    if (!is_root && !enter_user_namespace()) return false;
+    if (is_root && is_sealed && !enter_user_namespace_with_all()) return false;
     part = Part::namespaces;
     if (unshare(CLONE_NEWNS | CLONE_NEWPID) != 0) return false;
+    Fd entrance;
+    if (is_sealed) {
+        part = Part::network;
+        if (unshare(CLONE_NEWIPC | CLONE_NEWNET) != 0) return false;
+        part = Part::entrance;
+        if (!open_entrance(launch.port, entrance)) return false;
+    }
 
     part = Part::first_process;
     Separated separated{.first = fork_sibling(), .main = 0};
@@ -156,13 +216,13 @@ bool separate(pid_t shim_pid, int tell, Part& part) {
         errno = error;
         return false;
     }
-    static_cast<void>(write(tell, &separated, sizeof separated));
+    static_cast<void>(send_with(tell, &separated, sizeof separated, entrance.get()));
     _exit(0);
 }
 
 bool drop_capabilities(SandboxLevel level) {
     if (geteuid() != 0) return set_capabilities(0);
-    return set_capabilities(level == SandboxLevel::files ? kept_at_files : ~dropped_at_guarded);
+    return set_capabilities(level >= SandboxLevel::files ? kept_at_files : ~dropped_at_guarded);
 }
 
 }  // namespace interlock::shim

@@ -111,6 +111,7 @@ struct Writer {
                 m.secret,
                 std::string(text_of(m.code_is))};
     }
+    Message operator()(const Entrance&) const { return {"entrance"}; }
     Message operator()(const Wait& m) const { return {"wait", m.text}; }
     Message operator()(const LaunchOrder& m) const { return m.message; }
     Message operator()(const Refused& m) const { return {"refused", m.why, number(m.code)}; }
@@ -163,6 +164,7 @@ std::optional<FromShim> read_from_shim(const Message& message) {
         return read_fields(message, 3, &Started::child_pid, &Started::child_start, &Started::note, &Started::level);
     if (verb == "paused") return Paused{};
     if (verb == "resumed") return Resumed{};
+    if (verb == "entrance") return Entrance{};
     if (verb == "ended") {
         return read_fields(message, 3, &Ended::how, &Ended::code, &Ended::detail, &Ended::user_ms, &Ended::system_ms,
                            &Ended::max_rss_kb, &Ended::secret, &Ended::code_is);

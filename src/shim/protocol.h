@@ -86,7 +86,12 @@ struct Ended {
     friend bool operator==(const Ended&, const Ended&) = default;
 };
 
-using FromShim = std::variant<Hello, Beat, Started, Paused, Resumed, Ended>;
+// Comes with a descriptor: the listening socket of a sealed run (entrance.h).
+struct Entrance {
+    friend bool operator==(const Entrance&, const Entrance&) = default;
+};
+
+using FromShim = std::variant<Hello, Beat, Started, Paused, Resumed, Ended, Entrance>;
 
 // ---- from the server ----
 

@@ -28,7 +28,8 @@ TEST(Protocol, every_message_of_a_shim_comes_back_as_it_was) {
                                           .system_ms = 2,
                                           .max_rss_kb = 3,
                                           .secret = "s",
-                                          .code_is = CodeIs::signal}};
+                                          .code_is = CodeIs::signal},
+                                    Entrance{}};
     EXPECT_EQ(all.size(), std::variant_size_v<FromShim>);
     for (const FromShim& message : all) EXPECT_EQ(read_from_shim(to_message(message)), message) << message.index();
 }

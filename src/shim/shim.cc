@@ -114,6 +114,7 @@ class Shim {
     void finish();
     std::string detail_of_end(int status) const;
     void send_hello();
+    void hand_over_entrance();
     void send_ended();
     void read_log_sizes();
     void suspended(bool is);
@@ -215,6 +216,7 @@ void Shim::keep_connected() {
     if (!connection_.connect(now_)) return;
     send_hello();
     if (is(Phase::ended)) send_ended();
+    hand_over_entrance();
 }
 
 void Shim::wait_for_something() {
@@ -397,6 +399,12 @@ void Shim::on_report(const ChildReport& report) {
                              .child_start = state_.child_start,
                              .note = report.text,
                              .level = name_of(holder_.launch().level)});
+    hand_over_entrance();
+}
+
+// The server that takes it accepts on it; one that starts again gets it again.
+void Shim::hand_over_entrance() {
+    if (is(Phase::running) && holder_.entrance_fd() >= 0) connection_.send(Entrance{}, holder_.entrance_fd());
 }
 
 void Shim::on_time() {
@@ -578,7 +586,7 @@ int probe(const char* level, const std::string& data_directory) {
     const std::string home = data_directory + "/probe";
     mkdir(home.c_str(), 0700);
     const auto launch = read_launch({"launch", "arg", "/bin/sh", "arg", "-c", "arg", ":", "dir", home, "home", home,
-                                     "hide", data_directory, "level", level});
+                                     "hide", data_directory, "level", level, "port", "1"});
     if (std::holds_alternative<std::string>(launch)) return code_usage;
     Holder holder(false);
     std::string problem = holder.start(std::get<Launch>(launch), {}).value_or("");
