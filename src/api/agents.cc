@@ -34,6 +34,7 @@ struct AgentSettings {
     core::SandboxLevel sandbox_level = core::SandboxLevel::server_default;
     std::vector<std::string> writable;
     std::vector<std::string> readable;
+    std::vector<std::string> allowed_hosts;
     std::string adapter;
     std::string setup;
     std::string teardown;
@@ -42,7 +43,7 @@ struct AgentSettings {
 BOOST_DESCRIBE_STRUCT(AgentSettings, (),
                       (max_concurrent_runs, command, tags, provider, capture, workspace, roots, child_agents, mode,
                        on_conflict, isolate, resources, pass_env, timeout_s, grace_s, nice, limits, sandbox,
-                       sandbox_level, writable, readable, adapter, setup, teardown, retry))
+                       sandbox_level, writable, readable, allowed_hosts, adapter, setup, teardown, retry))
 
 struct AgentBody : AgentSettings {
     core::Tags env;
@@ -102,6 +103,7 @@ AgentSettings settings_of(const core::Agent& agent) {
             .sandbox_level = process.asked_level(),
             .writable = process.writable,
             .readable = process.readable,
+            .allowed_hosts = process.allowed_hosts,
             .adapter = process.adapter,
             .setup = process.setup,
             .teardown = process.teardown,
@@ -129,7 +131,8 @@ core::PutAgent command_of(const std::string& name, const AgentBody& body) {
                         .teardown = body.teardown,
                         .foreground = false,
                         .level = body.sandbox_level,
-                        .readable = body.readable},
+                        .readable = body.readable,
+                        .allowed_hosts = body.allowed_hosts},
             .retry = body.retry,
             .workplace = {.mode = body.mode,
                           .on_conflict = body.on_conflict,

@@ -36,6 +36,7 @@ struct ProcessBody {
     std::optional<core::SandboxLevel> sandbox_level;
     std::optional<std::vector<std::string>> writable;
     std::optional<std::vector<std::string>> readable;
+    std::optional<std::vector<std::string>> allowed_hosts;
     std::optional<std::string> adapter;
     std::optional<std::string> setup;
     std::optional<std::string> teardown;
@@ -44,7 +45,7 @@ struct ProcessBody {
 };
 BOOST_DESCRIBE_STRUCT(ProcessBody, (),
                       (command, env, pass_env, timeout_s, grace_s, nice, limits, sandbox, sandbox_level, writable,
-                       readable, adapter, setup, teardown, retry, foreground))
+                       readable, allowed_hosts, adapter, setup, teardown, retry, foreground))
 
 struct RunBody : ProcessBody {
     static constexpr std::array required{"agent"};
@@ -175,6 +176,7 @@ core::Process process_of(const core::Agent& agent, const RunBody& body) {
     }
     state_each(process.writable, body.writable);
     state_each(process.readable, body.readable);
+    state_each(process.allowed_hosts, body.allowed_hosts);
     state(process.adapter, body.adapter);
     state(process.setup, body.setup);
     state(process.teardown, body.teardown);

@@ -20,6 +20,7 @@ ProcessView view_of(const core::Launch& launch) {
                      .sandbox_level = process.asked_level(),
                      .writable = process.writable,
                      .readable = process.readable,
+                     .allowed_hosts = process.allowed_hosts,
                      .adapter = process.adapter,
                      .setup = process.setup,
                      .teardown = process.teardown,

@@ -70,6 +70,7 @@ struct ProcessView {
     core::SandboxLevel sandbox_level = core::SandboxLevel::server_default;  // As it was asked for.
     std::vector<std::string> writable;
     std::vector<std::string> readable;
+    std::vector<std::string> allowed_hosts;
     std::string adapter;
     std::string setup;
     std::string teardown;
@@ -78,7 +79,7 @@ struct ProcessView {
 };
 BOOST_DESCRIBE_STRUCT(ProcessView, (),
                       (directory, env, pass_env, timeout_s, grace_s, nice, limits, sandbox, sandbox_level, writable,
-                       readable, adapter, setup, teardown, foreground, retry))
+                       readable, allowed_hosts, adapter, setup, teardown, foreground, retry))
 
 // One run by itself.
 struct RunDetail : RunView {

@@ -1,8 +1,9 @@
-// What is set for the gateway: upstreams, rate limits, secrets, and the one document of its own.
+// What is set for the gateway and for runs: upstreams, rate limits, secrets, and the documents of which there is one.
 //
 // A document is checked by the part that reads it (Parts::check_setting); here it is only stored, shown and dropped.
 // Its members are the answer's members, beside the setting's own name, version and time.
 #include <array>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -24,6 +25,27 @@ struct Kind {
 constexpr Kind upstreams{core::upstream_setting, "upstream"};
 constexpr Kind rate_limits{core::rate_limit_setting, "rate limit"};
 constexpr Kind secrets{core::secret_setting, "secret"};
+
+// What only an admin changes, and why. The rest of the document is an operator's, who sends these members back as they
+// are.
+struct ForAdmins {
+    const char* member;
+    const char* why;
+};
+// A document of which an org has one.
+struct Single {
+    std::string_view kind;
+    std::span<const ForAdmins> for_admins;
+};
+constexpr std::array gateway_for_admins{
+    ForAdmins{"otlp", "it says where data of calls goes"},
+    ForAdmins{"private_orgs", "it says what other orgs can reach"},
+    ForAdmins{"unbounded_cost", "it lets calls cost more than is held under a hard budget"},
+    ForAdmins{"unknown_model", "it lets calls pass a hard budget without a price"},
+};
+constexpr std::array sandbox_for_admins{ForAdmins{"private_hosts", "it opens this machine's network"}};
+constexpr Single gateway_document{core::gateway_setting, gateway_for_admins};
+constexpr Single sandbox_document{core::sandbox_setting, sandbox_for_admins};
 
 struct SecretBody {
     static constexpr std::array required{"value"};
@@ -98,6 +120,8 @@ constexpr std::array gateway_members{
     Member{"otlp", "object"},
     Member{"private_orgs", "array"},
 };
+constexpr std::array sandbox_members{Member{"default", "string"}, Member{"minimum", "string"},
+                                     Member{"private_hosts", "array"}};
 
 template <const auto& members>
 json::value document_schema() {
@@ -241,40 +265,31 @@ Answered drop(Call& call) {
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
-Answered show_gateway(Call& call, bool repeated) {
-    auto setting = co_await find_setting(call, core::gateway_setting, std::string(core::gateway_setting_name));
+Answered show_single(Call& call, Single single, bool repeated) {
+    const std::string name(core::single_setting_name);
+    auto setting = co_await find_setting(call, single.kind, name);
     if (!setting) co_return respond(call, setting.error());
     if (!*setting) {
         // What holds when nobody has set anything.
-        auto defaults = co_await checked(call, core::gateway_setting, std::string(core::gateway_setting_name), "{}");
+        auto defaults = co_await checked(call, single.kind, name, "{}");
         if (!defaults) co_return respond(call, defaults.error());
         setting->emplace();
-        (*setting)->name = core::gateway_setting_name;
+        (*setting)->name = name;
         (*setting)->document = std::move(*defaults);
         (*setting)->changed_at = far_past;
     }
     co_return respond_object(shown(**setting), repeated);
 }
 
-Answered get_gateway(Call& call) { return show_gateway(call, false); }
+template <const Single& single>
+Answered get_single(Call& call) {
+    return show_single(call, single, false);
+}
 
-// What only an admin changes, and why. The rest of the document is an operator's, who sends these members back as they
-// are.
-struct ForAdmins {
-    const char* member;
-    const char* why;
-};
-constexpr std::array for_admins{
-    ForAdmins{"otlp", "it says where data of calls goes"},
-    ForAdmins{"private_orgs", "it says what other orgs can reach"},
-    ForAdmins{"unbounded_cost", "it lets calls cost more than is held under a hard budget"},
-    ForAdmins{"unknown_model", "it lets calls pass a hard budget without a price"},
-};
-
-const ForAdmins* changed_for_admins(json::object before, const json::object& after) {
+const ForAdmins* changed_for_admins(const Single& single, json::object before, const json::object& after) {
     const auto changed = [&](const ForAdmins& each) { return before[each.member] != after.at(each.member); };
-    const auto found = std::ranges::find_if(for_admins, changed);
-    return found == for_admins.end() ? nullptr : &*found;
+    const auto found = std::ranges::find_if(single.for_admins, changed);
+    return found == single.for_admins.end() ? nullptr : &*found;
 }
 
 // What was stored, with the defaults of members that its version did not have.
@@ -290,32 +305,33 @@ json::object with_defaults(json::object defaults, const json::object& stored) {
     return defaults;
 }
 
-Answered put_gateway(Call& call) {
-    const std::string name(core::gateway_setting_name);
+template <const Single& single>
+Answered put_single(Call& call) {
+    const std::string name(core::single_setting_name);
     auto document = read_document(call);
     if (!document) co_return respond(call, document.error());
-    const auto canonical = co_await checked(call, core::gateway_setting, name, *document);
+    const auto canonical = co_await checked(call, single.kind, name, *document);
     if (!canonical) co_return respond(call, canonical.error());
     if (!call.caller.may(Access::administer)) {
-        const auto stored = co_await find_setting(call, core::gateway_setting, name);
+        const auto stored = co_await find_setting(call, single.kind, name);
         if (!stored) co_return respond(call, stored.error());
-        const auto defaults = co_await checked(call, core::gateway_setting, name, "{}");
+        const auto defaults = co_await checked(call, single.kind, name, "{}");
         if (!defaults) co_return respond(call, defaults.error());
         json::object before = json::parse(*defaults).as_object();
         if (*stored) before = with_defaults(std::move(before), json::parse((*stored)->document).as_object());
-        if (const auto* changed = changed_for_admins(std::move(before), json::parse(*canonical).as_object())) {
+        if (const auto* changed = changed_for_admins(single, std::move(before), json::parse(*canonical).as_object())) {
             co_return respond(call,
                               Problem{.status = 403,
                                       .code = "forbidden",
-                                      .detail = fmt::format("{} takes an admin's key, because {}; send it back as "
-                                                            "it was",
+                                      .detail = fmt::format("{} takes an admin's key, because {}; send it back as it "
+                                                            "was",
                                                             changed->member, changed->why),
                                       .pointer = fmt::format("/{}", changed->member)});
         }
     }
-    const auto done = co_await put_setting(call, core::gateway_setting, name, std::move(*document));
+    const auto done = co_await put_setting(call, single.kind, name, std::move(*document));
     if (!done) co_return respond(call, done.error());
-    co_return co_await show_gateway(call, done->repeated);
+    co_return co_await show_single(call, single, done->repeated);
 }
 
 }  // namespace
@@ -442,16 +458,32 @@ std::vector<Route> setting_routes() {
                       .path = "/v1/gateway",
                       .needs = Access::read,
                       .summary = "Show how the gateway decides",
-                      .handler = get_gateway,
+                      .handler = get_single<gateway_document>,
                       .answer = shown_schema<gateway_members>});
     routes.push_back({.method = Method::put,
                       .path = "/v1/gateway",
                       .needs = Access::operate,
                       .summary = "Set how the gateway decides; what is left out has its default",
-                      .handler = put_gateway,
+                      .handler = put_single<gateway_document>,
                       .body = document_schema<gateway_members>,
                       .example = R"({"unknown_model": "deny", "wait_s": 15})",
                       .answer = shown_schema<gateway_members>});
+    routes.push_back({.method = Method::get,
+                      .path = "/v1/sandbox",
+                      .needs = Access::read,
+                      .summary = "Show the sandbox levels of runs",
+                      .handler = get_single<sandbox_document>,
+                      .reach = Reach::server,
+                      .answer = shown_schema<sandbox_members>});
+    routes.push_back({.method = Method::put,
+                      .path = "/v1/sandbox",
+                      .needs = Access::operate,
+                      .summary = "Set the sandbox levels of runs; what is left out has its default",
+                      .handler = put_single<sandbox_document>,
+                      .reach = Reach::server,
+                      .body = document_schema<sandbox_members>,
+                      .example = R"({"default": "files", "minimum": "guarded"})",
+                      .answer = shown_schema<sandbox_members>});
     return routes;
 }
 

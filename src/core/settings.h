@@ -22,8 +22,10 @@ inline constexpr std::string_view price_setting = "price";    // Named "provider
 inline constexpr std::string_view secret_setting = "secret";  // Its documents stay out of the feed.
 // Named like the secret: the hosts that its first use has bound it to.
 inline constexpr std::string_view secret_hosts_setting = "secret_hosts";
-inline constexpr std::string_view gateway_setting = "gateway";  // There is one, and its name is:
-inline constexpr std::string_view gateway_setting_name = "default";
+// Of each of these there is one, of this name:
+inline constexpr std::string_view single_setting_name = "default";
+inline constexpr std::string_view gateway_setting = "gateway";
+inline constexpr std::string_view sandbox_setting = "sandbox";
 
 SettingReply put_setting(OrgState& state, Stamp stamp, const PutSetting& command);
 SettingReply drop_setting(OrgState& state, Stamp stamp, const DropSetting& command);

@@ -16,6 +16,7 @@
 #include "base/ensure.h"
 #include "base/nearest.h"
 #include "core/check.h"
+#include "core/hosts.h"
 #include "core/limits.h"
 #include "core/settings.h"
 #include "gateway/forwarding.h"
@@ -276,6 +277,13 @@ void describe(Fields& fields, GatewaySettings& settings) {
     fields.list("private_orgs", settings.private_orgs);
 }
 
+template <class Fields>
+void describe(Fields& fields, SandboxSettings& settings) {
+    fields.choice("default", settings.standard);
+    fields.choice("minimum", settings.minimum);
+    fields.list("private_hosts", settings.private_hosts);
+}
+
 template <class Setting>
 Result<Setting, BadDocument> read(std::string_view document) {
     boost::system::error_code error;
@@ -485,6 +493,18 @@ Bad complete(GatewaySettings& settings) {
     return check_headers("/otlp/headers", settings.otlp.headers, framing_headers());
 }
 
+Bad complete(SandboxSettings& settings) {
+    if (settings.private_hosts.size() > core::limits::allowed_hosts_max) {
+        return BadDocument{"/private_hosts", fmt::format("has more than {} members", core::limits::allowed_hosts_max)};
+    }
+    for (std::size_t i = 0; i < settings.private_hosts.size(); ++i) {
+        const auto rule = core::host_rule_from(settings.private_hosts[i]);
+        if (rule && !rule->is_pattern()) continue;
+        return BadDocument{fmt::format("/private_hosts/{}", i), "must be the name of a host, and may end with :PORT"};
+    }
+    return std::nullopt;
+}
+
 // Its sentences begin with what they are about: "a price must …", "variants.batch must …".
 BadDocument bad_price(const std::string& sentence) {
     constexpr std::string_view all_of_it = "a price ";
@@ -520,7 +540,11 @@ Result<RateLimit, BadDocument> rate_limit_from(std::string_view name, std::strin
 }
 
 Result<GatewaySettings, BadDocument> gateway_settings_from(std::string_view document) {
-    return completed(read<GatewaySettings>(document), core::gateway_setting_name);
+    return completed(read<GatewaySettings>(document), core::single_setting_name);
+}
+
+Result<SandboxSettings, BadDocument> sandbox_settings_from(std::string_view document) {
+    return completed(read<SandboxSettings>(document), core::single_setting_name);
 }
 
 Result<ModelPrice, BadDocument> price_from(std::string_view name, std::string_view document) {
@@ -538,6 +562,7 @@ Result<ModelPrice, BadDocument> price_from(std::string_view name, std::string_vi
 std::string document_of(const Upstream& upstream) { return written(upstream); }
 std::string document_of(const RateLimit& limit) { return written(limit); }
 std::string document_of(const GatewaySettings& settings) { return written(settings); }
+std::string document_of(const SandboxSettings& settings) { return written(settings); }
 
 Result<std::string, BadDocument> canonical(std::string_view kind, std::string_view name, std::string_view document) {
     if (kind == core::gateway_setting) {
@@ -547,6 +572,7 @@ Result<std::string, BadDocument> canonical(std::string_view kind, std::string_vi
         }
         return text_of(settings);
     }
+    if (kind == core::sandbox_setting) return text_of(sandbox_settings_from(document));
     if (kind == core::price_setting) {
         const auto price = price_from(name, document);
         if (!price) return fail(price.error());

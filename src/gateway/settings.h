@@ -20,6 +20,7 @@
 #include <boost/describe/enum.hpp>
 
 #include "base/result.h"
+#include "core/rows.h"
 #include "gateway/dialect.h"
 #include "gateway/prices.h"
 #include "net/http_pool.h"
@@ -144,6 +145,17 @@ struct GatewaySettings {
     friend bool operator==(const GatewaySettings&, const GatewaySettings&) = default;
 };
 
+// What runs may reach at the least and at the most, for all of them. Of the server's own org only: it starts processes.
+struct SandboxSettings {
+    // Of runs that ask for none, and the lowest there is. server_default: as the server was started.
+    core::SandboxLevel standard = core::SandboxLevel::server_default;  // "default" in the document.
+    core::SandboxLevel minimum = core::SandboxLevel::server_default;
+    // Hosts that sealed runs which may reach them also reach at private addresses: rules without patterns
+    // (core/hosts.h).
+    std::vector<std::string> private_hosts = {};
+    friend bool operator==(const SandboxSettings&, const SandboxSettings&) = default;
+};
+
 // A document that was refused.
 struct BadDocument {
     std::string pointer;  // "/headers/Host"; empty: the document itself.
@@ -156,11 +168,13 @@ Result<Upstream, BadDocument> upstream_from(std::string_view name, std::string_v
 Result<RateLimit, BadDocument> rate_limit_from(std::string_view name, std::string_view document);
 // Also of a document from before `otlp.insecure`, with a collector that canonical() would refuse today.
 Result<GatewaySettings, BadDocument> gateway_settings_from(std::string_view document);
+Result<SandboxSettings, BadDocument> sandbox_settings_from(std::string_view document);
 // The name is "provider/model".
 Result<ModelPrice, BadDocument> price_from(std::string_view name, std::string_view document);
 std::string document_of(const Upstream& upstream);
 std::string document_of(const RateLimit& limit);
 std::string document_of(const GatewaySettings& settings);
+std::string document_of(const SandboxSettings& settings);
 
 // Invariant (2), for every kind of core/settings.h but secrets.
 Result<std::string, BadDocument> canonical(std::string_view kind, std::string_view name, std::string_view document);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/settings.h"
+#include "gateway/provider_hosts.h"
 
 namespace interlock::gateway {
 namespace {
@@ -180,6 +181,35 @@ TEST(Settings, a_price_has_its_name_from_its_setting) {
     EXPECT_EQ(refused_price("a/b", "[]").pointer, "");
     for (const char* name : {"a", "/a", "a/"}) {
         EXPECT_EQ(refused_price(name, "{}"), (BadDocument{"", "must have a provider and a model"}));
+    }
+}
+
+TEST(Settings, the_sandbox_has_levels_and_hosts_without_patterns) {
+    const auto text = canonical(core::sandbox_setting, "default",
+                                R"({"minimum":"files","private_hosts":["a.example","b.example:80"]})");
+    ASSERT_TRUE(text) << to_sentence(text.error());
+    EXPECT_EQ(canonical(core::sandbox_setting, "default", *text).value(), *text);
+    const auto settings = sandbox_settings_from(*text);
+    EXPECT_EQ(settings->standard, core::SandboxLevel::server_default);
+    EXPECT_EQ(settings->minimum, core::SandboxLevel::files);
+    EXPECT_EQ(settings->private_hosts, (std::vector<std::string>{"a.example", "b.example:80"}));
+
+    for (const char* host : {"*", "*.example", "10.0.0.1", "a b", ""}) {
+        EXPECT_EQ(refused(core::sandbox_setting, std::string(R"({"private_hosts":[")") + host + R"("]})"),
+                  "/private_hosts/0 must be the name of a host, and may end with :PORT");
+    }
+    EXPECT_NE(refused(core::sandbox_setting, R"({"default":"tight"})").find("/default"), std::string::npos);
+}
+
+TEST(ProviderHosts, a_provider_is_known_by_its_hosts_and_what_is_below_them) {
+    for (const char* host : {"api.openai.com", "eu.api.openai.com", "api.anthropic.com", "me.openai.azure.com",
+                             "us-central1-aiplatform.googleapis.com", "bedrock-runtime.eu-west-1.amazonaws.com",
+                             "bedrock.us-east-1.api.aws", "openrouter.ai", "chatgpt.com"}) {
+        EXPECT_TRUE(is_provider_host(host)) << host;
+    }
+    for (const char* host : {"openai.com", "anapi.openai.com", "storage.googleapis.com", "s3.amazonaws.com",
+                             "registry.npmjs.org", "bedrock.example.org"}) {
+        EXPECT_FALSE(is_provider_host(host)) << host;
     }
 }
 

@@ -12,6 +12,7 @@
 #include "base/prometheus.h"
 #include "core/org_state.h"
 #include "core/settings.h"
+#include "gateway/provider_hosts.h"
 #include "server/version.h"
 #include "store/read_rows.h"
 
@@ -175,6 +176,7 @@ void GatewayHost::read_one(core::OrgId org) {
 
     auto config = std::make_shared<gateway::Config>(
         gateway::Config{{}, {}, book ? std::move(*book) : gateway::PriceBook({}), {}, {}});
+    std::optional<gateway::SandboxSettings> sandbox = gateway::SandboxSettings();
     std::int64_t versions = 0;
     const auto left_out = [&](const core::Setting& row, const gateway::BadDocument& bad) {
         options_.log.error("setting_left_out", {{"kind", row.kind}, {"name", row.name}, {"why", to_sentence(bad)}});
@@ -195,8 +197,13 @@ void GatewayHost::read_one(core::OrgId org) {
         } else if (row.kind == core::gateway_setting) {
             auto settings = gateway::gateway_settings_from(row.document);
             settings ? void(config->settings = std::move(*settings)) : left_out(row, settings.error());
+        } else if (row.kind == core::sandbox_setting) {
+            auto settings = gateway::sandbox_settings_from(row.document);
+            if (!settings) left_out(row, settings.error());
+            sandbox = settings ? std::optional(std::move(*settings)) : std::nullopt;
         }
     }
+    if (org == options_.operator_org && sandbox) options_.sandbox.set(std::move(*sandbox));
     OrgSecrets secrets{org, *rows, SecretHosts(*rows)};
     store(org, secrets.hosts.bind(config->upstreams, config->settings.otlp));
     const bool public_only = !options_.desk.reaches_private(org);
@@ -284,6 +291,14 @@ bool GatewayHost::serves(core::OrgId org, gateway::Dialect dialect) const {
     const auto config = gateway_->config_of(org);
     return config && std::ranges::any_of(config->upstreams, [&](const gateway::Upstream& upstream) {
                return upstream.enabled && upstream.dialect == dialect && !upstream.name.starts_with("sim-");
+           });
+}
+
+bool GatewayHost::answers_calls(core::OrgId org, std::string_view host, std::uint16_t port) const {
+    if (gateway::is_provider_host(host)) return true;
+    const auto config = gateway_->config_of(org);
+    return config && std::ranges::any_of(config->upstreams, [&](const gateway::Upstream& upstream) {
+               return upstream.origin.host == host && upstream.origin.port == port;
            });
 }
 

@@ -23,6 +23,7 @@
 #include "net/http_server.h"
 #include "net/worker_pool.h"
 #include "server/backend.h"
+#include "server/sandbox_rules.h"
 #include "server/secret_hosts.h"
 #include "server/setting_desk.h"
 #include "store/read_pool.h"
@@ -41,6 +42,7 @@ class GatewayHost {
         core::OrgId operator_org;  // Of whoever runs the server.
         std::string node;          // How people call it.
         std::function<net::Task<api::Sender>(net::Peer* peer)> sender_of;
+        SandboxRules& sandbox;  // Is told what is set for the operator's org.
         bool simulate = false;  // Carries a simulated provider for the models sim/….
     };
     static Result<std::unique_ptr<GatewayHost>, std::string> start(Options options);
@@ -52,6 +54,8 @@ class GatewayHost {
     void read_all_settings();
     // Whether calls of this dialect have somewhere to go.
     bool serves(core::OrgId org, gateway::Dialect dialect) const;
+    // Whether calls to models are answered there: by an upstream of the org, or a provider that is known.
+    bool answers_calls(core::OrgId org, std::string_view host, std::uint16_t port) const;
     // What became of the org's calls and how its upstreams do, in Prometheus' text.
     void write_metrics(std::string& out, core::OrgId org) const;
     // Where the org's calls can go, and how each of these does.

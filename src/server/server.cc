@@ -18,6 +18,7 @@
 #include "base/histogram.h"
 #include "base/prometheus.h"
 #include "base/sha256.h"
+#include "core/hosts.h"
 #include "engine/embedded.h"
 #include "gateway/forwarding.h"
 #include "net/http_server.h"
@@ -31,6 +32,9 @@
 #include "server/output_ask.h"
 #include "server/page.h"
 #include "server/run_keys.h"
+#include "server/run_proxy.h"
+#include "server/sandbox_rules.h"
+#include "server/sealed_runs.h"
 #include "server/self_look.h"
 #include "server/sender_check.h"
 #include "server/setting_desk.h"
@@ -167,10 +171,13 @@ struct Server::Parts {
     api::KeyRing keys;
     std::unique_ptr<KeyWatch> key_watch;
     RunKeys run_keys{home, keys};
+    SandboxRules sandbox;
+    std::unique_ptr<RunProxy> proxy;
+    SealedRuns sealed_runs{
+        [this](core::RunId run, net::Request request) { return proxy->answer(run, std::move(request)); }, log};
     std::unique_ptr<SettingDesk> settings;
     std::unique_ptr<supervisor::WorktreeKeeper> worktree_keeper;
     std::unique_ptr<supervisor::ShimSecrets> shim_secrets;
-    supervisor::SandboxPolicy sandbox;
     std::unique_ptr<GatewayHost> gateway;
     std::unique_ptr<net::WorkerPool> blocking;  // For git, and for killing what does not want to die.
     std::unique_ptr<supervisor::HeldPlaces> held_places;
@@ -244,6 +251,7 @@ Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options
 Server::~Server() {
     if (parts_->note_written) remove_server_note(parts_->options.data_dir, ::getpid());
     // Nobody asks any more, then nobody commits any more; only now can those go who are told of it.
+    parts_->sealed_runs.serve_by(nullptr);
     parts_->http.reset();
     parts_->gateway->close();
     parts_->supervisor->close();  // It stays, like the tail, for as long as somebody commits.
@@ -340,7 +348,7 @@ Result<void, std::string> Server::Parts::find_worktrees() {
                                             .lock_dir = path + "/.locks",
                                             .data_dir = options.data_dir,
                                             .environment = environment_of_this_process(),
-                                            .sandbox = sandbox,
+                                            .sandbox = [this] { return sandbox.policy(); },
                                             .hidden = {options.data_dir, options.socket},
                                             .reads = *reads,
                                             .ask = [this](core::CommandBody body) { return engine->ask(body); }});
@@ -391,7 +399,7 @@ Result<void, std::string> Server::Parts::let_browsers_in() {
 net::Task<std::optional<net::BodyOwner>> Server::Parts::body_owner(const net::Request& head) {
     // What nodes forward was counted for its owner at the other node.
     if (engine->is_of_a_node(head)) co_return net::BodyOwner{"nodes", net::HttpServerOptions().body_bytes_all_max};
-    std::string key(gateway::key_in(head, {}));
+    std::string key = sealed_runs.key_of(head).value_or(std::string(gateway::key_in(head, {})));
     const auto query = net::query_pairs(head.query);
     if (key.empty() && query) {
         for (const auto& [name, value] : *query) {
@@ -426,6 +434,7 @@ Result<void, std::string> Server::Parts::listen() {
         for (const char* name : {"localhost", "127.0.0.1", "::1", "[::1]"}) how.allowed_hosts.push_back(name);
         how.allowed_hosts.push_back(options.host);
     }
+    sandbox.start(options.sandbox_default, options.sandbox_minimum, options.data_dir);
     how.body_owner = [this](const net::Request& head) { return body_owner(head); };
     auto hosted = GatewayHost::start({.backend = *engine,
                                       .reads = *reads,
@@ -436,14 +445,30 @@ Result<void, std::string> Server::Parts::listen() {
                                       .operator_org = engine::Embedded::default_org,
                                       .node = options.node_name,
                                       .sender_of = [this](net::Peer* peer) { return senders->of(peer); },
+                                      .sandbox = sandbox,
                                       .simulate = options.simulate_models});
     if (!hosted) return fail(hosted.error());
     gateway = std::move(*hosted);
+    proxy = std::make_unique<RunProxy>(RunProxy::Options{
+        .org = home,
+        .submit = [this](std::vector<engine::Submission> commands) { engine->submit(std::move(commands)); },
+        .fresh_id = [this] { return engine->fresh_id(); },
+        .reads = *reads,
+        .workers = *workers,
+        .answers_calls = [this](std::string_view host,
+                                std::uint16_t port) { return gateway->answers_calls(home, host, port); },
+        // A run that came back by the server's own address would not be known as a run.
+        .may_be_private =
+            [this](std::string_view host, std::uint16_t port) {
+                return sandbox.may_be_private(host, port) && !url.ends_with(fmt::format(":{}", port));
+            },
+        .log = log});
     url = url_of(options, options.port);
     api = std::make_unique<api::Api>(api_parts());
     http = std::make_unique<net::HttpServer>(
         std::move(how),
         [this](net::Request request) -> net::Task<net::Response> {
+            if (auto answer = sealed_runs.answer(request)) return std::move(*answer);
             if (auto answer = engine->answer(request)) return std::move(*answer);
             if (auto answer = gateway->gateway().answer(request)) return std::move(*answer);
             if (auto answer = logins->answer(request)) return std::move(*answer);
@@ -452,6 +477,7 @@ Result<void, std::string> Server::Parts::listen() {
         },
         log);
     const auto port = http->start();
+    if (port) sealed_runs.serve_by(http.get());
     if (!port) {
         return fail(port.error().kind == net::ListenError::Kind::address_in_use
                         ? fmt::format("{}:{} is in use; is a server running already? Choose another with --listen",
@@ -478,10 +504,8 @@ Duration Server::Parts::time_off() {
 
 Result<void, std::string> Server::Parts::supervise() {
     if (auto loaded = run_keys.load(options.data_dir); !loaded) return fail(loaded.error());
-    sandbox.standard = supervisor::sandbox_level_from(options.sandbox_default);
-    sandbox.minimum = supervisor::sandbox_level_from(options.sandbox_minimum).value_or(core::SandboxLevel::off);
-    supervisor::look_at_machine(sandbox, options.data_dir);
-    if (!sandbox.no_guarded.empty()) log.warn("no_sandbox", {{"why", sandbox.no_guarded}});
+    const supervisor::SandboxPolicy levels = sandbox.policy();
+    if (!levels.no_guarded.empty()) log.warn("no_sandbox", {{"why", levels.no_guarded}});
     auto started = supervisor::Supervisor::start(
         {.org = home,
          .node = options.node_name,
@@ -495,8 +519,19 @@ Result<void, std::string> Server::Parts::supervise() {
          .held = *held_places,
          .elsewhere = [this](std::function<void()> work) { return blocking->submit(std::move(work)); },
          .look = [this](std::function<void()> work) { return looking->submit(std::move(work)); },
-         .open_key = [this](const core::Run& run) { return run_keys.open(run); },
-         .close_key = [this](core::RunId run) { run_keys.close(run); },
+         .open_key =
+             [this](const core::Run& run) {
+                 std::string key = run_keys.open(run);
+                 sealed_runs.open(run.id, key);
+                 return key;
+             },
+         .close_key =
+             [this](core::RunId run) {
+                 sealed_runs.close(run);
+                 run_keys.close(run);
+             },
+         .open_entrance = [this](core::RunId run,
+                                 shim::Fd entrance) { sealed_runs.open_entrance(run, std::move(entrance)); },
          .log = log,
          .off_for = time_off(),
          .memory_pressure_max = options.memory_pressure_max,
@@ -506,7 +541,7 @@ Result<void, std::string> Server::Parts::supervise() {
                  return boost::describe::enum_from_string(std::string(dialect).c_str(), speaks) &&
                         gateway->serves(home, speaks);
              },
-         .sandbox = sandbox,
+         .sandbox = [this] { return sandbox.policy(); },
          .socket = options.socket,
          .output_tokens =
              [this](const core::Run& run) { return affordable_output(*reads, home, run, engine->now()); }});
@@ -584,7 +619,7 @@ SelfFacts Server::Parts::self_facts(Instant started_at) {
             .last_verify = verified.last(),
             .memory_pressure = supervisor::memory_pressure(),
             .memory_pressure_max = options.memory_pressure_max,
-            .sandbox = sandbox,
+            .sandbox = sandbox.policy(),
             .nodes = nodes ? *nodes : std::vector<store::Node>(),
             .kept_places = supervisor ? supervisor->kept_places() : std::map<std::string, std::string>()};
 }
@@ -656,12 +691,21 @@ api::Parts Server::Parts::api_parts() {
                                  .kept = true};
         },
         .sandbox_refusal = [this](const core::Process& process) -> std::optional<std::string> {
-            const auto decided = supervisor::decide_sandbox(process, sandbox);
+            for (const std::string& text : process.allowed_hosts) {
+                const auto rule = core::host_rule_from(text);
+                if (!rule || rule->is_pattern() || !gateway->answers_calls(home, rule->name, rule->port.value_or(443)))
+                    continue;
+                return fmt::format(
+                    "{} answers calls to models, and a sealed run reaches those by the gateway; set it up as an "
+                    "upstream and leave it out of allowed_hosts",
+                    text);
+            }
+            const auto decided = supervisor::decide_sandbox(process, sandbox.policy());
             return decided ? std::nullopt : std::optional(decided.error());
         },
         .sandbox_level =
             [this](const core::Process& process) {
-                const auto decided = supervisor::decide_sandbox(process, sandbox);
+                const auto decided = supervisor::decide_sandbox(process, sandbox.policy());
                 return decided ? decided->level : process.asked_level();
             },
         .worktree_reasons = [this](core::RunId run) -> Result<api::WorktreeLook, std::string> {

@@ -52,6 +52,13 @@ std::string make_cgroup_parent(const std::string& name) {
     if (::mkdir(probe.c_str(), 0755) != 0 && errno != EEXIST) return "";
     const bool useful = ::access((probe + "/cgroup.kill").c_str(), W_OK) == 0;
     ::rmdir(probe.c_str());
+    // What runs can be bounded by. Each by itself, because not every one is to be had; without them nothing is lost.
+    for (const std::string& group : {path.substr(0, path.rfind('/')), path}) {
+        for (const char* controller : {"+memory", "+pids", "+cpu"}) {
+            const shim::Fd file(::open((group + "/cgroup.subtree_control").c_str(), O_WRONLY | O_CLOEXEC));
+            if (file) static_cast<void>(shim::write_all(file.get(), controller));
+        }
+    }
     return useful ? path : "";
 }
 

@@ -54,7 +54,7 @@ Event LaunchMaker::made(const core::Run& row, const core::Process& process,
         directory = home + "/work";
         fs::create_directory(directory, error);
     }
-    const auto sandbox = decide_sandbox(process, options_.sandbox);
+    const auto sandbox = decide_sandbox(process, options_.sandbox());
     if (!sandbox) return event::NotPrepared{sandbox.error()};
     const shim::Adapter* adapter = adapter_of(process);
     const bool gateway = adapter != nullptr && options_.gateway && options_.gateway(adapter->dialect);

@@ -30,6 +30,25 @@ bool is_credential(std::string_view name) {
     return !name.ends_with("_DIR") && !name.ends_with("_HOME") && !name.ends_with("_CONFIG");
 }
 
+// A teardown is sealed as its run was, and has no server.
+bool has_entrance(const Surroundings& around) {
+    return around.sandbox.level == core::SandboxLevel::sealed && !around.url.empty();
+}
+
+std::string_view port_of(std::string_view url) { return url.substr(url.rfind(':') + 1); }
+
+// The server as a sealed run sees it, whatever its address and TLS are outside.
+Surroundings seen_inside(Surroundings around) {
+    if (!has_entrance(around)) return around;
+    around.url = fmt::format("http://127.0.0.1:{}", port_of(around.url));
+    around.key = key_of_sealed_runs;
+    return around;
+}
+
+// What programs look at to find the way out, which is the server too.
+constexpr std::string_view proxy_variables[] = {"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"};
+constexpr std::string_view no_proxy_variables[] = {"NO_PROXY", "no_proxy"};
+
 std::vector<std::string> environment_of(const core::Run& run, const core::Process& process,
                                         const Surroundings& around) {
     std::vector<std::string> env;
@@ -59,6 +78,11 @@ std::vector<std::string> environment_of(const core::Run& run, const core::Proces
             set(adapter->output_tokens, std::to_string(around.output_tokens));
         }
     }
+    if (has_entrance(around)) {
+        for (const std::string_view name : proxy_variables) set(name, around.url);
+        for (const std::string_view name : no_proxy_variables) set(name, "127.0.0.1,localhost");
+        set("NODE_USE_ENV_PROXY", "1");
+    }
     for (const auto& [name, value] : process.env) set(name, value);
     set("TMPDIR", around.home + "/tmp");
     set("INTERLOCK_URL", around.url);
@@ -79,7 +103,8 @@ const shim::Adapter* adapter_of(const core::Process& process) {
     return shim::find_adapter(process.adapter, process.command.front());
 }
 
-shim::Message launch_message(const core::Run& run, const core::Process& process, const Surroundings& around) {
+shim::Message launch_message(const core::Run& run, const core::Process& process, const Surroundings& outside) {
+    const Surroundings around = seen_inside(outside);
     shim::Message message{"launch"};
     const auto say = [&](std::string name, std::string value) {
         message.push_back(std::move(name));
@@ -95,8 +120,9 @@ shim::Message launch_message(const core::Run& run, const core::Process& process,
     say("nice", std::to_string(process.nice));
     for (const auto& [name, value] : process.limits) say("limit", fmt::format("{}={}", name, value));
     // A shim from before the levels knows this one only.
-    if (around.sandbox.level == core::SandboxLevel::files) say("sandbox", "1");
+    if (around.sandbox.level >= core::SandboxLevel::files) say("sandbox", "1");
     say("level", std::string(name_of(around.sandbox.level)));
+    if (has_entrance(around)) say("port", std::string(port_of(around.url)));
     if (!around.sandbox.note.empty()) say("note", around.sandbox.note);
     for (const std::string& path : around.hidden) {
         if (!path.empty()) say("hide", path);

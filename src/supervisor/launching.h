@@ -2,7 +2,7 @@
 //
 //   (1) A run's environment is what every program needs, what the run or its agent names, and what Interlock says to
 //       it. Nothing else of the server's environment reaches it.
-//   (2) The run's key is in its environment and nowhere else.
+//   (2) The run's key is in its environment and nowhere else. A sealed run has none.
 //
 // Pure: no file is read and no process started here.
 #pragma once
@@ -40,6 +40,9 @@ struct Surroundings {
 
 // What is known of the run's program; null: nothing.
 const shim::Adapter* adapter_of(const core::Process& process);
+
+// What a sealed run has as its key. It is good nowhere: its connections say whose they are.
+constexpr std::string_view key_of_sealed_runs = "ilk_sealed_run";
 
 shim::Message launch_message(const core::Run& run, const core::Process& process, const Surroundings& around);
 

@@ -116,5 +116,32 @@ TEST_F(LaunchingTest, bounds_are_said_in_the_shims_units) {
     EXPECT_TRUE(all_of(launch, "cgroup").empty());
 }
 
+TEST_F(LaunchingTest, a_sealed_run_is_told_of_its_entrance_and_gets_no_key) {
+    around.url = "https://host.example:4100";
+    around.sandbox = {.level = core::SandboxLevel::sealed};
+    process.env = {{"NO_PROXY", "mine"}};
+    const shim::Message launch = message();
+
+    EXPECT_TRUE(has(launch, "level", "sealed"));
+    EXPECT_TRUE(has(launch, "sandbox", "1"));
+    EXPECT_TRUE(has(launch, "port", "4100"));
+    EXPECT_TRUE(has(launch, "env", "INTERLOCK_URL=http://127.0.0.1:4100"));
+    EXPECT_TRUE(has(launch, "env", "INTERLOCK_KEY=" + std::string(key_of_sealed_runs)));
+    EXPECT_TRUE(has(launch, "env", "HTTPS_PROXY=http://127.0.0.1:4100"));
+    EXPECT_TRUE(has(launch, "env", "no_proxy=127.0.0.1,localhost"));
+    EXPECT_TRUE(has(launch, "env", "NO_PROXY=mine"));
+    for (const std::string& word : launch) EXPECT_EQ(word.find("ilk_mine"), std::string::npos) << word;
+}
+
+TEST_F(LaunchingTest, a_sealed_teardown_has_no_entrance) {
+    around.url = "";
+    around.sandbox = {.level = core::SandboxLevel::sealed};
+    const shim::Message launch = message();
+
+    EXPECT_TRUE(has(launch, "level", "sealed"));
+    EXPECT_TRUE(all_of(launch, "port").empty());
+    EXPECT_FALSE(has(launch, "env", "HTTPS_PROXY="));
+}
+
 }  // namespace
 }  // namespace interlock::supervisor

@@ -27,6 +27,10 @@ Event event_of(const shim::FromShim& message, const std::function<Proof(const st
             ensure(false, "a hello is judged by itself");
             return event::HasBeaten{};
         }
+        Event operator()(const shim::Entrance&) const {
+            ensure(false, "an entrance is the server's, and no event of the run");
+            return event::HasBeaten{};
+        }
         Event operator()(const shim::Beat&) const { return event::HasBeaten{}; }
         Event operator()(const shim::Started& started) const { return event::HasStarted{started}; }
         Event operator()(const shim::Paused&) const { return event::HasPaused{}; }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "core/rows.h"
 #include "engine/engine.h"
+#include "shim/fd.h"
 #include "store/read_pool.h"
 #include "supervisor/held_places.h"
 #include "supervisor/sandbox_policy.h"
@@ -36,6 +37,8 @@ struct SupervisorOptions {
     std::function<bool(std::function<void()>)> look;
     std::function<std::string(const core::Run&)> open_key;  // A key that is good for this run.
     std::function<void(core::RunId)> close_key;
+    // A sealed run reaches the server by this listening socket alone, and no other process does.
+    std::function<void(core::RunId, shim::Fd entrance)> open_entrance = {};
     Log& log;
     // By the wall clock, between the last commit before the start and the start. No server ran during that time.
     std::chrono::microseconds off_for{0};
@@ -44,8 +47,8 @@ struct SupervisorOptions {
     std::chrono::hours logs_kept{14 * 24};
     // Whether programs that speak this dialect reach their models through us. Empty: none does.
     std::function<bool(std::string_view dialect)> gateway = {};
-    SandboxPolicy sandbox = {};
-    std::string socket = {};  // Of the API. Runs have TCP and a key of their own.
+    std::function<SandboxPolicy()> sandbox;  // As it is now.
+    std::string socket = {};                 // Of the API. Runs have TCP and a key of their own.
     // How much output at a time the run's budgets afford; 0: nothing limits it. Blocks for a read.
     std::function<std::int64_t(const core::Run&)> output_tokens = {};
 };

@@ -15,7 +15,8 @@ using core::SandboxLevel;
 
 const std::string& why_not(SandboxLevel level, const SandboxPolicy& policy) {
     static const std::string nothing;
-    return level == SandboxLevel::files     ? policy.no_files
+    return level == SandboxLevel::sealed    ? policy.no_sealed
+           : level == SandboxLevel::files   ? policy.no_files
            : level == SandboxLevel::guarded ? policy.no_guarded
                                             : nothing;
 }
@@ -51,6 +52,13 @@ Result<SandboxDecision, std::string> decide_sandbox(const core::Process& process
     }
     const SandboxLevel standard = policy.standard.value_or(SandboxLevel::guarded);
     const SandboxLevel wanted = is_default ? std::max(standard, policy.minimum) : asked;
+    // Otherwise a run whose hosts were stated would reach all of them.
+    if (!process.allowed_hosts.empty() && wanted != SandboxLevel::sealed) {
+        return fail(
+            fmt::format("allowed_hosts is for runs at the sandbox level sealed, and this run would have {}; ask for "
+                        "sealed, or leave the hosts out",
+                        name_of(wanted)));
+    }
     const std::string& why = why_not(wanted, policy);
     if (why.empty()) return SandboxDecision{.level = wanted};
     if (is_default && !policy.standard && policy.minimum == SandboxLevel::off) {
@@ -64,6 +72,7 @@ void look_at_machine(SandboxPolicy& policy, const std::string& data_dir) {
     policy.no_guarded = probe(SandboxLevel::guarded, data_dir);
     // Each level has all parts of the one before it.
     policy.no_files = policy.no_guarded.empty() ? probe(SandboxLevel::files, data_dir) : policy.no_guarded;
+    policy.no_sealed = policy.no_files.empty() ? probe(SandboxLevel::sealed, data_dir) : policy.no_files;
 }
 
 }  // namespace interlock::supervisor

@@ -19,6 +19,7 @@ struct SandboxPolicy {
     // Why the machine does not allow these levels; empty: it does.
     std::string no_guarded = {};
     std::string no_files = {};
+    std::string no_sealed = {};
 };
 
 struct SandboxDecision {

@@ -50,6 +50,27 @@ TEST(SandboxPolicyTest, a_minimum_raises_the_default_and_refuses_a_lower_level) 
               "higher level");
 }
 
+TEST(SandboxPolicyTest, a_level_that_is_asked_for_is_never_replaced_by_another) {
+    const SandboxPolicy cannot{.no_sealed = "no network namespaces"};
+
+    const auto refused = decide_sandbox(asking_for(SandboxLevel::sealed), cannot);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error(), "this machine does not allow the sandbox level sealed: no network namespaces");
+    EXPECT_EQ(decide_sandbox(asking_for(SandboxLevel::files), cannot)->level, SandboxLevel::files);
+    EXPECT_FALSE(decide_sandbox({}, {.standard = SandboxLevel::sealed, .no_sealed = "no"}));
+}
+
+TEST(SandboxPolicyTest, hosts_are_for_sealed_runs_alone) {
+    core::Process process = asking_for(SandboxLevel::files);
+    process.allowed_hosts = {"a.example"};
+    EXPECT_FALSE(decide_sandbox(process, {}));
+    process.level = SandboxLevel::server_default;
+    EXPECT_FALSE(decide_sandbox(process, {}));
+    EXPECT_TRUE(decide_sandbox(process, {.standard = SandboxLevel::sealed}));
+    process.level = SandboxLevel::sealed;
+    EXPECT_TRUE(decide_sandbox(process, {}));
+}
+
 TEST(SandboxPolicyTest, a_row_from_before_the_levels_means_files) {
     core::Process process;
     process.sandbox = true;

@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "shim/entrance.h"
+
 namespace interlock::supervisor {
 namespace {
 
@@ -87,7 +89,7 @@ std::vector<ShimDoor::Heard> ShimDoor::wait(std::chrono::milliseconds timeout) {
             bool stays = (happened & EPOLLOUT) == 0 || write_to(guest, found->second);
             if (stays && (happened & ~std::uint32_t{EPOLLOUT}) != 0) stays = read_from(guest, found->second, heard);
             if (stays) continue;
-            heard.push_back({guest, found->second.process, std::nullopt});
+            heard.push_back({guest, found->second.process, std::nullopt, {}});
             strangers_.erase(what);
             visits_.erase(found);
         }
@@ -100,7 +102,7 @@ void ShimDoor::end_long_stays(std::vector<Heard>& heard) {
     const auto came_before = std::chrono::steady_clock::now() - stranger_stays;
     while (!strangers_.empty() && strangers_.begin()->second < came_before) {
         const Guest guest(strangers_.begin()->first);
-        heard.push_back({guest, visits_.at(guest.value).process, std::nullopt});
+        heard.push_back({guest, visits_.at(guest.value).process, std::nullopt, {}});
         show_out(guest);
     }
 }
@@ -130,13 +132,17 @@ bool ShimDoor::read_from(Guest guest, Visit& visit, std::vector<Heard>& heard) {
     std::array<char, 16384> buffer;
     // Whoever says more has his turn again, after the others.
     for (int part = 0; part < parts_at_once; ++part) {
-        const ssize_t got = ::recv(visit.socket.get(), buffer.data(), buffer.size(), 0);
+        const ssize_t got = shim::receive_with(visit.socket.get(), buffer.data(), buffer.size(), visit.entrance);
         if (got < 0) return errno == EAGAIN || errno == EINTR;
         if (got == 0) return false;
         visit.reader.add({buffer.data(), static_cast<std::size_t>(got)});
         while (const auto message = visit.reader.next()) {
             // A verb of a newer release is passed over.
-            if (auto known = shim::read_from_shim(*message)) heard.push_back({guest, visit.process, std::move(*known)});
+            auto known = shim::read_from_shim(*message);
+            if (!known) continue;
+            const bool brings_entrance = std::holds_alternative<shim::Entrance>(*known);
+            heard.push_back({guest, visit.process, std::move(*known),
+                             brings_entrance ? std::exchange(visit.entrance, shim::Fd()) : shim::Fd()});
         }
         if (visit.reader.broken()) return false;
     }

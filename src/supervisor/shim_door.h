@@ -43,6 +43,7 @@ class ShimDoor {
         Guest guest;
         pid_t process = 0;                      // Whose it is, by the system's word.
         std::optional<shim::FromShim> message;  // None: it has left.
+        shim::Fd entrance = {};                 // Came with shim::Entrance.
     };
     // What was said meanwhile; waits for at most this long if it was nothing.
     std::vector<Heard> wait(std::chrono::milliseconds timeout);
@@ -64,6 +65,7 @@ class ShimDoor {
         std::string unsent = {};
         shim::Fd passing = {};  // Goes with the first of what is unsent, so it is there before the message is whole.
         bool asks_to_write = false;
+        shim::Fd entrance = {};  // Its message has not come whole. One at a time: a stranger cannot fill our table.
     };
 
     ShimDoor() = default;

@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "shim/entrance.h"
+
 namespace interlock::supervisor {
 namespace {
 
@@ -48,6 +50,11 @@ class ShimDoorTest : public testing::Test {
             if (auto heard = door->wait(100ms); !heard.empty()) return heard;
         }
         return {};
+    }
+    std::vector<ShimDoor::Heard> hear_all(const shim::Fd& guest, const std::string& bytes, int descriptor) {
+        EXPECT_EQ(shim::send_with(guest.get(), bytes.data(), bytes.size(), descriptor),
+                  static_cast<ssize_t>(bytes.size()));
+        return hear();
     }
     static void say(const shim::Fd& guest, const std::string& bytes) {
         EXPECT_EQ(::send(guest.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
@@ -203,6 +210,37 @@ TEST_F(ShimDoorTest, a_stranger_may_not_send_a_long_message_and_an_admitted_gues
     EXPECT_FALSE(heard[0].message);
     EXPECT_TRUE(is_closed(stranger));
     EXPECT_FALSE(is_closed(guest));
+}
+
+TEST_F(ShimDoorTest, a_descriptor_comes_with_its_message) {
+    const shim::Fd guest = come_in();
+    const shim::Fd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    hear_all(guest, shim::encode(shim::to_message(hello)), -1);
+    const auto heard = hear_all(guest, shim::encode(shim::to_message(shim::FromShim(shim::Entrance{}))), file.get());
+
+    ASSERT_EQ(heard.size(), 1u);
+    EXPECT_TRUE(heard[0].message == shim::FromShim(shim::Entrance{}));
+    struct stat came{}, sent{};
+    ASSERT_TRUE(heard[0].entrance);
+    EXPECT_TRUE(::fstat(heard[0].entrance.get(), &came) == 0 && ::fstat(file.get(), &sent) == 0);
+    EXPECT_EQ(came.st_rdev, sent.st_rdev);
+    EXPECT_EQ(::fcntl(heard[0].entrance.get(), F_GETFD), FD_CLOEXEC);
+}
+
+TEST_F(ShimDoorTest, descriptors_that_nobody_asked_for_are_not_kept) {
+    const shim::Fd guest = come_in();
+    hear_all(guest, shim::encode(shim::to_message(hello)), -1);
+    const shim::Fd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const auto open_files = [] {
+        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+    };
+    const auto before = open_files();
+
+    for (int i = 0; i < 20; ++i) hear_all(guest, shim::encode(shim::to_message(hello)), file.get());
+
+    EXPECT_LE(open_files(), before + 1);
+    const auto heard = hear_all(guest, shim::encode(shim::to_message(shim::FromShim(shim::Entrance{}))), -1);
+    ASSERT_EQ(heard.size(), 1u);
 }
 
 TEST_F(ShimDoorTest, a_bell_ends_a_wait) {

@@ -74,7 +74,7 @@ void Supervisor::run() {
         if (news_) until = std::min(until, followed_ + follow_every);
         const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(std::max(now, until) - now);
         door_->set_live_runs(watches_.size());
-        for (const ShimDoor::Heard& heard : door_->wait(timeout)) hear(heard);
+        for (ShimDoor::Heard& heard : door_->wait(timeout)) hear(heard);
 
         // 2. What others left to do, and what is due.
         for (const Inbox::Job& job : inbox_->take()) {
@@ -160,7 +160,7 @@ void Supervisor::follow_feed() {
 
 // ---- what shims say -----------------------------------------------------------------------------------------------
 
-void Supervisor::hear(const ShimDoor::Heard& heard) {
+void Supervisor::hear(ShimDoor::Heard& heard) {
     const auto whose = by_guest_.find(heard.guest.value);
     Watch* watch = whose == by_guest_.end() ? nullptr : find(whose->second);
     if (!heard.message) {
@@ -172,6 +172,8 @@ void Supervisor::hear(const ShimDoor::Heard& heard) {
         // A shim that reported `ended` in its hello has its answer.
         if (!std::holds_alternative<shim::Ended>(*heard.message))
             door_->send(heard.guest, shim::Fenced{"the run is over"});
+    } else if (std::holds_alternative<shim::Entrance>(*heard.message)) {
+        if (heard.entrance && options_.open_entrance) options_.open_entrance(whose->second, std::move(heard.entrance));
     } else {
         happens(watch->order.id, event_of(*heard.message, [&](const std::string& secret) {
                     return proof_of(options_.secrets.check(watch->order.id, secret));

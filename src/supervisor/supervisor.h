@@ -75,7 +75,7 @@ class Supervisor {
     void found(const event::Found& found);
     void left_over(core::RunId run, const shim::State& shim, std::vector<core::Place> places);
     void follow_feed();
-    void hear(const ShimDoor::Heard& heard);
+    void hear(ShimDoor::Heard& heard);
     void greet(const ShimDoor::Heard& heard, const shim::Hello& hello);
     void bury_children();
     void look_after_all();

@@ -46,6 +46,8 @@ Result<std::string, std::string> carry_out(const Teardown& teardown) {
     process.adapter.clear();
     process.pass_env.clear();  // What the run was handed from the server's environment, it had for its own time.
     process.foreground = false;
+    // Bounds of the run's control group, which it had for itself.
+    for (const char* name : {"cpu_percent", "memory", "pids"}) process.limits.erase(name);
     process.timeout_s = teardown_timeout_s;
     process.grace_s = teardown_grace_s;
     const shim::Message launch = launch_message(teardown.run, process,

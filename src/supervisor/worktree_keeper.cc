@@ -185,7 +185,7 @@ Result<std::string, std::string> WorktreeKeeper::tear_down(const core::Worktree&
     if (!run || !launch) return fail(run ? launch.error().detail : run.error().detail);
     // Without them it is not known whether the run was in a sandbox.
     if (!*run || !*launch) return fail(std::string("the run that it belongs to is not stored any more"));
-    const auto sandbox = decide_sandbox((*launch)->process, options_.sandbox);
+    const auto sandbox = decide_sandbox((*launch)->process, options_.sandbox());
     if (!sandbox) return fail(sandbox.error());
     const auto common_dir = common_dir_of(worktree.repository);
     if (!common_dir) return fail(common_dir.error());

@@ -29,9 +29,9 @@ class WorktreeKeeper {
         std::string node;
         std::string lock_dir;  // For one change at a time per repository.
         std::string data_dir;
-        std::vector<std::string> environment;  // That of the server, "NAME=value".
-        const SandboxPolicy& sandbox;
-        std::vector<std::string> hidden;  // From the programs of teardowns, as from runs.
+        std::vector<std::string> environment;    // That of the server, "NAME=value".
+        std::function<SandboxPolicy()> sandbox;  // As it is now.
+        std::vector<std::string> hidden;         // From the programs of teardowns, as from runs.
         store::ReadPool& reads;
         std::function<engine::Answer(core::CommandBody)> ask;
     };
