@@ -67,12 +67,12 @@ void read_sandbox(ApplySource& source, const Yaml& node, json::object& body) {
         if (node.kind == Yaml::Kind::text && (node.text == "true" || node.text == "false")) {
             return set(node.text == "true" ? "files" : "server_default");
         }
-        return set(source.choice(node, "sandbox", {"off", "guarded", "files", "true", "false"}));
+        return set(source.choice(node, "sandbox", {"off", "guarded", "files", "sealed", "true", "false"}));
     }
     set("files");
     if (!source.check_map(node, "sandbox", {"level", "writable", "paths"})) return;
     if (const Yaml* level = source.member(node, "level")) {
-        set(source.choice(*level, "level", {"off", "guarded", "files"}));
+        set(source.choice(*level, "level", {"off", "guarded", "files", "sealed"}));
     }
     if (const Yaml* writable = source.member(node, "writable")) {
         body["writable"] = paths_of(source, *writable, "writable");
@@ -93,7 +93,8 @@ json::object env_of(ApplySource& source, const Yaml& node) {
 }
 
 json::object limits_of(ApplySource& source, const Yaml& node) {
-    static const Names known{"as", "core", "cpu", "data", "fsize", "nofile", "nproc", "stack"};
+    static const Names known{"as",     "core",   "cpu",   "cpu_percent", "data", "fsize",
+                             "memory", "nofile", "nproc", "pids",        "stack"};
     if (!source.check_map(node, "limits", known)) return {};
     return source.counts(node, "limits", INT64_MAX);
 }
@@ -133,6 +134,12 @@ json::object agent_body(ApplySource& source, const Yaml& document) {
         {"nice", [&](const Yaml& node) { body["nice"] = source.number(node, "nice", -20, 19); }},
         {"limits", [&](const Yaml& node) { body["limits"] = limits_of(source, node); }},
         {"sandbox", [&](const Yaml& node) { read_sandbox(source, node, body); }},
+        {"network",
+         [&](const Yaml& node) {
+             if (!source.check_map(node, "network", {"allow"})) return;
+             if (const Yaml* allow = source.member(node, "allow"))
+                 body["allowed_hosts"] = source.texts(*allow, "allow");
+         }},
         {"adapter", [&](const Yaml& node) { body["adapter"] = source.text(node, "adapter"); }},
         {"setup", [&](const Yaml& node) { body["setup"] = source.text(node, "setup"); }},
         {"teardown", [&](const Yaml& node) { body["teardown"] = source.text(node, "teardown"); }},
@@ -159,7 +166,7 @@ const Names& agent_members() {
                              "adapter",  "setup",       "teardown",  "isolate",
                              "mode",     "on_conflict", "resources", "tags",
                              "retry",    "budget",      "schedule",  "capture",
-                             "roots",    "child_agents"};
+                             "roots",    "child_agents", "network"};
     return names;
 }
 
@@ -420,7 +427,7 @@ const json::object& defaults_of(Kind kind) {
         "max_concurrent_runs": 1, "command": [], "tags": {}, "provider": "", "capture": "usage", "workspace": "",
         "roots": [], "child_agents": [], "mode": "write", "on_conflict": "queue", "isolate": false, "resources": [], "env": {},
         "pass_env": [], "timeout_s": 0, "grace_s": 10, "nice": 0, "limits": {}, "sandbox": false,
-        "sandbox_level": "server_default", "writable": [], "readable": [], "adapter": "", "setup": "",
+        "sandbox_level": "server_default", "writable": [], "readable": [], "allowed_hosts": [], "adapter": "", "setup": "",
         "teardown": "", "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600}})");
     static const json::value budget = json::parse(R"({
         "scope": {}, "metric": "usd", "limit": "0.00", "window": "month", "timezone": "UTC", "hard": true, "warn": [],

@@ -130,6 +130,9 @@ INSTANTIATE_TEST_SUITE_P(
             "run --agent a --budget $1.50 --timeout 30m --grace 5s --limit nofile=64 --writable /tmp/./x -- make -j2",
             R"(POST /v1/runs {"command":["make","-j2"],"agent":"a","budget":"1.50","timeout_s":1800,"grace_s":5,"limits":{"nofile":64},"writable":["/tmp/x"]})"},
         Line{
+            "run --agent a --sandbox=sealed --allow-host a.example --allow-host b.example:22 -- true",
+            R"(POST /v1/runs {"command":["true"],"agent":"a","sandbox_level":"sealed","allowed_hosts":["a.example","b.example:22"]})"},
+        Line{
             "runs finish run_1 --fence 3 --outcome succeeded --cost 0.4 --output-tokens 9",
             R"(POST /v1/runs/run_1/finish {"fence":3,"outcome":"succeeded","charge":{"cost":"0.4","usage":{"output_tokens":9}}})"},
         Line{"runs cancel run_1 --reason wrong", R"(POST /v1/runs/run_1/cancel {"reason":"wrong"})"},

@@ -9,10 +9,11 @@ const std::vector<Command>& commands() {
     static const std::vector<Command> all = [] {
         std::vector<Command> made;
         for (const auto& part :
-             {agent_commands(),  budget_commands(), charge_commands(), hold_commands(),    session_commands(),
-              launch_commands(), run_commands(),    log_commands(),    place_commands(),   schedule_commands(),
-              cap_commands(),    key_commands(),    user_commands(),   org_commands(),     upstream_commands(),
-              price_commands(),  limit_commands(),  secret_commands(), gateway_commands(), call_commands(),
+             {agent_commands(),  budget_commands(),  charge_commands(), hold_commands(),    session_commands(),
+              launch_commands(), run_commands(),     log_commands(),    place_commands(),   schedule_commands(),
+              cap_commands(),    key_commands(),     user_commands(),   org_commands(),     upstream_commands(),
+              price_commands(),  limit_commands(),   secret_commands(), gateway_commands(), sandbox_commands(),
+              call_commands(),
               node_commands(),   feed_commands(),   system_commands()}) {
             made.insert(made.end(), part.begin(), part.end());
         }
@@ -39,6 +40,7 @@ const std::vector<Noun>& nouns() {
                                        {"limits", "How much may go to models in a minute"},
                                        {"secrets", "Keys of providers, encrypted"},
                                        {"gateway", "How calls to models are decided on"},
+                                       {"sandbox", "How runs are confined"},
                                        {"calls", "Calls to models, one by one"},
                                        {"nodes", "The servers on one store"}};
     return all;
@@ -134,7 +136,15 @@ Flag sandbox_flag(std::string help) {
             .value = "LEVEL",
             .help = std::move(help),
             .member = "sandbox_level",
-            .choices = {"off", "guarded", "files"}};
+            .choices = {"off", "guarded", "files", "sealed"}};
+}
+
+Flag allow_host_flag() {
+    return {.name = "allow-host",
+            .value = "NAME[:PORT]",
+            .help = "Host that runs at level sealed can connect to; repeatable",
+            .takes = Takes::repeat,
+            .member = "allowed_hosts"};
 }
 
 std::vector<Flag> joined(std::vector<Flag> first, const std::vector<std::vector<Flag>>& others) {

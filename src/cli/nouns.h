@@ -26,6 +26,7 @@ std::vector<Command> upstream_commands();
 std::vector<Command> limit_commands();
 std::vector<Command> secret_commands();
 std::vector<Command> gateway_commands();
+std::vector<Command> sandbox_commands();
 std::vector<Command> price_commands();
 std::vector<Command> call_commands();
 std::vector<Command> node_commands();
@@ -41,6 +42,7 @@ Argument run_argument();
 Flag fence_flag();
 Flag tag_flag(std::string member);
 Flag sandbox_flag(std::string help);
+Flag allow_host_flag();
 
 std::vector<Flag> joined(std::vector<Flag> first, const std::vector<std::vector<Flag>>& others);
 

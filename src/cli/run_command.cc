@@ -275,6 +275,7 @@ std::vector<Flag> run_flags() {
              .value = "PATH",
              .help = "Path that a run at level files can read, such as one in the home; repeatable",
              .takes = Takes::paths},
+            allow_host_flag(),
             {.name = "adapter", .value = "NAME", .help = "Which known program it is (told by its name)"},
             {.name = "setup", .value = "TEXT", .help = "For a shell, before it, in a new worktree"},
             {.name = "teardown", .value = "TEXT", .help = "For a shell, before the worktree is removed"},

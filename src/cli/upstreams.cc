@@ -122,6 +122,16 @@ const View& gateway_view() {
     return view;
 }
 
+const View& sandbox_view() {
+    static const View view{.id = "name",
+                           .fields = {{"default", "default"},
+                                      {"minimum", "minimum"},
+                                      {"private_hosts", "private_hosts", Format::words},
+                                      {"version", "version", Format::count},
+                                      {"changed", "changed_at", Format::time}}};
+    return view;
+}
+
 const View& models_view() {
     static const View view{.id = "model",
                            .columns = {{"PROVIDER", "provider", Format::id},
@@ -253,20 +263,24 @@ Outcome<void> set_member(json::object& document, std::string_view path, std::str
     return {};
 }
 
-ExitCode set_gateway(Context& context, const Invocation& invocation) {
-    return change_document(
-        context, invocation, *find_command({"gateway", "set"}), "/v1/gateway",
-        [&](json::object& document) -> Outcome<void> {
-            for (const std::string& pair : invocation.arguments) {
-                const std::size_t equals = pair.find('=');
-                if (equals == std::string::npos || equals == 0) {
-                    return fail(bad_usage(fmt::format("KEY=VALUE is wanted, not '{}'", one_line(pair)),
-                                          "'interlock gateway show' has all keys"));
+// Sets members of the document at /v1/NOUN, of which there is one.
+std::function<ExitCode(Context&, const Invocation&)> setting_members_of(std::string noun) {
+    return [noun](Context& context, const Invocation& invocation) {
+        return change_document(
+            context, invocation, *find_command({noun, "set"}), "/v1/" + noun,
+            [&](json::object& document) -> Outcome<void> {
+                for (const std::string& pair : invocation.arguments) {
+                    const std::size_t equals = pair.find('=');
+                    if (equals == std::string::npos || equals == 0) {
+                        return fail(bad_usage(fmt::format("KEY=VALUE is wanted, not '{}'", one_line(pair)),
+                                              fmt::format("'interlock {} show' has all keys", noun)));
+                    }
+                    auto set = set_member(document, pair.substr(0, equals), pair.substr(equals + 1));
+                    if (!set) return set;
                 }
-                if (auto set = set_member(document, pair.substr(0, equals), pair.substr(equals + 1)); !set) return set;
-            }
-            return {};
-        });
+                return {};
+            });
+    };
 }
 
 // Never from the command line itself: that is seen by everybody on the machine, and kept in histories.
@@ -500,8 +514,34 @@ std::vector<Command> gateway_commands() {
          .method = "PUT",
          .path = "/v1/gateway",
          .view = &gateway_view(),
-         .run = set_gateway,
+         .run = setting_members_of("gateway"),
          .notes = "What is not named stays as it is."},
+    };
+}
+
+std::vector<Command> sandbox_commands() {
+    return {
+        {.words = {"sandbox", "show"},
+         .summary = "Show the sandbox levels of runs",
+         .examples = {{"interlock sandbox show", ""}},
+         .method = "GET",
+         .path = "/v1/sandbox",
+         .view = &sandbox_view(),
+         .notes =
+             "server_default is what the server was started with. 'interlock doctor' says which levels are possible."},
+        {.words = {"sandbox", "set"},
+         .summary = "Change the sandbox levels of runs",
+         .arguments = {{.name = "KEY=VALUE",
+                        .help = "What 'sandbox show' calls it, and what it shall be; null: as the server was started",
+                        .needed = Argument::Needed::many}},
+         .examples = {{"interlock sandbox set default=files minimum=guarded", "for runs that start from now on"},
+                      {"interlock sandbox set 'private_hosts=[\"registry.lan:4873\"]'",
+                       "sealed runs that may reach it also do at a private address"}},
+         .method = "PUT",
+         .path = "/v1/sandbox",
+         .view = &sandbox_view(),
+         .run = setting_members_of("sandbox"),
+         .notes = "Levels are off, guarded, files and sealed. What is not named stays as it is."},
     };
 }
 
