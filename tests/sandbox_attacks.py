@@ -1,5 +1,5 @@
 """Runs inside a run, and tries to get out of it. One line of JSON says which attempts on the server and on other runs
-succeeded, and which on files and other things of the machine.
+succeeded, which on files and other things of the machine, and which on its network and kernel.
 
 Every attempt returns whether it reached what it wanted, and leaves it as it was.
 """
@@ -10,8 +10,10 @@ import glob
 import json
 import os
 import pathlib
+import platform
 import resource
 import socket
+import struct
 import sys
 
 told = json.loads(pathlib.Path(sys.argv[1]).read_text())
@@ -165,6 +167,70 @@ def connect_abstract():
     return True
 
 
+def reaches(family, address):
+    with socket.socket(family) as link:
+        link.settimeout(5)
+        link.connect(tuple(address) if isinstance(address, list) else address)
+        return link.recv(100).startswith(b"reached")
+
+
+def is_passed_the_key(address):
+    """By a program outside that hands an open file to what asks for it."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.settimeout(5)
+        link.connect(address)
+        _, files, _, _ = socket.recv_fds(link, 100, 4)
+        return any(os.read(file, 4) == b"ilk_" for file in files)
+
+
+def send_datagram():
+    """Whether it came is seen by the one who listens."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+        return link.sendto(told["level"].encode(), tuple(told["listeners"]["udp"])) > 0
+
+
+def other_interfaces():
+    return [name for _, name in socket.if_nameindex() if name != "lo" and "up" in open(f"/sys/class/net/{name}/operstate").read()]
+
+
+def send_raw():
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+        raw.bind((other_interfaces()[0], 0))
+        return raw.send(bytes(12) + b"\x88\xb5" + bytes(46)) > 0  # To nobody, of a type for experiments.
+
+
+def sees_connections_by_netlink():
+    """Asks sock_diag for listening sockets, as ss does."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as link:
+        link.settimeout(5)
+        ask = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 1 << 10) + bytes(48)
+        link.send(struct.pack("=IHHII", 16 + len(ask), 20, 0x301, 1, 0) + ask)
+        found = b""
+        while True:
+            part = link.recv(65536)
+            found += part
+            if struct.unpack_from("=H", part, 4)[0] == 3 or len(part) < 72:
+                break
+        return struct.pack("!H", told["listeners"]["tcp"][1]) in found
+
+
+def join_network_of(pid):
+    def look():
+        space = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+        return libc.setns(space, 0) == 0 and reaches(socket.AF_INET, told["listeners"]["tcp"])
+
+    return in_a_child(look)
+
+
+def make_user_namespace():
+    return in_a_child(lambda: libc.unshare(CLONE_NEWUSER) == 0)
+
+
+def open_socket_of_kind(kind):
+    socket.socket(kind, socket.SOCK_STREAM).close()
+    return True
+
+
 attempts = {
     "read admin.key": lambda: holds_admin_key(DATA + "/admin.key"),
     "read run.secret": lambda: len(open(DATA + "/run.secret").read()) > 0,
@@ -217,7 +283,24 @@ of_files = {
     "read the shared memory of others": lambda: os.path.exists("/dev/shm/" + told["shared"]),
     "connect to an abstract socket": connect_abstract,
 }
+listeners = told["listeners"]
+families = {"tcp": socket.AF_INET, "tcp of another address": socket.AF_INET, "tcp over IPv6": socket.AF_INET6,
+            "unix": socket.AF_UNIX, "abstract": socket.AF_UNIX}
+of_network = {f"reach {name}": lambda name=name: reaches(families[name], listeners[name]) for name in families if name in listeners}
+of_network |= {
+    "be passed the key": lambda: is_passed_the_key(listeners["unix"]),
+    "be passed the key by an abstract socket": lambda: is_passed_the_key(listeners["abstract"]),
+    "send a datagram": send_datagram,
+    "see interfaces": lambda: bool([name for _, name in socket.if_nameindex() if name != "lo"]),
+    "see connections": lambda: f":{listeners['tcp'][1]:04X} 00000000:0000 0A" in open("/proc/net/tcp").read(),
+    "see connections by netlink": sees_connections_by_netlink,
+    "make a user namespace": make_user_namespace,
+    "talk to the host of a virtual machine": lambda: open_socket_of_kind(socket.AF_VSOCK),
+    "use io_uring": lambda: libc.syscall(425, 1, ctypes.create_string_buffer(120)) >= 0,
+    "use keys of the kernel": lambda: libc.syscall(250 if platform.machine() == "x86_64" else 219, 0, -3, 1) > 0,
+}
 if os.geteuid() == 0:
+    of_network |= {"send raw packets": send_raw, "join the server's network": lambda: join_network_of(SERVER)}
     attempts.update(as_root)
 else:  # At off there is nothing to uncover, and no right to try.
     attempts["uncover the data in a new user namespace"] = lambda: uncover(CLONE_NEWNS | CLONE_NEWUSER)
@@ -228,9 +311,9 @@ def successes(named):
     for name, attempt in named.items():
         try:
             reached[name] = bool(attempt())
-        except OSError:
+        except (OSError, IndexError):
             reached[name] = False
     return reached
 
 
-print(json.dumps({"server": successes(attempts), "files": successes(of_files)}))
+print(json.dumps({"server": successes(attempts), "files": successes(of_files), "network": successes(of_network)}))

@@ -25,7 +25,7 @@ SCOPES = {
                  "DELETE /v1/caps/provider/{name}", "PUT /v1/caps/node/{name}", "DELETE /v1/caps/node/{name}",
                  "POST /v1/runs/{id}/retry", "POST /v1/worktrees/gc", "POST /v1/worktrees/{id}/restore",
                  "PUT /v1/rate-limits/{name}", "DELETE /v1/rate-limits/{name}", "PUT /v1/gateway", "PUT /v1/prices", "DELETE /v1/prices",
-                 "PUT /v1/prices/catalog"},
+                 "PUT /v1/prices/catalog", "PUT /v1/sandbox"},
     "admin": {"POST /v1/keys", "GET /v1/keys", "GET /v1/keys/{id}", "DELETE /v1/keys/{id}", "POST /v1/backup",
               "GET /v1/orgs", "POST /v1/orgs", "POST /v1/orgs/{name}/keys",
               "GET /v1/secrets", "PUT /v1/secrets/{name}", "DELETE /v1/secrets/{name}",
@@ -43,7 +43,7 @@ SCOPES = {
              "GET /v1/gateway", "GET /v1/prices", "GET /v1/prices/show", "GET /v1/prices/unpriced", "GET /v1/calls",
              "GET /v1/calls/{id}", "GET /v1/verify", "GET /v1/verify/last", "GET /v1/doctor", "GET /v1/incidents",
              "GET /v1/gateway/upstreams", "GET /v1/gateway/models", "GET /v1/sessions/{id}/tree", "GET /v1/status",
-             "GET /v1/nodes", "GET /openapi.json", "GET /metrics", "POST /v1/login"},
+             "GET /v1/nodes", "GET /v1/sandbox", "GET /openapi.json", "GET /metrics", "POST /v1/login"},
 }
 
 

@@ -44,7 +44,7 @@ def test_an_agent_is_made_with_defaults_and_shown_whole(admin):
     assert made == {"name": name, "state": "active", "max_concurrent_runs": 1, "command": [], "tags": {}, "pauses": [],
                     "provider": "", "capture": "usage", "workspace": "", "roots": [], "mode": "write", "on_conflict": "queue",
                     "isolate": False, "resources": [], "env": {}, "pass_env": [], "timeout_s": 0, "grace_s": 10, "nice": 0, "limits": {},
-                    "sandbox": False, "sandbox_level": "server_default", "writable": [], "readable": [], "adapter": "", "setup": "", "teardown": "",
+                    "sandbox": False, "sandbox_level": "server_default", "writable": [], "readable": [], "allowed_hosts": [], "adapter": "", "setup": "", "teardown": "",
                     "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600},
                     "spent": "0.00", "tokens": 0, "events": 0, "last_event_at": None, "live_runs": 0, "queued_runs": 0}
 

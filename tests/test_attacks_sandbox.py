@@ -3,12 +3,10 @@
 What the attempts are is in tests/sandbox_attacks.py.
 """
 
-import ctypes
 import json
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,103 +15,7 @@ import time
 import pytest
 
 from interlock_server import eventually
-
-HERE = pathlib.Path(__file__).resolve().parent
-LEVELS = ("off", "guarded", "files")
-NOBODY = 65534
-USERS = ("root", "ordinary") if os.geteuid() == 0 else ("ordinary",)
-AT_FDCWD = -100
-
-
-def reads_disks():
-    try:
-        with open("/proc/partitions") as partitions:
-            return bool(open("/dev/" + partitions.read().split()[-1], "rb").read(512))
-    except OSError:
-        return False
-
-
-def file_handle(path):
-    """As open_by_handle_at() takes it."""
-    class Handle(ctypes.Structure):
-        _fields_ = [("bytes", ctypes.c_uint), ("kind", ctypes.c_int), ("data", ctypes.c_char * 128)]
-
-    handle, mount = Handle(bytes=128), ctypes.c_int()
-    if ctypes.CDLL(None).name_to_handle_at(AT_FDCWD, os.fsencode(path), ctypes.byref(handle), ctypes.byref(mount), 0) != 0:
-        return ""
-    return bytes(handle)[:8 + handle.bytes].hex()
-
-
-class Machine:
-    """A server of one user, another run of it, and things outside that a run may want."""
-
-    def __init__(self, binary, user):
-        self.binary = binary
-        self.options = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if user == "ordinary" and os.geteuid() == 0 else {}
-        self.home = pathlib.Path(tempfile.mkdtemp(prefix="interlock-sandbox-", dir="/var/tmp"))
-        self.data = self.home / "state/data"
-        for name in ("work", "books", "other", "state", "second"):
-            (self.home / name).mkdir()
-        (self.home / "books/file").write_text("of home")
-        # Not where a run at level files has an empty directory of its own.
-        self.outside = pathlib.Path(tempfile.mkdtemp(prefix="interlock-sandbox-", dir="/srv" if os.geteuid() == 0 else self.home))
-        (self.outside / "file").write_text("outside")
-        shutil.copy(HERE / "sandbox_attacks.py", self.home / "work/attacks.py")
-        if self.options:
-            for path in (self.home, *self.home.rglob("*"), self.outside, self.outside / "file"):
-                os.chown(path, NOBODY, NOBODY)
-        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "INTERLOCK_DATA": str(self.data)}
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(f"\0{self.home}")
-        self.listener.listen(64)
-        self.shared = pathlib.Path("/dev/shm") / self.home.name
-        self.shared.write_text("shared")
-        self.mounted = False
-
-    def __enter__(self):
-        self.cli("up", "--detach", "--listen", "127.0.0.1:0")
-        self.server = json.loads((self.data / "server.json").read_text())["pid"]
-        key = self.data / "admin.key"
-        key.write_text("ilk_of an older version\n")
-        os.chown(key, self.options.get("user", -1), self.options.get("group", -1))
-        if os.geteuid() == 0:
-            self.mounted = subprocess.run(["mount", "--bind", self.data, self.home / "second"], check=False).returncode == 0
-        self.other = self.cli("run", "--detach", "--quiet", "--sandbox=off", "--workspace", self.home / "other", "--env",
-                              "SECRET_TOKEN=tok123", "--", "sh", "-c", "echo other; sleep 9876 & wait").strip()
-        self.log = self.data / "runs" / self.other / "output"
-        eventually(lambda: self.log.exists() and "other" in self.log.read_text())
-        self.state = dict(line.split(" ", 1) for line in (self.log.parent / "state").read_text().splitlines() if " " in line)
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
-        self.shared.unlink()
-        if hasattr(self, "other"):
-            self.cli("runs", "stop", self.other, check=False)
-        self.cli("down", check=False)
-        if self.mounted:
-            subprocess.run(["umount", self.home / "second"], check=True)
-        shutil.rmtree(self.home)
-        shutil.rmtree(self.outside, ignore_errors=True)
-
-    def cli(self, *words, check=True, **options):
-        done = subprocess.run([self.binary, *map(str, words)], env=self.environment, cwd=self.home, text=True, timeout=120,
-                              capture_output=True, stdin=subprocess.DEVNULL, **self.options, **options)
-        assert not check or done.returncode == 0, (words, done)
-        self.said = done.stderr
-        return done.stdout
-
-    def run(self, level, *command, **options):
-        return self.cli("run", f"--sandbox={level}", "--workspace", self.home / "work", "--", *command, **options)
-
-    def attack(self, level):
-        told = {"data": str(self.data), "outside": str(self.outside), "of_home": str(self.home / "books/file"), "server": self.server,
-                "shim": int(self.state["pid"]), "other": int(self.state["child_pid"]), "other_log": str(self.log),
-                "other_cwd": str(self.home / "other"), "second_mount": str(self.home / "second"),
-                "abstract": str(self.home), "shared": self.shared.name, "handle": file_handle(self.data / "admin.key")}
-        (self.home / "work/told.json").write_text(json.dumps(told))
-        (self.home / "work/told.json").chmod(0o644)
-        return json.loads(self.run(level, sys.executable, "-I", "attacks.py", "told.json"))
+from sandbox_machine import LEVELS, NOBODY, USERS, Machine, kernel_has, reads_disks
 
 
 @pytest.fixture(scope="module", params=USERS)
@@ -133,6 +35,8 @@ def test_each_attempt_succeeds_without_a_sandbox(machine, reached):
     never |= set() if machine.mounted else {"read by a second mount"}
     if machine.options or os.geteuid() != 0:
         never.add("read by a descriptor in /proc")  # The server is not dumpable: only root sees what it has open.
+    # What this machine does not have for anybody.
+    never |= {name for name, possible in kernel_has().items() if not possible}
     for attempts in reached["off"].values():
         assert [name for name, success in attempts.items() if not success and name not in never] == []
 
@@ -145,9 +49,20 @@ def test_at_guarded_everything_else_is_as_without(reached):
     assert [name for name, success in reached["guarded"]["files"].items() if not success] == []
 
 
-def test_at_files_no_attempt_succeeds(reached):
-    for attempts in reached["files"].values():
+def test_at_files_no_attempt_on_files_succeeds(reached):
+    for kind in ("server", "files"):
+        assert [name for name, success in reached["files"][kind].items() if success] == []
+
+
+def test_at_sealed_no_attempt_succeeds(reached):
+    for attempts in reached["sealed"].values():
         assert [name for name, success in attempts.items() if success] == []
+
+
+def test_below_sealed_the_network_is_not_bounded(reached):
+    for level in ("guarded", "files"):
+        for name in ("reach tcp", "reach tcp over IPv6", "send a datagram", "see connections"):
+            assert reached[level]["network"].get(name, True), (level, name)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -200,14 +115,15 @@ def test_nothing_of_a_run_is_left_after_a_stop(machine, level):
 
 
 def test_a_run_says_its_level(machine):
-    for words, level in (([], "guarded"), (["--sandbox"], "files"), (["--sandbox", "off"], "off"), (["--sandbox=guarded"], "guarded")):
+    for words, level in (([], "guarded"), (["--sandbox"], "files"), (["--sandbox", "off"], "off"), (["--sandbox=guarded"], "guarded"),
+                         (["--sandbox", "sealed"], "sealed")):
         run = machine.cli("run", "--detach", "--quiet", *words, "--workspace", machine.home / "work", "--", "true").strip()
         show = lambda: json.loads(machine.cli("runs", "show", run, "--json"))  # noqa: E731
         eventually(lambda: show()["status"] == "succeeded")
         assert show()["sandbox"] == level
     assert "sandbox" in machine.cli("runs", "show", run)
-    machine.cli("run", "--sandbox=sealed", "--", "true", check=False)
-    assert "--sandbox is off, guarded or files, not 'sealed'" in machine.said
+    machine.cli("run", "--sandbox=closed", "--", "true", check=False)
+    assert "--sandbox is off, guarded, files or sealed, not 'closed'" in machine.said
 
 
 def test_files_has_declared_paths_and_an_empty_home(machine):
@@ -318,7 +234,20 @@ def test_a_run_in_a_worktree_commits(machine, level):
                 f"git config filter.x.clean evil; echo evil > {repository}/.git/hooks/pre-commit; "
                 f"mv {repository}/.git/hooks {repository}/.git/moved", check=False)
     changed = "evil" in (repository / ".git/config").read_text(), not (repository / ".git/hooks").exists()
-    assert changed == ((level != "files"),) * 2
+    assert changed == ((level in ("off", "guarded")),) * 2
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_teardown_has_the_sandbox_of_its_run(machine, level):
+    repository = machine.home / f"torn-{level}"
+    subprocess.run(f"git init -q -b main {repository} && cd {repository} && echo hi > a && git add a && git -c user.name=a "
+                   "-c user.email=a@b commit -qm one", shell=True, check=True, env=machine.environment, **machine.options)
+    told = machine.home / "work" / f"teardown-{level}"
+    script = f"echo x > {machine.outside}/torn && rm {machine.outside}/torn && echo reached > {told} || echo bounded > {told}"
+    machine.cli("run", "--isolate", f"--sandbox={level}", "--workspace", repository, "--writable", machine.home / "work",
+                "--limit", "memory=1000000000", "--teardown", script, "--", "true")
+    eventually(told.exists)
+    assert eventually(told.read_text).strip() == ("reached" if level in ("off", "guarded") else "bounded")
 
 
 def test_a_socket_of_the_api_outside_of_the_data_is_not_there(binary, tmp_path):
@@ -344,6 +273,50 @@ def test_small_limits_are_the_runs_and_not_of_its_start(machine, level):
     words = machine.cli("run", f"--sandbox={level}", "--limit", "nofile=9", "--workspace", machine.home / "work", "--", "sh", "-c",
                         "ulimit -n")
     assert words.split() == ["9"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_fork_bomb_is_bounded_by_a_limit(machine, level):
+    """Within an outer limit, should the inner one not hold."""
+    script = """import os, sys, time
+count = 0
+for _ in range(300):
+    try:
+        if os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        count += 1
+    except OSError:
+        break
+print(count, flush=True)
+os.kill(-os.getpgrp(), 9)"""
+    run = lambda *words: machine.cli("run", f"--sandbox={level}", "--quiet", *words, "--workspace", machine.home / "work", "--",  # noqa: E731
+                                     "/usr/bin/python3", "-I", "-c", script, check=False)
+    assert run() == "300\n", machine.said
+    bounded = run("--limit", "pids=40")
+    if machine.options or os.geteuid() != 0:
+        # At off the user's other processes count, too.
+        assert bounded and int(bounded) <= 40, (bounded, machine.said)
+    else:
+        assert "no control group of version 2 with pids.max" in machine.said or int(bounded) <= 40, (bounded, machine.said)
+    run("--limit", "cpu_percent=50")
+    assert "cannot set the limit cpu_percent=50: there is no control group" in machine.said or machine.said == ""
+
+
+def test_a_run_does_not_fill_a_disk_that_it_only_reads(machine):
+    if os.geteuid() != 0:
+        pytest.skip("only root makes a small disk")
+    disk = machine.outside / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=1777", "tmpfs", disk], check=True)
+    try:
+        script = f"head -c 8000000 /dev/zero > {disk}/$0; stat -c %s {disk}/$0"
+        written = {level: machine.run(level, "sh", "-c", script, level, check=False).strip() for level in LEVELS}
+        for level in ("off", "guarded"):
+            (disk / level).unlink()
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    assert int(written["off"]) > 3_000_000 and written["files"] == written["sealed"] == "", written
 
 
 def test_a_server_that_is_killed_while_it_tries_the_levels_leaves_no_process(binary, tmp_path):

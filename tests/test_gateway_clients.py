@@ -73,7 +73,7 @@ class Program:
         self.tool, self.answer, self.by_hand = tool, answer, by_hand
         self.before_prompt, self.stdin, self.node = before_prompt, stdin, node
 
-    def ask(self, gateway, purse, mode, prompt, by_hand=False):
+    def ask(self, gateway, purse, mode, prompt, by_hand=False, sandbox=()):
         words = [*self.command, *(self.streaming if mode == "streaming" else ())]
         words += [] if self.stdin else [*self.before_prompt, prompt]
         environment = gateway.environment(self.name)
@@ -83,7 +83,7 @@ class Program:
             words[1:1] = arguments
         else:
             environment["INTERLOCK_DATA"] = str(gateway.server.data)
-            words = [gateway.binary, "run", "--agent", purse.agent, "--", *words]
+            words = [gateway.binary, "run", "--agent", purse.agent, *sandbox, "--", *words]
         done = gateway.machine.run(words, cwd=gateway.workplace, env=environment,
                                    **({"input": prompt} if self.stdin else {}))
         shown = done.stdout + done.stderr
@@ -402,6 +402,19 @@ def test_a_program_that_was_set_up_by_hand_is_metered_too(gateway, program):
     assert said.text.strip().endswith(WORDS)
     assert_metered(purse, lines)
     assert [call["run"] for call in purse.calls()] == [None]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("level", ["files", "sealed"])
+def test_a_program_works_at_each_sandbox_level(gateway, program, level):
+    """Its home is empty, and where it is installed may be below a home."""
+    said, purse, lines = gateway.ask(program, "tool", sandbox=[f"--sandbox={level}", "--readable", gateway.clients.directory])
+
+    asked, told = billed(lines)
+    assert NOTE in told["body"] and NOTE not in asked["body"]
+    assert said.text.strip().endswith(WORDS)
+    assert [call["status"] for call in purse.calls() if call["hold"]] == [200, 200]
+    assert_metered(purse, lines)
 
 
 @pytest.mark.parametrize("program", [program for program in PROGRAMS if program.name in ("claude", "codex")],

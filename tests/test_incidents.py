@@ -229,7 +229,8 @@ def test_the_server_looks_at_itself(server, admin):
     found = admin.get("/v1/doctor").ok(200)
 
     by_name = {item["what"]: item for item in found["items"]}
-    assert set(by_name) == {"store", "clock", "disk space", "open files", "memory", "sandbox", "upstreams", "price list", "promises", "version"}
+    assert set(by_name) == {"store", "clock", "disk space", "open files", "memory", "sandbox", "guarded", "files", "sealed",
+                            "upstreams", "price list", "promises", "version"}
     assert len(by_name) == len(found["items"])
     assert by_name["store"]["level"] == "ok" and by_name["version"]["detail"] == admin.get("/v1/status").ok(200)["version"]
     assert str(server.data) in by_name["disk space"]["detail"]

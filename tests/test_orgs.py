@@ -291,7 +291,8 @@ def test_what_is_the_servers_is_not_for_other_orgs(admin, document):
             org.request(method.upper(), path.replace("{name}", "default"), body).refused(403, "not_in_this_org")
             tried.add(f"{method.upper()} {path}")
     assert tried == {"GET /v1/orgs", "POST /v1/orgs", "POST /v1/orgs/{name}/keys", "GET /metrics", "GET /v1/verify",
-                     "GET /v1/verify/last", "GET /v1/doctor", "GET /v1/nodes", "POST /v1/backup", "PUT /v1/prices/catalog"}
+                     "GET /v1/verify/last", "GET /v1/doctor", "GET /v1/nodes", "POST /v1/backup", "PUT /v1/prices/catalog",
+                     "GET /v1/sandbox", "PUT /v1/sandbox"}
     for scope in ("operator", "agent", "read"):
         admin.make_key(scope).get("/v1/orgs").refused(403, "forbidden")
 
