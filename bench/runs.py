@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs that the server starts, beside processes that this program starts itself. Loopback only.
 
-    ./dev bench-runs [--only overhead|rate|idle|live]... [--count N] [--seconds S] [--json]
+    ./dev bench-runs [--only overhead|rate|idle|live|levels|asleep|entrance]... [--count N] [--seconds S] [--json]
     bench/runs.py [BINARY] --smoke
 
 overhead: one run after the other, from the request to the program's first step, and from its last one to the event that
@@ -9,6 +9,9 @@ overhead: one run after the other, from the request to the program's first step,
 rate: runs of /bin/true, 16 at a time, beside posix_spawn and wait by as many threads.
 idle: the memory of the shims of 50 runs that sleep.
 live: 500 runs that sleep: memory and processor time of the server and all shims, and how long stopping all of them takes.
+levels: from the request to the program's first step at each sandbox level, beyond off, in turns.
+asleep: the memory of 200 runs that sleep at level sealed, per run, beyond as many at off.
+entrance: a large answer of the API read by a sealed run, beside one at level off: bytes a second, and processor time.
 
 Each part has a server and a store of its own, and fails if anything is left of its runs. A goal that is missed is marked
 and does not fail the run. --smoke does a little of everything and looks at no goal, only at whether every number comes out.
@@ -65,6 +68,12 @@ GOALS = {  # name: (at least, at most)
     "idle_shim_rss_mb_max": (None, 3),
     "live_rss_mb": (None, 2000),
     "live_cpu_percent": (None, 5),
+    "guarded_beyond_off_p50_ms": (None, 3),
+    "files_beyond_off_p50_ms": (None, 3),
+    "sealed_beyond_off_p50_ms": (None, 15),
+    "sealed_beyond_off_rss_mb": (None, 2),
+    "entrance_by_off_rate": (0.95, None),
+    "entrance_by_off_cpu": (None, 1.05),
 }
 
 
@@ -79,11 +88,13 @@ def main():
     # A shim says every five seconds that it lives; once it has done so, it is as large as it gets.
     parser.add_argument("--settle", type=float, default=7, help="seconds for idle and live between start and first look")
     parser.add_argument("--steady", type=float, default=60, help="seconds for live to look at processor time")
+    parser.add_argument("--asleep", type=int, default=200, help="runs for asleep, at each of two levels")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
     if options.smoke:
         options.count, options.seconds, options.idle, options.live, options.settle, options.steady = 5, 2, 3, 20, 0.5, 2
+        options.asleep = 4
     # Asked to end, it takes along what it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: ended by a signal"))
 
@@ -260,7 +271,87 @@ def stop_all(place):
     return ended - begun, time.monotonic() - begun
 
 
-PARTS = {"overhead": overhead, "rate": rate, "idle": idle, "live": live}
+# ---- what sandbox levels cost -------------------------------------------------------------------------------------
+
+LEVELS = ("off", "guarded", "files", "sealed")
+
+
+def levels(place, options):
+    program = compiled(place.directory)
+    to_exec = {level: [] for level in LEVELS}
+    for _ in range(options.count):
+        for level in LEVELS:
+            before = time.monotonic()
+            run = place.start(program, level=level)
+            place.ended(run, "succeeded")
+            began, _ = stamps(place.runs.output(run))
+            to_exec[level].append(began - before)
+    medians = {level: statistics.median(values) * 1000 for level, values in to_exec.items()}
+    return {"off_to_exec_p50_ms": medians["off"],
+            **{f"{level}_beyond_off_p50_ms": medians[level] - medians["off"] for level in LEVELS[1:]}}
+
+
+def asleep(place, options):
+    """All processes of a run but its command: the shim, and the first process of its pid namespace."""
+    found = {}
+    for level in ("off", "sealed"):
+        server_before = rss_mb(place.server.process.pid)
+        with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
+            runs = list(pool.map(lambda _, at=level: place.start(*SLEEP, level=at), range(options.asleep)))
+        for run in runs:
+            place.follower.wait(run, "running")
+        time.sleep(options.settle)
+        pids = [pid for shim in shims_of(place.runs.data).values() for pid in (shim, *helpers_of(shim))]
+        server = rss_mb(place.server.process.pid) - server_before
+        found[level] = {"rss": (sum(map(rss_mb, pids)) + server) / len(runs), "pss": (sum(map(pss_mb, pids)) + server) / len(runs)}
+        stop_all(place)
+    return {f"{level}_{what}_mb_per_run": value for level, both in found.items() for what, value in both.items()} | {
+        f"sealed_beyond_off_{what}_mb": found["sealed"][what] - found["off"][what] for what in ("rss", "pss")}
+
+
+def helpers_of(shim):
+    """Children that are of the same program."""
+    children = pathlib.Path(f"/proc/{shim}/task/{shim}/children").read_text().split()
+    return [int(child) for child in children if (pathlib.Path("/proc") / child / "comm").read_text() == "interlock-init\n"]
+
+
+# Reads what the API has at a path again and again, and says how many bytes a second came, and its own processor time.
+READER = """
+import http.client, os, sys, time
+host, port = os.environ["INTERLOCK_URL"].removeprefix("http://").split(":")
+link = http.client.HTTPConnection(host, int(port))
+headers = {"authorization": "Bearer " + os.environ["INTERLOCK_KEY"]}
+count, until = 0, time.monotonic() + float(sys.argv[1])
+began = time.monotonic()
+while time.monotonic() < until:
+    link.request("POST", "/v1/chat/completions", sys.argv[2], headers | {"content-type": "application/json"})
+    answer = link.getresponse()
+    assert answer.status == 200, answer.read()
+    while part := answer.read(65536):
+        count += len(part)
+print(count, time.monotonic() - began, sum(os.times()[:2]))
+"""
+
+
+def entrance(place, options):
+    """Streams of a simulated model. The server's processor time is per byte."""
+    call = '{"model": "sim/small", "stream": true, "messages": [{"role": "user", "content": "[[sim output=200000 chunks=2000]]"}]}'
+    rates, costs = {"off": [], "sealed": []}, {"off": [], "sealed": []}
+    for _ in range(max(1, int(options.seconds // 2))):
+        for level in rates:
+            before = cpu_s(place.server.process.pid)
+            run = place.start("/usr/bin/python3", "-I", "-c", READER, "1", call, level=level)
+            place.ended(run, "succeeded")
+            count, took, own = map(float, place.runs.output(run).split())
+            rates[level].append(count / took)
+            costs[level].append((cpu_s(place.server.process.pid) - before + own) / count)
+    middle = {level: (statistics.median(rates[level]), statistics.median(costs[level])) for level in rates}
+    return {"off_stream_mb_per_s": middle["off"][0] / 1e6, "sealed_stream_mb_per_s": middle["sealed"][0] / 1e6,
+            "entrance_by_off_rate": middle["sealed"][0] / middle["off"][0],
+            "entrance_by_off_cpu": middle["sealed"][1] / middle["off"][1]}
+
+
+PARTS = {"overhead": overhead, "rate": rate, "idle": idle, "live": live, "levels": levels, "asleep": asleep, "entrance": entrance}
 
 
 # ---- a server, its runs and its events ----------------------------------------------------------------------------
@@ -270,7 +361,7 @@ class Place:
 
     def __init__(self, binary, directory):
         self.directory = directory
-        self.server = Server(binary, directory, "--log-level", "warn", started=False)
+        self.server = Server(binary, directory, "--log-level", "warn", "--simulate-models", started=False)
 
     def __enter__(self):
         try:
@@ -296,8 +387,8 @@ class Place:
                 self.server.kill9()
         self.end_what_is_left()
 
-    def start(self, *command):
-        return self.runs.start(*command, agent=self.agent)
+    def start(self, *command, level=None):
+        return self.runs.start(*command, agent=self.agent, **({"sandbox_level": level} if level else {}))
 
     def ended(self, run, status):
         """When it ended, which must have been in this way."""
