@@ -160,12 +160,12 @@ json::object agent_body(ApplySource& source, const Yaml& document) {
 }
 
 const Names& agent_members() {
-    static const Names names{"name",     "command",     "workspace", "max_concurrent_runs",
-                             "provider", "env",         "pass_env",  "timeout",
-                             "grace",    "nice",        "limits",    "sandbox",
-                             "adapter",  "setup",       "teardown",  "isolate",
-                             "mode",     "on_conflict", "resources", "tags",
-                             "retry",    "budget",      "schedule",  "capture",
+    static const Names names{"name",     "command",      "workspace", "max_concurrent_runs",
+                             "provider", "env",          "pass_env",  "timeout",
+                             "grace",    "nice",         "limits",    "sandbox",
+                             "adapter",  "setup",        "teardown",  "isolate",
+                             "mode",     "on_conflict",  "resources", "tags",
+                             "retry",    "budget",       "schedule",  "capture",
                              "roots",    "child_agents", "network"};
     return names;
 }

@@ -9,12 +9,11 @@ const std::vector<Command>& commands() {
     static const std::vector<Command> all = [] {
         std::vector<Command> made;
         for (const auto& part :
-             {agent_commands(),  budget_commands(),  charge_commands(), hold_commands(),    session_commands(),
-              launch_commands(), run_commands(),     log_commands(),    place_commands(),   schedule_commands(),
-              cap_commands(),    key_commands(),     user_commands(),   org_commands(),     upstream_commands(),
-              price_commands(),  limit_commands(),   secret_commands(), gateway_commands(), sandbox_commands(),
-              call_commands(),
-              node_commands(),   feed_commands(),   system_commands()}) {
+             {agent_commands(),  budget_commands(), charge_commands(), hold_commands(),    session_commands(),
+              launch_commands(), run_commands(),    log_commands(),    place_commands(),   schedule_commands(),
+              cap_commands(),    key_commands(),    user_commands(),   org_commands(),     upstream_commands(),
+              price_commands(),  limit_commands(),  secret_commands(), gateway_commands(), sandbox_commands(),
+              call_commands(),   node_commands(),   feed_commands(),   system_commands()}) {
             made.insert(made.end(), part.begin(), part.end());
         }
         return made;

@@ -63,13 +63,12 @@ SelfFinding look_at_memory(const SelfFacts& facts) {
 std::vector<SelfFinding> look_at_sandbox(const SelfFacts& facts) {
     const supervisor::SandboxPolicy& levels = facts.sandbox;
     const auto standard = std::max(levels.standard.value_or(core::SandboxLevel::guarded), levels.minimum);
-    const bool falls_back =
-        !levels.no_guarded.empty() && !levels.standard && levels.minimum == core::SandboxLevel::off;
+    const bool falls_back = !levels.no_guarded.empty() && !levels.standard && levels.minimum == core::SandboxLevel::off;
     std::vector<SelfFinding> findings{
         {falls_back ? Level::warn : Level::ok, "sandbox",
          falls_back ? "runs can do what their user can, because guarded is not possible"
-                    : fmt::format("runs that ask for no level have {}, the minimum is {}", supervisor::name_of(standard),
-                                  supervisor::name_of(levels.minimum)),
+                    : fmt::format("runs that ask for no level have {}, the minimum is {}",
+                                  supervisor::name_of(standard), supervisor::name_of(levels.minimum)),
          falls_back ? "see the next line" : ""}};
     constexpr const char* namespaces_and_mounts =
         "runs need user namespaces and mounts: check the sysctls user.max_user_namespaces, "
@@ -82,7 +81,8 @@ std::vector<SelfFinding> look_at_sandbox(const SelfFacts& facts) {
     const auto add = [&](const char* level, const std::string& why_not, const char* kept, const char* how_to_allow) {
         if (why_not.empty()) return findings.push_back({Level::ok, level, kept, {}});
         findings.push_back({Level::warn, level,
-                            fmt::format("not possible, so runs that ask for it are refused: {}", why_not), how_to_allow});
+                            fmt::format("not possible, so runs that ask for it are refused: {}", why_not),
+                            how_to_allow});
     };
     add("guarded", levels.no_guarded, "keeps Interlock's data, other runs and other processes out of a run's reach",
         namespaces_and_mounts);

@@ -231,9 +231,7 @@ TEST_F(ShimDoorTest, descriptors_that_nobody_asked_for_are_not_kept) {
     const shim::Fd guest = come_in();
     hear_all(guest, shim::encode(shim::to_message(hello)), -1);
     const shim::Fd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    const auto open_files = [] {
-        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
-    };
+    const auto open_files = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
     const auto before = open_files();
 
     for (int i = 0; i < 20; ++i) hear_all(guest, shim::encode(shim::to_message(hello)), file.get());
