@@ -237,19 +237,6 @@ def test_a_run_in_a_worktree_commits(machine, level):
     assert changed == ((level in ("off", "guarded")),) * 2
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_teardown_has_the_sandbox_of_its_run(machine, level):
-    repository = machine.home / f"torn-{level}"
-    subprocess.run(f"git init -q -b main {repository} && cd {repository} && echo hi > a && git add a && git -c user.name=a "
-                   "-c user.email=a@b commit -qm one", shell=True, check=True, env=machine.environment, **machine.options)
-    told = machine.home / "work" / f"teardown-{level}"
-    script = f"echo x > {machine.outside}/torn && rm {machine.outside}/torn && echo reached > {told} || echo bounded > {told}"
-    machine.cli("run", "--isolate", f"--sandbox={level}", "--workspace", repository, "--writable", machine.home / "work",
-                "--limit", "memory=1000000000", "--teardown", script, "--", "true")
-    eventually(told.exists)
-    assert eventually(told.read_text).strip() == ("reached" if level in ("off", "guarded") else "bounded")
-
-
 def test_a_socket_of_the_api_outside_of_the_data_is_not_there(binary, tmp_path):
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "INTERLOCK_DATA": str(tmp_path / "data"),
                    "INTERLOCK_SOCKET": str(tmp_path / "socket")}

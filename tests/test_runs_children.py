@@ -9,7 +9,7 @@ import pytest
 from interlock_server import Server, eventually, fresh
 from supervised import Runs, end_what_is_left, processes_of, repository, shims_of
 
-LEVELS = ["off", "guarded", "files"]
+LEVELS = ["off", "guarded", "files", "sealed"]
 
 
 class Family:
@@ -81,6 +81,12 @@ def test_a_run_starts_a_child_follows_it_and_ends_as_it_ends(family, level):
     assert run in family.run("runs", "ls", "--parent", parent["id"], "--quiet").stdout
     shown = family.run("runs", "show", run).stdout
     assert f"parent           {parent['id']}" in shown or parent["id"] in shown, shown
+
+
+def test_a_child_of_a_sealed_run_reaches_no_other_hosts(family):
+    done = family.inside("il run --allow-host two.example -- echo other; il run --allow-host one.example -- echo same",
+                         "--sandbox=sealed", "--allow-host", "one.example")
+    assert done.stdout == "same\n" and "'two.example', which the parent run cannot reach" in done.stderr, done
 
 
 def test_the_end_of_a_parent_stops_its_children(family):

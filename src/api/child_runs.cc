@@ -69,6 +69,16 @@ std::optional<Problem> bound_child(core::Process& process, const StoredRun& pare
     }
     if (parents_level < SandboxLevel::files || process.level < SandboxLevel::files) return std::nullopt;
     if (stated.other_agent) return std::nullopt;
+    const auto is_beyond = [&](const std::string& host) {
+        return parents_level == SandboxLevel::sealed &&
+               std::ranges::find(above.allowed_hosts, host) == above.allowed_hosts.end();
+    };
+    if (const auto beyond = std::ranges::find_if(process.allowed_hosts, is_beyond);
+        stated.hosts && beyond != process.allowed_hosts.end()) {
+        return beyond_parent(fmt::format("allowed_hosts has '{}', which the parent run cannot reach", *beyond),
+                             "/allowed_hosts");
+    }
+    std::erase_if(process.allowed_hosts, is_beyond);
     for (const std::string& path : process.writable) {
         if (parent_reaches(parent, path, false)) continue;
         return beyond_parent(fmt::format("writable has '{}', which the parent run cannot write", path), "/writable");

@@ -24,6 +24,7 @@ struct StatedOfChild {
     bool level = false;
     bool nice = false;
     bool limits = false;
+    bool hosts = false;
     bool other_agent = false;  // Than the parent's.
 };
 

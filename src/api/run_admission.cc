@@ -369,6 +369,7 @@ net::Task<std::optional<Problem>> add_process(Call& call, const RunBody& body, c
         const StatedOfChild stated{.level = body.sandbox || body.sandbox_level,
                                    .nice = body.nice.has_value(),
                                    .limits = body.limits.has_value(),
+                                   .hosts = body.allowed_hosts.has_value(),
                                    .other_agent = of_other_agent};
         auto problem = bound_child(*command.process, *parent,
                                    in_force ? *in_force : call.parts.sandbox_level(parent->launch->process), stated);
