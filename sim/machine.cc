@@ -355,6 +355,13 @@ void Machine::wake(pid_t pid) {
     say(found->second, shim::Resumed{});
 }
 
+void Machine::drop(core::RunId run) {
+    std::erase_if(shims_, [&](const auto& each) {
+        const SimShim& shim = each.second;
+        return shim.run == run && shim.of_server && shim.phase == shim::Phase::waiting;
+    });
+}
+
 void Machine::wake_all() {
     for (const auto& [pid, shim] : shims_) wake(pid);
 }

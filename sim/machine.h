@@ -95,6 +95,7 @@ class Machine {
     bool end_leftovers(core::RunId run, const shim::State& shim, supervisor::ItsShim its_shim);
     bool has_daemon_of(core::RunId run, const std::string& place) const;
     bool has_marked(core::RunId run) const;
+    void drop(core::RunId run);  // Shims that the server has started and that wait for their launch.
     void wake(pid_t shim);
     void wake_all();  // As a person does who finds stopped shims.
     Span age_of_main(core::RunId run) const;

@@ -20,9 +20,10 @@ using namespace std::chrono_literals;
 using namespace core;
 using Mishap = Conduct::Mishap;
 
-constexpr OrgId org(1);
+constexpr OrgId the_org(1);
 constexpr Span step_length = 50ms;
-constexpr std::uint64_t calm_steps_max = 40'000;
+constexpr std::size_t supervised_violations_shown = 5;
+constexpr std::uint64_t calm_supervised_steps_max = 40'000;
 constexpr std::int64_t grace_s = 1;
 // Beyond the deadline of a run: the server looks every 250 ms, and to kill takes a moment.
 constexpr Span deadline_slack = 6s;
@@ -129,7 +130,7 @@ SupervisedWorld::SupervisedWorld(const SupervisedOptions& options)
     calm_ = true;
     const auto set_up = [&](CommandBody body) {
         engine::Submission submission;
-        submission.command.org = org;
+        submission.command.org = the_org;
         submission.command.key = CommandKey(Id{7, ++asked_});
         submission.command.body = std::move(body);
         submit(std::move(submission));
@@ -138,6 +139,7 @@ SupervisedWorld::SupervisedWorld(const SupervisedOptions& options)
     set_up(CreateOrg{"org"});
     PutAgent agent;
     agent.name = "agent";
+    agent.max_concurrent_runs = 8;  // Places keep runs apart, not the agent.
     set_up(agent);
     calm_ = false;
     asked_ = 0;
@@ -216,13 +218,13 @@ void SupervisedWorld::make_node(std::size_t number) {
 
 std::optional<Run> SupervisedWorld::row(RunId run) const {
     const auto& rows = database_->rows<Run>();
-    const auto found = rows.find({org, run});
+    const auto found = rows.find({the_org, run});
     return found == rows.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<Launch> SupervisedWorld::launch_of(RunId run) const {
     const auto& rows = database_->rows<Launch>();
-    const auto found = rows.find({org, run});
+    const auto found = rows.find({the_org, run});
     return found == rows.end() ? std::nullopt : std::optional(found->second);
 }
 
@@ -241,7 +243,7 @@ SupervisedResult SupervisedWorld::tell() {
                           node.machine->shim_count() == 0 && node.machine->processes().empty();
                });
     };
-    for (std::uint64_t i = 0; i < calm_steps_max && !idle() && findings_.count() == 0; ++i) {
+    for (std::uint64_t i = 0; i < calm_supervised_steps_max && !idle() && findings_.count() == 0; ++i) {
         step();
         // The shim of a run that was lost may stand still for as long as no person wakes it.
         const bool watched = std::ranges::any_of(nodes_, [](const Node& node) { return node.server->watched() > 0; });
@@ -354,7 +356,7 @@ void SupervisedWorld::ask(std::size_t node) {
     note(fmt::format("{} is asked for on {}: mishap {}{}", text(id), admit.node, static_cast<int>(conduct.mishap),
                      conduct.foreground ? ", in a terminal" : ""));
     engine::Submission submission;
-    submission.command.org = org;
+    submission.command.org = the_org;
     submission.command.key = CommandKey(Id{9, asked_});
     submission.command.body = admit;
     submission.on_answer = [this, id](const engine::Answer&) {
@@ -389,7 +391,7 @@ void SupervisedWorld::disturb_someone() {
     std::advance(wish, static_cast<std::ptrdiff_t>(random_.below(wishes_.size())));
     wish->second.disturbed = true;
     engine::Submission submission;
-    submission.command.org = org;
+    submission.command.org = the_org;
     submission.command.key = CommandKey(Id{11, random_.next()});
     switch (random_.below(3)) {
         case 0:
@@ -509,9 +511,8 @@ void SupervisedWorld::note(const std::string& line) {
 SupervisedResult tell_supervised_story(const SupervisedOptions& options) { return SupervisedWorld(options).tell(); }
 
 std::string describe_violations(const SupervisedResult& result) {
-    constexpr std::size_t violations_shown = 5;
     std::string text = fmt::format("supervised seed {}: {} violations\n", result.seed, result.violation_count);
-    for (std::size_t i = 0; i < std::min(result.violations.size(), violations_shown); ++i) {
+    for (std::size_t i = 0; i < std::min(result.violations.size(), supervised_violations_shown); ++i) {
         const Violation& violation = result.violations[i];
         text += fmt::format("  step {}: {}: {}\n", violation.step,
                             boost::describe::enum_to_string(violation.promise, "?"), violation.text);

@@ -116,7 +116,7 @@ void Supervising::alive_after(Span after, std::function<void()> what) {
     });
 }
 
-void Supervising::later(core::RunId run, core::Fence fence, Span after, std::function<Event()> event) {
+void Supervising::later(core::RunId run, core::Fence fence, Span after, std::function<supervisor::Event()> event) {
     alive_after(after, [this, run, fence, event = std::move(event)] {
         const auto found = watches_.find(run);
         if (found != watches_.end() && found->second.order.fence == fence) happens(run, event());
@@ -131,7 +131,9 @@ void Supervising::follow() {
         if (const auto* changed = std::get_if<core::RunChanged>(&event)) {
             if (changed->state == core::RunState::starting) {
                 look_up(changed->run);
-            } else if (changed->state != core::RunState::queued) {
+            } else if (changed->state == core::RunState::queued) {
+                look_whether_back_in_line(changed->run);
+            } else {
                 happens(changed->run, event::StateChanged{changed->state});
             }
         } else if (const auto* stopped = std::get_if<core::RunStopRequested>(&event)) {
@@ -145,6 +147,12 @@ void Supervising::follow() {
 
 void Supervising::look_up(core::RunId run) {
     if (const auto row = hooks_.run(run)) take_on(*row);
+}
+
+void Supervising::look_whether_back_in_line(core::RunId run) {
+    const auto row = hooks_.run(run);
+    const auto known = watches_.find(run);
+    if (row && known != watches_.end() && row->fence != known->second.order.fence) happens(run, event::BackInLine{});
 }
 
 void Supervising::take_on(const core::Run& row) {
@@ -307,12 +315,25 @@ void Supervising::carry_out(const Watch& watch, const action::LookForRoom&) {
     happens(watch.order.id, looked);
 }
 
+// Now and then a path leads to another directory by now. It is one for all, so runs meet in it.
+void Supervising::carry_out(const Watch& watch, const action::LookAtPlace&) {
+    later(watch.order.id, watch.order.fence, moment(),
+          [this, places = watch.order.places]() mutable -> supervisor::Event {
+              if (random_.percent(3)) return event::PlaceLater{};
+              if (random_.percent(75)) return event::PlaceSeen{};
+              for (core::Place& place : places) place.chain = {"another directory"};
+              return event::PlaceSeen{.change = "it is another directory", .places = places};
+          });
+}
+
+void Supervising::carry_out(const Watch& watch, const action::DropShims&) { machine_.drop(watch.order.id); }
+
 void Supervising::carry_out(const Watch& watch, const action::LookAtLine&) {
     happens(watch.order.id, event::LineLooked{"next in line"});
 }
 
 void Supervising::carry_out(const Watch& watch, const action::Prepare&) {
-    later(watch.order.id, watch.order.fence, moment(), [this]() -> Event {
+    later(watch.order.id, watch.order.fence, moment(), [this]() -> supervisor::Event {
         if (random_.percent(5)) return event::PrepareLater{};
         return event::Prepared{.launch = {{"launch"}}};
     });
@@ -335,7 +356,7 @@ void Supervising::carry_out(const Watch& watch, const action::LookAtEnd& look) {
 void Supervising::carry_out(const Watch& watch, const action::EndLeftovers& end) {
     if (random_.percent(5)) return happens(watch.order.id, event::LeftoversLater{});
     later(watch.order.id, watch.order.fence, moment(),
-          [this, end, run = watch.order.id, places = watch.order.places]() -> Event {
+          [this, end, run = watch.order.id, places = watch.order.places]() -> supervisor::Event {
               if (fault_ == SupervisorFault::frees_places_early) return event::LeftoversLooked{};
               if (!machine_.end_leftovers(run, end.shim, end.its_shim)) return event::LeftoversLooked{"stuck"};
               const bool daemon = end.looks_for_daemons && std::ranges::any_of(places, [&](const core::Place& place) {
@@ -346,8 +367,9 @@ void Supervising::carry_out(const Watch& watch, const action::EndLeftovers& end)
 }
 
 void Supervising::carry_out(const Watch& watch, const action::LookAgain& look) {
-    later(watch.order.id, watch.order.fence, look.after,
-          [this, run = watch.order.id]() -> Event { return event::TimePassed{look_at(watches_.at(run)), {}}; });
+    later(watch.order.id, watch.order.fence, look.after, [this, run = watch.order.id]() -> supervisor::Event {
+        return event::TimePassed{look_at(watches_.at(run)), {}};
+    });
 }
 
 void Supervising::carry_out(const Watch& watch, const action::Submit& submit) {
@@ -355,8 +377,9 @@ void Supervising::carry_out(const Watch& watch, const action::Submit& submit) {
     const int times = fault_ == SupervisorFault::reports_end_twice && submit.question == Question::end ? 2 : 1;
     if (is_cut_off()) {
         if (submit.question == Question::end) unknown_ends_.insert(run);
-        return later(run, watch.order.fence, moment(),
-                     [question = submit.question]() -> Event { return event::Answered{question, std::nullopt}; });
+        return later(run, watch.order.fence, moment(), [question = submit.question]() -> supervisor::Event {
+            return event::Answered{question, std::nullopt};
+        });
     }
     for (int i = 0; i < times; ++i) {
         engine::Submission submission;
@@ -378,7 +401,7 @@ void Supervising::carry_out(const Watch& watch, const action::Submit& submit) {
             }
             if (random_.percent(hooks_.lost_answers())) answered.reply.reset();
             if (!answered.reply && question == Question::end) unknown_ends_.insert(run);
-            later(run, fence, moment(), [answered]() -> Event { return answered; });
+            later(run, fence, moment(), [answered]() -> supervisor::Event { return answered; });
         };
         alive_after(moment(), [this, submission] { hooks_.submit(submission); });
     }

@@ -76,6 +76,7 @@ class Supervising {
 
     void follow();
     void look_up(core::RunId run);
+    void look_whether_back_in_line(core::RunId run);
     void take_on(const core::Run& row);
     void take(const Heard& heard);
     void greet(const Heard& heard, const shim::Hello& hello);
@@ -93,6 +94,10 @@ class Supervising {
     Span moment() { return std::chrono::milliseconds(random_.between(1, 300)); }
 
     void carry_out(const supervisor::Watch& watch, const supervisor::action::LookForRoom&);
+    void carry_out(const supervisor::Watch& watch, const supervisor::action::LookAtPlace&);
+    void carry_out(const supervisor::Watch&, const supervisor::action::HoldAgain&) {}
+    void carry_out(const supervisor::Watch&, const supervisor::action::GiveUpPlace&) {}
+    void carry_out(const supervisor::Watch& watch, const supervisor::action::DropShims&);
     void carry_out(const supervisor::Watch& watch, const supervisor::action::LookAtLine&);
     void carry_out(const supervisor::Watch& watch, const supervisor::action::Prepare&);
     void carry_out(const supervisor::Watch& watch, const supervisor::action::Spawn&);

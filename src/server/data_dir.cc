@@ -115,7 +115,8 @@ std::vector<store::SealKey> seal_keys_in(const std::string& text) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
         if (line.starts_with(lost_mark)) {
-            lost.push_back({.id = bytes_of_hex(line.substr(lost_mark.size())), .chain = {}, .rows = {}, .lost = true});
+            lost.push_back(
+                {.id = bytes_of_hex(line.substr(lost_mark.size())), .chain = HmacSha256({}), .rows = {}, .lost = true});
         } else if (!line.empty()) {
             keys.push_back(store::SealKey::from_text(line));
         }
