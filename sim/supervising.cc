@@ -310,7 +310,8 @@ void Supervising::free(core::RunId run) {
 
 void Supervising::carry_out(const Watch& watch, const action::LookForRoom&) {
     event::RoomLooked looked;
-    if (is_kept(watch.order.places)) looked.obstacle = Obstacle::place;
+    if (is_kept(watch.order.places) || others_have_room_in_places_of(watch, watches_))
+        looked.obstacle = Obstacle::place;
     if (random_.percent(2)) looked = {Obstacle::memory, 50};
     happens(watch.order.id, looked);
 }

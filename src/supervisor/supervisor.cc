@@ -242,7 +242,7 @@ void Supervisor::look_after_all() {
 void Supervisor::carry_out(const Watch& watch, const action::LookForRoom&) {
     event::RoomLooked looked;
     const auto pressure = options_.memory_pressure_max > 0 ? memory_pressure() : std::nullopt;
-    if (left_.include(watch.order.places)) {
+    if (left_.include(watch.order.places) || others_have_room_in_places_of(watch, watches_)) {
         looked.obstacle = Obstacle::place;
     } else if (pressure && *pressure > options_.memory_pressure_max) {
         looked = {Obstacle::memory, static_cast<std::int64_t>(*pressure)};

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/ensure.h"
-#include "core/places.h"
 #include "supervisor/run_end.h"
 
 namespace interlock::supervisor {
@@ -805,6 +804,11 @@ void Machine::renew() {
 }
 
 }  // namespace
+
+bool has_room(const Watch& watch) {
+    return !std::holds_alternative<phase::InLine>(watch.phase) &&
+           !std::holds_alternative<phase::HeldBack>(watch.phase) && !std::holds_alternative<phase::Over>(watch.phase);
+}
 
 Step first_step(const event::Found& found, Moment now) {
     Machine machine({}, now);

@@ -16,6 +16,7 @@
 // The caller drops results of actions that were asked for under another fence of the run.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -25,6 +26,7 @@
 
 #include "base/log.h"
 #include "core/command.h"
+#include "core/places.h"
 #include "core/reply.h"
 #include "shim/protocol.h"
 #include "shim/state.h"
@@ -361,6 +363,23 @@ struct Step {
     Watch watch = {};
     std::vector<Action> actions = {};
 };
+
+// Whether the run was given room, so that its processes may be in its places now or soon.
+bool has_room(const Watch& watch);
+
+// Whether another run on this node has room in the places of this one. The core may have given up that run, and the
+// feed may not have said so yet. `watches` maps ids to them.
+template <class Watches>
+bool others_have_room_in_places_of(const Watch& watch, const Watches& watches) {
+    core::PlaceIndex places;
+    for (const core::Place& place : watch.order.places) places.add(watch.order.id, place);
+    return std::ranges::any_of(watches, [&](const auto& each) {
+        const Watch& other = each.second;
+        return other.order.id != watch.order.id && has_room(other) &&
+               std::ranges::any_of(other.order.places,
+                                   [&](const core::Place& place) { return places.collides(place, other.order.id); });
+    });
+}
 
 // For a run that was not watched until now.
 Step first_step(const event::Found& found, Moment now);

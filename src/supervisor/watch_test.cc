@@ -1,5 +1,6 @@
 #include "supervisor/watch.h"
 
+#include <map>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -295,6 +296,25 @@ TEST(Watch, the_directories_of_a_run_found_running_are_held_again) {
 
     EXPECT_EQ(words_of(life.actions()), "hold again");
     EXPECT_EQ(std::get<action::HoldAgain>(life.actions().front()).process, 101);
+}
+
+TEST(Watch, a_run_has_no_room_where_another_may_be_at_work_of_which_the_feed_has_not_said_that_it_is_over) {
+    event::Found next = found();
+    next.order.id = core::RunId(Id{1, 3});
+    const Life waiting(next);
+    const auto others = [](const std::string& phase) {
+        return std::map<core::RunId, Watch>{{run, life_in(phase).watch()}};
+    };
+
+    for (const char* phase : {"LookingAtPlace", "Preparing", "Ready", "Launched", "Running", "Reaping", "Ending"}) {
+        EXPECT_TRUE(others_have_room_in_places_of(waiting.watch(), others(phase))) << phase;
+    }
+    for (const char* phase : {"InLine", "HeldBack"}) {
+        EXPECT_FALSE(others_have_room_in_places_of(waiting.watch(), others(phase))) << phase;
+    }
+    next.order.places = {place_at("/other")};
+    EXPECT_FALSE(others_have_room_in_places_of(Life(next).watch(), others("Running")));
+    EXPECT_FALSE(others_have_room_in_places_of(Life(found()).watch(), others("Running"))) << "it is the same run";
 }
 
 TEST(Watch, the_end_of_a_run_that_the_core_had_given_up_frees_its_place_only_after_the_look) {
