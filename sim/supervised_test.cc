@@ -41,7 +41,7 @@ struct FaultOfSupervisor {
     SupervisorFault fault;
     Promise promise;
 
-    friend void PrintTo(const FaultOfSupervisor& fault, std::ostream* out) { *out << fault.name; }
+    friend void PrintTo(const FaultOfSupervisor& each, std::ostream* out) { *out << each.name; }
 };
 
 class SupervisorFaults : public testing::TestWithParam<FaultOfSupervisor> {};
