@@ -164,6 +164,7 @@ void Supervising::take_on(const core::Run& row) {
     const bool queued = row.state == core::RunState::queued;
     if (queued && !launch->process.foreground) return;
     event::Found found{.order = {.id = row.id,
+                                 .parent = row.parent,
                                  .fence = row.fence,
                                  .places = row.wanted,
                                  .lease_s = row.lease_s,

@@ -22,6 +22,7 @@ class Owners : public Workload {
         enum { idle, asking, waiting, working, silent } state = idle;
         RunId run;
         bool should_stop = false;
+        bool moved = false;      // Perhaps: its places are not those that it asked for.
         std::string agent = {};  // Of the run, and what was asked for it.
         std::vector<Place> places = {};
     };
@@ -32,7 +33,7 @@ class Owners : public Workload {
     void work(World& world, Owner& owner, const KnownRun& run);
     void come_back(World& world, Owner& owner, const KnownRun& run);
     void finish(World& world, const Owner& owner, const KnownRun& run);
-    void restate(World& world, const Owner& owner, const KnownRun& run);
+    void restate(World& world, Owner& owner, const KnownRun& run);
     void heard_admission(World& world, const AdmitRun& asked, OrgId org, const AdmitReply& reply);
     void heard_of_run(World& world, OrgId org, RunId run, Fence fence, const RunReply& reply);
 
@@ -125,14 +126,15 @@ void Owners::ask(World& world, Owner& owner) {
     }
     owner.run = admit.run;
     owner.state = Owner::asking;
-    owner.should_stop = false;
+    owner.should_stop = owner.moved = false;
     owner.agent = admit.who.agent;
     owner.places = admit.places;
     world.call(*this, owner.org, std::move(admit));
 }
 
 // The server has looked at the run's directories again, and they were moved.
-void Owners::restate(World& world, const Owner& owner, const KnownRun& run) {
+void Owners::restate(World& world, Owner& owner, const KnownRun& run) {
+    owner.moved = true;
     RestatePlaces restate{.run = run.id, .fence = run.fence, .workspaces = {}, .reason = "its directory was moved"};
     const auto workspaces = std::ranges::count(owner.places, ClaimKind::workspace, &Place::kind);
     while (std::ssize(restate.workspaces) < workspaces) {
@@ -149,7 +151,8 @@ void Owners::ask_as_child(World& world, const Owner& owner, AdmitRun& admit) {
     for (int tries = 0; tries < 5 && found == nullptr; ++tries) {
         const Owner& other = random.pick(owners_);
         const bool works = other.state == Owner::working || (other.state != Owner::idle && random.percent(10));
-        if (other.org == owner.org && works && !other.agent.empty()) found = &other;
+        const bool has_places = !other.moved || random.percent(10);
+        if (other.org == owner.org && works && has_places && !other.agent.empty()) found = &other;
     }
     if (found == nullptr) return;
     const Owner& parent = *found;

@@ -42,7 +42,7 @@ def test_an_agent_is_made_with_defaults_and_shown_whole(admin):
     created = instant(made.pop("created_at"))
     assert abs((datetime.datetime.now(datetime.timezone.utc) - created).total_seconds()) < 60
     assert made == {"name": name, "state": "active", "max_concurrent_runs": 1, "command": [], "tags": {}, "pauses": [],
-                    "provider": "", "capture": "usage", "workspace": "", "roots": [], "mode": "write", "on_conflict": "queue",
+                    "provider": "", "capture": "usage", "workspace": "", "roots": [], "child_agents": [], "mode": "write", "on_conflict": "queue",
                     "isolate": False, "resources": [], "env": {}, "pass_env": [], "timeout_s": 0, "grace_s": 10, "nice": 0, "limits": {},
                     "sandbox": False, "sandbox_level": "server_default", "writable": [], "readable": [], "allowed_hosts": [], "adapter": "", "setup": "", "teardown": "",
                     "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600},

@@ -258,7 +258,7 @@ def test_every_documented_example_is_accepted(binary, tmp_path):
             elif path.startswith("/v1/budgets/{name}/"):
                 admin.put("/v1/budgets/example", {"limit": "10.00"}).ok()
                 path = path.replace("{name}", "example")
-            reply = admin.request(method, path.replace("{name}", fresh("name")), example)
+            reply = admin.request(method, path.replace("{name}", fresh("name")).replace("{user}", "65534"), example)
             assert reply.status in (int(wanted), 200, 201), reply
             tried += 1
         assert tried >= 15
@@ -367,7 +367,7 @@ def test_every_mutation_takes_its_key_in_the_body_too(admin):
 
 def test_unknown_query_parameters_are_refused_on_every_route(admin, document):
     for method, path, operation in routes(document):
-        path = path.replace("{name}", "x").replace("{id}", "x")
+        path = path.replace("{name}", "x").replace("{id}", "x").replace("{user}", "65534")
         problem = admin.request(method, f"{path}?nonsense=1").refused(400, "invalid_request")
         assert "nonsense" in problem["detail"]
     admin.get("/v1/agents", limit=5).ok(200)
@@ -380,7 +380,8 @@ def test_unknown_members_are_refused_on_every_route_that_takes_a_body(admin, doc
         if method not in ("POST", "PUT") or path in ("/v1/sessions/import", "/v1/prices/catalog"):  # Not JSON.
             continue
         example = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example", {})
-        path = path.replace("{name}", "x").replace("{id}", f"{path.split('/')[2][:3].rstrip('s')}_0")
+        path = path.replace("{name}", "x").replace("{user}", "65534")
+        path = path.replace("{id}", f"{path.split('/')[2][:3].rstrip('s')}_0")
         reply = admin.request(method, path, {"to": "/x", **example, "nonsense": 1} if "backup" in path else
                               {**example, "nonsense": 1})
         assert reply.status in (400, 404), reply

@@ -196,7 +196,8 @@ def test_a_runs_key_is_good_for_that_run_and_dies_with_it(runs, tmp_path):
     assert client.get("/v1/keys/self").ok()["run"] == run
     other = runs.start("/bin/sleep", "1")
     client.get(f"/v1/runs/{other}").refused(404, "not_found")
-    client.post("/v1/runs", {"agent": runs.show(run)["agent"], "command": ["/bin/true"]}).refused(403, "forbidden")
+    child = client.post("/v1/runs", {"agent": runs.show(run)["agent"], "command": ["/bin/true"]}).ok(201)
+    assert child["parent"] == run
     runs.server.restart()
     runs.admin = runs.server.admin
     client = runs.admin.with_key(path.read_text().strip())

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <sstream>
 
@@ -15,6 +16,15 @@
 namespace interlock::cli {
 namespace {
 
+// CLI11 takes "[a,b]" for a list of two values where an argument is repeatable. So a word in brackets gets this at its
+// end before CLI11 reads it, and loses it afterwards.
+constexpr char one_word = '\x01';
+
+std::string without_mark(std::string word) {
+    if (word.ends_with(one_word)) word.pop_back();
+    return word;
+}
+
 // What CLI11 fills in for one command.
 struct Typed {
     const Command* command;
@@ -25,9 +35,10 @@ struct Typed {
 
     Invocation invocation() const {
         Invocation made;
-        for (const auto& texts : arguments) made.arguments.insert(made.arguments.end(), texts.begin(), texts.end());
+        for (const auto& texts : arguments)
+            std::ranges::transform(texts, std::back_inserter(made.arguments), without_mark);
         for (const auto& [name, texts] : values) {
-            if (!texts.empty()) made.flags[name] = texts;
+            if (!texts.empty()) std::ranges::transform(texts, std::back_inserter(made.flags[name]), without_mark);
         }
         for (const auto& [name, on] : switches) {
             if (on) made.flags[name] = {"true"};
@@ -49,10 +60,12 @@ bool is_sandbox_level(const std::string& word) {
 }
 
 // "--watch" may be followed by its seconds or by something else, so they are joined before the parser guesses, and so
-// are
-// "--sandbox" and its level; "help runs start" is another way to say "runs start --help"; and who only names nodes or
-// places wants to see them.
+// are "--sandbox" and its level; "help runs start" is another way to say "runs start --help"; and who only names nodes
+// or places wants to see them.
 std::vector<std::string> normalized(std::vector<std::string> words) {
+    for (std::string& word : words) {
+        if (word.starts_with('[') && word.ends_with(']')) word += one_word;
+    }
     for (std::size_t i = 0; i < words.size(); ++i) {
         if (words[i] == "--") break;
         const bool is_watch = words[i] == "--watch";
@@ -282,6 +295,7 @@ Failure CommandLine::Parts::explained(const CLI::ParseError& error) const {
     }
     std::vector<std::string> left = app.remaining(true);
     std::erase(left, "--");
+    std::ranges::transform(left, left.begin(), without_mark);
     const std::vector<std::string> below = names_below(*reached);
 
     // 2. A flag that nobody knows?

@@ -67,6 +67,9 @@ INSTANTIATE_TEST_SUITE_P(
         Line{
             "agents put coder --max-concurrent-runs 3 --tag team=web --tag x=y=z -- claude -p --verbose",
             R"(PUT /v1/agents/coder {"command":["claude","-p","--verbose"],"max_concurrent_runs":3,"tags":{"team":"web","x":"y=z"}})"},
+        Line{R"(agents put coder --tag list=[a,b] -- jq [.a,.b] [])",
+             R"(PUT /v1/agents/coder {"command":["jq","[.a,.b]","[]"],"tags":{"list":"[a,b]"}})"},
+        Line{"agents pause coder --reason [looking,on]", R"(POST /v1/agents/coder/pause {"reason":"[looking,on]"})"},
         Line{"agents pause coder --reason looking", R"(POST /v1/agents/coder/pause {"reason":"looking"})"},
         Line{"agents resume coder", "POST /v1/agents/coder/resume {}"},
         Line{"agents rm coder", "DELETE /v1/agents/coder"}));

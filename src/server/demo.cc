@@ -17,6 +17,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 
+#include "server/data_dir.h"
 #include "server/demo_agents.h"
 #include "server/demo_fleet.h"
 #include "server/demo_gateway.h"
@@ -103,11 +104,18 @@ class Stage {
 
 DemoExit report(const Played& played, const std::string& directory, const Terminal& terminal);
 
+// A server has a key of its own. A program that embeds the library has the key that is not secret.
+std::vector<store::SealKey> keys_of(const std::string& directory) {
+    auto keys = read_seal_keys(directory);
+    if (keys.empty()) keys.push_back(store::SealKey::from_text({}));
+    return keys;
+}
+
 // What the checker finds in the store of a directory, in a few words; empty: nothing.
 std::string violations_in(const std::string& directory) {
     const auto snapshot = store::open_snapshot(directory);
     if (!snapshot) return "the store cannot be read: " + snapshot.error().detail;
-    const auto report = verify::verify(**snapshot, {.progress = {}, .seal_keys = {store::SealKey::from_text({})}});
+    const auto report = verify::verify(**snapshot, {.progress = {}, .seal_keys = keys_of(directory)});
     if (!report) return "the store cannot be read: " + report.error().detail;
     for (const verify::PromiseReport& promise : report->promises) {
         if (promise.violations == 0) continue;
@@ -367,7 +375,7 @@ DemoExit report(const Played& played, const std::string& directory, const Termin
     const auto start = Steady::now();
     const auto snapshot = store::open_snapshot(directory);
     if (!snapshot) return give_up(terminal, "the store cannot be read: " + snapshot.error().detail);
-    const auto verified = verify::verify(**snapshot, {.progress = {}, .seal_keys = {store::SealKey::from_text({})}});
+    const auto verified = verify::verify(**snapshot, {.progress = {}, .seal_keys = keys_of(directory)});
     if (!verified) return give_up(terminal, "the store cannot be read: " + verified.error().detail);
     const Seconds took = Steady::now() - start;
     const auto checks = outside_checks(**snapshot, played.books, played.kill);

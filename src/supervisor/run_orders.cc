@@ -91,6 +91,7 @@ void RunOrders::take_on(const core::Run& row) {
 
     const std::string run = to_text("run", row.id.value);
     event::Found found{.order = {.id = row.id,
+                                 .parent = row.parent,
                                  .fence = row.fence,
                                  .places = row.wanted,
                                  .lease_s = row.lease_s,

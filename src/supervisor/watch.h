@@ -42,6 +42,7 @@ using Span = std::chrono::steady_clock::duration;
 // What does not change while the run has this fence.
 struct Order {
     core::RunId id;
+    core::RunId parent = {};  // The run that started it, and whose places cover its own; empty: none.
     core::Fence fence = {};
     std::vector<core::Place> places = {};
     std::int32_t lease_s = 60;
@@ -368,16 +369,26 @@ struct Step {
 bool has_room(const Watch& watch);
 
 // Whether another run on this node has room in the places of this one. The core may have given up that run, and the
-// feed may not have said so yet. `watches` maps ids to them.
+// feed may not have said so yet. Runs above and below it are no others. `watches` maps ids to them.
 template <class Watches>
 bool others_have_room_in_places_of(const Watch& watch, const Watches& watches) {
     core::PlaceIndex places;
     for (const core::Place& place : watch.order.places) places.add(watch.order.id, place);
+    const auto parent_of = [&](core::RunId id) {
+        const auto found = std::ranges::find_if(watches, [&](const auto& each) { return each.second.order.id == id; });
+        return found == watches.end() ? core::RunId() : found->second.order.parent;
+    };
+    const auto is_above = [&](const Order& above, const Order& below) {
+        core::RunId at = below.parent;
+        while (!at.value.empty() && at != above.id) at = parent_of(at);
+        return at == above.id;
+    };
     return std::ranges::any_of(watches, [&](const auto& each) {
         const Watch& other = each.second;
         return other.order.id != watch.order.id && has_room(other) &&
                std::ranges::any_of(other.order.places,
-                                   [&](const core::Place& place) { return places.collides(place, other.order.id); });
+                                   [&](const core::Place& place) { return places.collides(place, other.order.id); }) &&
+               !is_above(other.order, watch.order) && !is_above(watch.order, other.order);
     });
 }
 

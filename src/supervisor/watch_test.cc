@@ -317,6 +317,23 @@ TEST(Watch, a_run_has_no_room_where_another_may_be_at_work_of_which_the_feed_has
     EXPECT_FALSE(others_have_room_in_places_of(Life(found()).watch(), others("Running"))) << "it is the same run";
 }
 
+TEST(Watch, a_run_has_room_in_the_places_of_those_above_it_and_of_no_others) {
+    const auto id = [](std::uint64_t low) { return core::RunId(Id{1, low}); };
+    const auto life_of = [&](std::uint64_t low, std::uint64_t parent) {
+        Watch watch = life_in("Running").watch();
+        watch.order.id = id(low);
+        if (parent != 0) watch.order.parent = id(parent);
+        return watch;
+    };
+    const std::map<core::RunId, Watch> all{{id(3), life_of(3, 0)}, {id(4), life_of(4, 3)}};
+
+    EXPECT_FALSE(others_have_room_in_places_of(life_of(5, 4), all));
+    EXPECT_TRUE(others_have_room_in_places_of(life_of(5, 3), all)) << "a sibling has it";
+    EXPECT_TRUE(others_have_room_in_places_of(life_of(5, 0), all)) << "they are strangers";
+    EXPECT_FALSE(others_have_room_in_places_of(life_of(3, 0), std::map<core::RunId, Watch>{{id(4), life_of(4, 3)}}))
+        << "its child has it";
+}
+
 TEST(Watch, the_end_of_a_run_that_the_core_had_given_up_frees_its_place_only_after_the_look) {
     Life life = life_in("Reaping");
 
