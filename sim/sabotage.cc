@@ -357,7 +357,7 @@ std::vector<Sabotage> all_sabotages() {
 }
 
 std::optional<StoryResult> tell_spoiled_story(const Sabotage& sabotage) {
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 400; ++seed) {
         bool spoiled = false;
         StoryOptions options{.seed = seed, .commands = 2'000, .trace = false, .halfway = {}};
         options.halfway = [&](World& world) {

@@ -101,12 +101,12 @@ class Listeners:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = listening.accept()
-                if listening.family == socket.AF_UNIX and self.key:
-                    with open(self.key) as key:
-                        socket.send_fds(connection, [b"reached"], [key.fileno()])
-                else:
-                    connection.sendall(b"reached")
-                connection.close()
+                with connection, contextlib.suppress(OSError):  # One that connects may leave at once.
+                    if listening.family == socket.AF_UNIX and self.key:
+                        with open(self.key) as key:
+                            socket.send_fds(connection, [b"reached"], [key.fileno()])
+                    else:
+                        connection.sendall(b"reached")
 
     def note(self, datagrams):
         with contextlib.suppress(OSError):
