@@ -208,7 +208,7 @@ TEST(ProviderHosts, a_provider_is_known_by_its_hosts_and_what_is_below_them) {
         EXPECT_TRUE(is_provider_host(host)) << host;
     }
     for (const char* host : {"openai.com", "anapi.openai.com", "storage.googleapis.com", "s3.amazonaws.com",
-                             "registry.npmjs.org", "bedrock.example.org"}) {
+                             "packages.example.com", "bedrock.example.org"}) {
         EXPECT_FALSE(is_provider_host(host)) << host;
     }
 }
