@@ -15,7 +15,6 @@ struct KnownRun {
     core::Fence fence;                             // Of its admission; 0: in line, or not known.
     core::RunState seen = core::RunState::queued;  // By those who follow what is committed.
     bool over = false;                             // Somebody has been told that it has ended. It must stay so.
-    bool was_put_back = false;                     // In line, after it was admitted: its first fence is stale for good.
 };
 
 struct KnownHold {

@@ -324,9 +324,9 @@ void Owners::heard_of_run(World& world, OrgId org, RunId run, Fence fence, const
     if (known == nullptr) return;
     const bool told_so = reply.status == RunStatus::done || reply.status == RunStatus::run_ended;
     if (told_so && has_ended(reply.state)) known->over = true;
-    // The fence of its admission was right until the run was lost, if it did not go back in line.
+    // The fence of its admission was right until the run was lost, or until it went back in line.
     const bool is_fenced = reply.status == RunStatus::stale_fence && fence == known->fence && fence.value > 0;
-    if (is_fenced && !known->was_put_back) known->over = true;
+    if (is_fenced && has_ended(known->seen)) known->over = true;
     for (Owner& owner : owners_) {
         if (owner.org != org || owner.run != run) continue;
         if (!reply.stop_requested.empty()) owner.should_stop = true;

@@ -52,8 +52,6 @@ void World::follow(const store::WriteSet& writes) {
             }
             if (found == nullptr) continue;
             const bool goes_live = !core::is_live(found->seen) && core::is_live(run->state);
-            // Perhaps within one batch. A fence changes in no other way.
-            found->was_put_back |= found->fence.value > 0 && run->fence != found->fence;
             found->seen = run->state;
             if (!core::has_ended(run->state)) found->fence = run->fence;  // A run can go back in line.
             if (!goes_live) continue;
