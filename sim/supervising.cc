@@ -272,7 +272,7 @@ void Supervising::greet(const Heard& heard, const shim::Hello& hello) {
                            .hello = hello,
                            .proof = prove(run, hello.secret),
                            .known_shim_alive = known.pid != 0 && machine_.shim_is_alive(known.pid)};
-    // The kernel says whose connection it is, whatever the process says of itself.
+    // The kernel says whose connection it is. What the process says of itself does not count.
     greeted.peer.start = "start-" + std::to_string(heard.pid);
     if (fault_ == SupervisorFault::believes_second_shim && known.pid != 0) {
         greeted.peer = {.pid = known.pid, .start = known.start, .boot = known.boot};

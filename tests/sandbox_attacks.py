@@ -196,7 +196,7 @@ def other_interfaces():
 def send_raw():
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
         raw.bind((other_interfaces()[0], 0))
-        return raw.send(bytes(12) + b"\x88\xb5" + bytes(46)) > 0  # To nobody, of a type for experiments.
+        return raw.send(bytes(12) + b"\x88\xb5" + bytes(46)) > 0  # To no address, of a type for experiments.
 
 
 def sees_connections_by_netlink():

@@ -1,4 +1,4 @@
-"""No body that a key can send keeps the threads of connections busy: they would answer nobody meanwhile.
+"""No body that a key can send keeps the threads of connections busy: they would answer no other client meanwhile.
 
 Counted are the bytes of bodies that are read on these threads, and the processor time that the threads take.
 """

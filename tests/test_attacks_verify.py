@@ -222,7 +222,7 @@ def test_a_seal_made_without_the_key_is_named(binary, copy):
     (copy / "seal.key").write_text("x" * len(kept) + f"\n{lost}\n")
     code, report = verify(binary, copy)
     rows, = [promise for promise in report["promises"] if promise["id"] == "rows"]
-    assert code == 0 and "which seal.key calls lost" in rows["notes"][0], "somebody has said so"
+    assert code == 0 and "which seal.key calls lost" in rows["notes"][0], "seal.key says so"
 
     (copy / "seal.key").write_text("x" * len(kept) + "\n" + kept + "\n")
     code, report = verify(binary, copy)

@@ -96,7 +96,7 @@ def test_the_api_and_the_gateway_are_there_without_a_key_that_works_elsewhere(si
     script = """import json, os, urllib.request as u
 def ask(key):
     return json.load(u.urlopen(u.Request(os.environ["INTERLOCK_URL"] + "/v1/keys/self", headers={"authorization": "Bearer " + key})))
-print(json.dumps([os.environ["INTERLOCK_KEY"], os.environ["INTERLOCK_RUN"], ask("whatever"), ask(os.environ["INTERLOCK_KEY"])]))"""
+print(json.dumps([os.environ["INTERLOCK_KEY"], os.environ["INTERLOCK_RUN"], ask("any text"), ask(os.environ["INTERLOCK_KEY"])]))"""
     key, run, first, second = json.loads(site.sealed("/usr/bin/python3", "-I", "-c", script).stdout)
 
     assert first == second and first["run"] == run, (first, run)
@@ -105,7 +105,7 @@ print(json.dumps([os.environ["INTERLOCK_KEY"], os.environ["INTERLOCK_RUN"], ask(
     assert outside.stdout == "401", outside
 
 
-def test_a_run_is_not_another_and_no_operator_whatever_it_shows(site):
+def test_a_run_is_not_another_and_no_operator_by_any_key(site):
     outside = json.loads((site.home / "data/server.json").read_text())["url"]
     made = json.loads(site.cli("keys", "create", "--scope", "admin", "--json").stdout)
     key = made["key"]
@@ -275,7 +275,7 @@ def test_plain_http_is_forwarded_with_its_own_host_and_without_what_is_the_proxy
     assert f"http {PUBLIC} GET /page?x=1 host=public.test:{HTTP} via=m" in site.lab.hits()
 
 
-def test_many_and_slow_connections_keep_nobody_else_out(site):
+def test_many_and_slow_connections_keep_no_other_client_out(site):
     script = """import os, socket, time
 links = []
 for _ in range(700):

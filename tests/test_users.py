@@ -45,7 +45,7 @@ class Shared:
                                    "INTERLOCK_SOCKET": str(self.socket), **env})
 
     def granted(self, user=OTHER):
-        """The scopes and the agent that the socket gives this user; None if it lets nobody in."""
+        """The scopes and the agent that the socket gives this user; None if it refuses the user."""
         done = self.run(user, "keys", "show", "self", "--json")
         if done.returncode != 0:
             return None
@@ -138,7 +138,7 @@ def test_a_grants_id_is_no_key(shared):
 @pytest.mark.parametrize("user, body, status, code", [
     (OTHER, {"scope": "admin"}, 400, "invalid_request"), (OTHER, {}, 400, "invalid_request"),
     (OTHER, {"scope": "read", "agent": "x"}, 400, "invalid_request"),
-    (OTHER, {"scope": "agent", "agent": "nobody-has-it"}, 404, "not_found"),
+    (OTHER, {"scope": "agent", "agent": "unknown-agent"}, 404, "not_found"),
     ("root", {"scope": "read"}, 400, "invalid_request"), ("-1", {"scope": "read"}, 400, "invalid_request"),
     ("4294967295", {"scope": "read"}, 400, "invalid_request"), (0, {"scope": "read"}, 409, "wrong_state")])
 def test_a_grant_that_cannot_be_says_why(shared, user, body, status, code):

@@ -175,7 +175,7 @@ Answered list_runs(Call& call) {
         if (!id) co_return respond(call, invalid("after is not a cursor of this list"));
         before = id->value;
     }
-    const bool by_run = !call.caller.run.value.empty();  // It sees the runs below its own, whatever their agents.
+    const bool by_run = !call.caller.run.value.empty();  // It sees the runs below its own, of all agents.
     const bool by_agent = !call.caller.agent.empty() && !by_run;
     const std::string agent(by_agent ? std::string_view(call.caller.agent) : call.parameter("agent"));
     core::RunId parent;

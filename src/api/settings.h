@@ -14,7 +14,7 @@ namespace interlock::api {
 net::Task<Result<std::string, Problem>> checked(Call& call, std::string_view kind, std::string name,
                                                 std::string document);
 
-// A large body is no setting, whatever is in it, and is not written out to see that.
+// A large body is no setting. It is refused by its size, before its text is written out.
 std::optional<Problem> too_large_for_setting(const Call& call);
 
 // Sets or drops, and has it gone by.

@@ -14,7 +14,7 @@ namespace interlock::cli {
 // `body` is the request as its flags say.
 ExitCode start_child_run(Context& context, const Invocation& invocation, boost::json::object body);
 
-// A run that nobody here follows: its id, and how to get to it.
+// A run that this command does not follow: its id, and how to get to it.
 ExitCode leave_behind(const Context& context, const Answer& answer);
 
 }  // namespace interlock::cli

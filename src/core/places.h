@@ -51,8 +51,8 @@ bool collide(const Place& a, const Place& b);
 
 bool is_at_or_below(std::string_view path, std::string_view top);
 
-// Whether whoever has `outer` may give `inner` away: it is the same or lies inside by its path, and writing it takes
-// that the outer one is written.
+// Whether the run that has `outer` may give `inner` to a child: it is the same or lies inside by its path, and writing
+// it takes that the outer one is written.
 bool encloses(const Place& outer, const Place& inner);
 
 // Named resources that the rules themselves claim. A client that names one could be mistaken for them.

@@ -557,7 +557,7 @@ struct Run {
     std::int64_t settled = 0;  // Nano-dollars charged to it.
     std::int64_t tokens = 0;
     std::int64_t events = 0;
-    std::int64_t unknown = 0;        // Of `settled`, what is charged at its bound because nobody knows better.
+    std::int64_t unknown = 0;        // Of `settled`, what is charged at its bound because the cost is not known.
     std::string name;                // What people call it; may be empty.
     bool supervised = false;         // There is a Launch for it, and its node's supervisor is its owner.
     std::int64_t ceiling = 0;        // Nano-dollars that it may spend in all; 0: what its budgets allow.

@@ -11,7 +11,7 @@
 //       can change nothing any more.
 //   (5) Each change of a run's state is a step of its own, numbered without a gap, and the last one's state is the
 //   run's.
-//   (6) The line is FIFO within a priority. Nobody overtakes a run that waits for a place by taking a place it
+//   (6) The line is FIFO within a priority. No run overtakes a run that waits for a place by taking a place it
 //   wants.
 #pragma once
 

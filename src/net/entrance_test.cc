@@ -80,7 +80,7 @@ class EntranceTest : public testing::Test {
     Task<Response> handle(Request request) {
         if (request.authority.empty()) {
             Response response;
-            response.body = request.sender->visitor ? request.sender->visitor->name : "nobody in particular";
+            response.body = request.sender->visitor ? request.sender->visitor->name : "no visitor";
             co_return response;
         }
         auto socket = co_await connect_to({boost::asio::ip::address_v4::loopback()}, upstream, milliseconds(1'000));
@@ -122,16 +122,16 @@ TEST_F(EntranceTest, a_connection_says_by_which_entrance_it_came_in) {
 
     EXPECT_EQ(body_of(visitor.ask(get("/"))), "run_1");
     EXPECT_EQ(body_of(visitor.ask(get("/"))), "run_1");
-    EXPECT_EQ(body_of(other.ask(get("/"))), "nobody in particular");
+    EXPECT_EQ(body_of(other.ask(get("/"))), "no visitor");
 }
 
-TEST_F(EntranceTest, by_the_servers_own_address_nobody_is_connected_to_others) {
+TEST_F(EntranceTest, by_the_servers_own_address_no_client_is_connected_to_others) {
     RawClient other(server.port);
 
     EXPECT_EQ(status_of(other.ask(connect_text)), "HTTP/1.1 501 Not Implemented");
 }
 
-TEST_F(EntranceTest, an_entrance_that_is_closed_takes_nobody_in_and_a_new_one_takes_its_place) {
+TEST_F(EntranceTest, an_entrance_that_is_closed_takes_no_client_in_and_a_new_one_takes_its_place) {
     open();
     EXPECT_EQ(body_of(RawClient(entrance.port).ask(get("/"))), "run_1");
     server.server.close_entrance("run_1");
@@ -142,7 +142,7 @@ TEST_F(EntranceTest, an_entrance_that_is_closed_takes_nobody_in_and_a_new_one_ta
     EXPECT_EQ(body_of(RawClient(second.port).ask(get("/"))), "run_1");
 }
 
-TEST_F(EntranceTest, a_visitor_with_many_connections_keeps_nobody_else_out) {
+TEST_F(EntranceTest, a_visitor_with_many_connections_keeps_no_other_client_out) {
     open();
     std::vector<std::unique_ptr<RawClient>> many;
     for (int i = 0; i < 4; ++i) {
@@ -151,7 +151,7 @@ TEST_F(EntranceTest, a_visitor_with_many_connections_keeps_nobody_else_out) {
     }
 
     EXPECT_EQ(RawClient(entrance.port).ask(get("/")).find("200"), std::string::npos);
-    EXPECT_EQ(body_of(RawClient(server.port).ask(get("/"))), "nobody in particular");
+    EXPECT_EQ(body_of(RawClient(server.port).ask(get("/"))), "no visitor");
     many.pop_back();
     EXPECT_TRUE(eventually([&] { return body_of(RawClient(entrance.port).ask(get("/"))) == "run_1"; }));
 }
@@ -267,7 +267,7 @@ TEST_F(EntranceTest, a_server_that_drains_ends_its_tunnels) {
     EXPECT_EQ(ended, 1);
 }
 
-TEST_F(EntranceTest, where_nobody_listens_the_client_is_told) {
+TEST_F(EntranceTest, where_no_server_listens_the_client_is_told) {
     open();
     Listening closed;
     ::close(closed.descriptor);

@@ -456,7 +456,7 @@ Task<void> Connection<Stream>::carry(std::shared_ptr<Tunnel> tunnel) {
         buffer_begin_ = buffer_end_;
         co_await Tunnel::carry(tunnel, stream_, std::move(early), [this, idle = tunnel->idle()] { arm(idle); });
         tunnel_.reset();
-        // Nothing is left to say, so nobody is waited for.
+        // Nothing is left to send, so the connection does not wait for its client.
         idle_ = true;
     }
 }
@@ -541,7 +541,7 @@ void Connection<Stream>::tick(SteadyTime now) {
 
 template <class Stream>
 void Connection<Stream>::drain() {
-    // Nobody can tell when a tunnel could be ended without harm.
+    // The server cannot tell when a tunnel could be ended without harm.
     if (tunnel_) return tunnel_->cut();
     error_code ignored;
     if (idle_) socket().cancel(ignored);

@@ -180,7 +180,7 @@ Task<void> HttpServer::Parts::accept(Acceptor& from, std::shared_ptr<Visitor> vi
             if (is_other && !(user && state.options.local_users && state.options.local_users(*user))) continue;
         }
         ++own.counters.accepted;
-        // A visitor that opens many keeps nobody else out.
+        // A visitor that opens many keeps no other client out.
         if (visitor && visitor->connections >= state.options.connections_per_visitor_max) {
             ++own.counters.turned_away;
             continue;

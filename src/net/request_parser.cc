@@ -305,7 +305,7 @@ void RequestMessage::check_head() {
     if (has_transfer_encoding_ && !request_.header("content-length").empty()) {
         refusal = invalid("there are two lengths");
     }
-    // What follows is the tunnel's. Read as a body it would be somebody else's request.
+    // What follows is the tunnel's. Read as a body it would be the request of another client.
     const bool has_body = has_transfer_encoding_ || !request_.header("content-length").empty();
     if (request_.method == Method::connect && has_body) refusal = invalid("a CONNECT has no body");
 }

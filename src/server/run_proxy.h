@@ -1,7 +1,7 @@
 // The way of sealed runs to other hosts: a proxy for CONNECT, and for plain HTTP, which apt uses.
 //
 //   (1) A run reaches the hosts that its launch names (core/hosts.h) and no other. A host that answers calls to models
-//       is reached by the gateway alone, whatever the launch names.
+//       is reached by the gateway alone, also if the launch names it.
 //   (2) A name is resolved here, once, and the connection goes to an address that was looked at: it is public, or an
 //       operator has said that the host may be private.
 //   (3) Each connection, and each that was refused, is one event with the bytes that went both ways. A refusal is

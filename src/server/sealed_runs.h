@@ -1,8 +1,7 @@
 // The sealed runs of this server, which come in by entrances (shim/entrance.h).
 //
 //   (1) A request by an entrance is its run's. What it shows as a key, a login or an address of its sender is taken
-//   off,
-//       and it gets the run's key: it can do what the run may do, whoever wrote it.
+//       off, and it gets the run's key: it can do what the run may do, and no more.
 //   (2) An entrance is open from the start of its run's process to the run's end, and again after a restart.
 //   (3) What such a request wants of another host goes to the proxy (run_proxy.h).
 //
@@ -35,7 +34,7 @@ class SealedRuns {
 
     // The key of the run that sends this; nothing for what did not come in by an entrance.
     std::optional<std::string> key_of(const net::Request& head) const;
-    // Makes it the run's own request. The answer where nobody else is to see it.
+    // Makes it the run's own request. Gives the response if no other handler may see the request.
     std::optional<net::Task<net::Response>> answer(net::Request& request);
 
  private:

@@ -117,7 +117,7 @@ class Setup {
     // `separated` is told who becomes the command, where that is not the calling process.
     [[noreturn]] void become(const Fd& door, int output, int separated, char** environment, char** args) {
         if (door && !write_all(door.get(), "0")) options_.needs_group ? fail(Step::bounds) : tell(Step::cgroup);
-        // At level sealed nobody has the right for it any more behind this.
+        // At level sealed no process has the right for it after this.
         if (launch_.nice != 0 && setpriority(PRIO_PROCESS, 0, launch_.nice) != 0) fail(Step::nice);
         Part part{};
         if (launch_.level != SandboxLevel::off && !separate(launch_, parent_, separated, part))

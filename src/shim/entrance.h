@@ -1,7 +1,7 @@
 // The entrance of a sealed run: a listening socket in the run's network namespace, on which the server accepts.
 //
 //   (1) The namespace has loopback and nothing else. The entrance listens on 127.0.0.1 there, so only processes of the
-//       run reach it. A connection that came in by an entrance is of that run, whatever it shows as its key.
+//       run reach it. A connection that came in by an entrance is of that run. The key that it shows does not count.
 //   (2) The shim holds the socket for as long as the run lives, and hands it to each server that it connects to.
 //   (3) No process of the run holds it.
 #pragma once

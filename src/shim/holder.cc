@@ -73,8 +73,8 @@ std::optional<std::string> Holder::bound_group() {
             limit = launch_.limits.erase(limit);
             continue;
         }
-        const bool counts_for_nobody = limit->resource == RLIMIT_NPROC && geteuid() == 0;
-        if (limit->resource < 0 || counts_for_nobody) {
+        const bool is_not_counted = limit->resource == RLIMIT_NPROC && geteuid() == 0;
+        if (limit->resource < 0 || is_not_counted) {
             return "cannot set the limit " + limit->text + ": there is no control group of version 2 with " +
                    std::string(limit->group_file) + " for the run";
         }

@@ -31,7 +31,7 @@ struct SealKey {
     std::string id;  // Of a seal's `key_id`: 8 bytes that do not give the key away.
     HmacSha256 chain;
     HashKey rows;
-    bool lost = false;  // Only the id is known: seals that were made with it cannot be checked, as somebody has said.
+    bool lost = false;  // Only the id is known: seals that were made with it cannot be checked.
 
     // An empty text makes the key of programs that embed the library: it is not secret.
     static SealKey from_text(std::string_view text);

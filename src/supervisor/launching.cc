@@ -37,7 +37,7 @@ bool has_entrance(const Surroundings& around) {
 
 std::string_view port_of(std::string_view url) { return url.substr(url.rfind(':') + 1); }
 
-// The server as a sealed run sees it, whatever its address and TLS are outside.
+// The server as a sealed run sees it. Outside it may have another address, and TLS.
 Surroundings seen_inside(Surroundings around) {
     if (!has_entrance(around)) return around;
     around.url = fmt::format("http://127.0.0.1:{}", port_of(around.url));

@@ -3,7 +3,7 @@
 //   (1) The ways to a directory are the paths that the mounts lead to it by, the given one aside: bind mounts, file
 //       systems that are mounted twice, and both sides of an overlay, whose upper and lower directories hold the files
 //       that are seen through it.
-//   (2) A way is a guess by paths. A mount above it can cover it, so whoever takes it looks where it ends.
+//   (2) A way is a guess by paths. A mount above it can cover it, so the caller looks where it ends.
 //
 //   (3) Through overlays a way leads down to layers or up from layers, and never both: two overlays on one lower
 //   directory

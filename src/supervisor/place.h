@@ -48,7 +48,7 @@ struct OpenPlace {
 };
 Result<OpenPlace, PlaceError> open_workspace(const std::string& path, core::ClaimMode mode, const std::string& host);
 
-// Where the open directory is now, whatever was done to its name.
+// Where the open directory is now, also if it was moved or renamed.
 Result<OpenPlace, PlaceError> look_again(const OpenPlace& open);
 
 // The path of an open directory, as the kernel has it at this moment. Asks no file system, so it does not block.

@@ -15,7 +15,7 @@
 namespace interlock::supervisor {
 namespace {
 
-// Empty when both are the same, whatever order the ways to them were found in.
+// Empty when both are the same. The order in which the ways to them were found does not count.
 std::string difference(const core::Place& claimed, const core::Place& now) {
     if (claimed.path != now.path) {
         return fmt::format("'{}' leads to '{}' by now", claimed.path, now.path);

@@ -227,7 +227,7 @@ TEST_F(ShimDoorTest, a_descriptor_comes_with_its_message) {
     EXPECT_EQ(::fcntl(heard[0].entrance.get(), F_GETFD), FD_CLOEXEC);
 }
 
-TEST_F(ShimDoorTest, descriptors_that_nobody_asked_for_are_not_kept) {
+TEST_F(ShimDoorTest, descriptors_that_were_not_asked_for_are_not_kept) {
     const shim::Fd guest = come_in();
     hear_all(guest, shim::encode(shim::to_message(hello)), -1);
     const shim::Fd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -407,7 +407,7 @@ void Machine::fail_before_launch(std::string why) {
            phase::Ending::After::never_began);
 }
 
-// Its terminal is gone. Whatever is answered, there is nothing left to do.
+// Its terminal is gone. No answer changes that there is nothing left to do.
 void Machine::cancel_in_line(const std::string& why) {
     ask_core(Question::cancel, core::CancelRun{w_.order.id, {}, why, {}});
     forget();
@@ -590,7 +590,7 @@ void Machine::shim_is_gone(const std::optional<shim::State>& file) {
 
 // ---- ending --------------------------------------------------------------------------------------------------------
 
-// Its place is given on only after this server has seen for itself that nothing of it is left, whatever was said.
+// Its place is given on only after this server has seen for itself that nothing of it is left.
 void Machine::look_at_end(shim::Ended ended) {
     w_.phase = phase::Checking{.ended = std::move(ended), .its_shim = its_shim()};
     act(action::LookAtEnd{w_.shim});
@@ -679,7 +679,7 @@ void Machine::finished(const event::Answered& answer) {
     forget();
 }
 
-// The run is not ours any more, whatever its shim believes.
+// The run is not ours any more. What its shim believes does not count.
 void Machine::give_away(const std::string& why) {
     tell(shim::Fenced{why});
     act(action::KeepPlaces{w_.order.places});

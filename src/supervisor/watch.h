@@ -146,7 +146,7 @@ struct Prepared {
 struct NotPrepared {
     std::string why = {};
 };
-struct PrepareLater {};  // What it takes could not be read, or nobody had time.
+struct PrepareLater {};  // What it takes could not be read, or no thread had time.
 struct NotSpawned {
     std::string why = {};
 };
@@ -157,7 +157,7 @@ struct EndLooked {
 struct LeftoversLooked {
     std::string keeper = {};  // A process for which the run keeps its place; empty: nothing is left.
 };
-struct LeftoversLater {};  // Nobody had time.
+struct LeftoversLater {};  // No thread had time.
 
 struct Answered {
     Question question = Question::beat;
@@ -180,7 +180,7 @@ using Event =
 
 // ---- actions ----
 
-// A shim without a run ends by itself, and may have somebody to tell. One that could still begin is killed first.
+// A shim without a run ends by itself, and may have a terminal to tell. One that could still begin is killed first.
 enum class ItsShim { spared, killed };
 
 namespace action {
