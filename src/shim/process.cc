@@ -200,9 +200,12 @@ bool alive(pid_t pid, std::string_view start) {
 }
 
 std::string boot_id() {
-    std::string id = read_file("/proc/sys/kernel/random/boot_id").value_or("");
-    while (!id.empty() && id.back() == '\n') id.pop_back();
-    return id;
+    static const std::string known = [] {  // A process does not outlive its boot.
+        std::string id = read_file("/proc/sys/kernel/random/boot_id").value_or("");
+        while (!id.empty() && id.back() == '\n') id.pop_back();
+        return id;
+    }();
+    return known;
 }
 
 std::vector<pid_t> children(pid_t pid) {

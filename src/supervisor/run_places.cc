@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::chrono::seconds followed_every{5};
 
+bool is_workspace(const core::Place& place) { return place.kind == core::ClaimKind::workspace; }
+
 }  // namespace
 
 void RunPlaces::look(const Order& order, const Then& then) {
@@ -19,6 +21,8 @@ void RunPlaces::look(const Order& order, const Then& then) {
     const core::Fence fence = order.fence;
     options_.held.expect(id, fence, HeldPlaces::Its::turn);
     kept_[id.value] = {.fence = fence};
+    // A run without a workspace shares no directory with another run, so its start does not wait for a file system.
+    if (std::ranges::none_of(order.places, is_workspace)) return then(event::PlaceSeen{});
     const bool taken =
         options_.look([this, inbox = inbox_, &held = options_.held, id, fence, places = order.places, then] {
             // What has moved among the places of others is known first.
@@ -40,7 +44,6 @@ void RunPlaces::hold_again(const Order& order, pid_t process) const {
 }
 
 void RunPlaces::take_up(const core::Run& row) const {
-    const auto is_workspace = [](const core::Place& place) { return place.kind == core::ClaimKind::workspace; };
     if (!core::is_live(row.state) || std::ranges::none_of(row.wanted, is_workspace)) return;
     options_.held.expect(row.id, row.fence, HeldPlaces::Its::work);
     (void)options_.look([&held = options_.held, row] { held.take_up(row); });
