@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "gateway/flight.h"
+#include "net/body_reads.h"
 #include "net/http.h"
 #include "net/http_client.h"
 
@@ -96,7 +97,7 @@ class Gateway {
 
     mutable std::shared_mutex mutex_;
     std::map<core::OrgId, std::shared_ptr<const Config>> configs_;
-    net::WorkerPool bodies_{{.threads = 2, .queue_max = 256}};  // Last: what it does uses all of the above.
+    net::WorkerPool bodies_{net::body_workers};  // Last: what it does uses all of the above.
 };
 
 }  // namespace interlock::gateway

@@ -1,7 +1,10 @@
 #include "net/answer.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -128,6 +131,15 @@ TEST(WorkerPool, a_coroutine_goes_on_where_it_was) {
     WorkerPool pool({.threads = 2});
 
     EXPECT_TRUE(run(comes_back_to_its_thread(pool)));
+}
+
+TEST(WorkerPool, gives_way_to_other_threads_if_it_is_nice) {
+    const auto nice_of_thread = [] { return ::getpriority(PRIO_PROCESS, static_cast<id_t>(::gettid())); };
+    WorkerPool even({.threads = 1});
+    WorkerPool nice({.threads = 1, .nice = 3});
+
+    EXPECT_EQ(run(run_on(even, nice_of_thread)), nice_of_thread());
+    EXPECT_EQ(run(run_on(nice, nice_of_thread)), std::min(nice_of_thread() + 3, 19));
 }
 
 TEST(WorkerPool, carries_exceptions) {

@@ -1,8 +1,7 @@
 // Which thread reads a body. A hostile body of 32 MiB takes seconds to read, and a connection's thread serves many.
 //
-//   (1) A body above read_on_io_bytes_max is read by a worker. So no body keeps a connection's thread for more than a
-//   few
-//       milliseconds.
+//   (1) A body above read_on_io_bytes_max is read by a worker. So no body keeps a connection's thread for more than
+//       a few milliseconds.
 //   (2) Each byte of a body that is read is counted once per reading, by the kind of thread that read it.
 #pragma once
 
@@ -18,6 +17,7 @@
 namespace interlock::net {
 
 constexpr std::size_t read_on_io_bytes_max = 256u << 10;
+constexpr WorkerPool::Options body_workers{.threads = 2, .queue_max = 256, .nice = 5};
 
 class BodyReads {
  public:

@@ -1,6 +1,8 @@
 #include "net/worker_pool.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <exception>
 
@@ -33,6 +35,11 @@ bool WorkerPool::submit(std::function<void()> work) {
 
 void WorkerPool::run() {
     ::pthread_setname_np(::pthread_self(), "worker");
+    if (options_.nice > 0) {
+        const auto thread = static_cast<id_t>(::gettid());
+        // A failure only makes the work as urgent as all other work.
+        ::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + options_.nice);
+    }
     while (true) {
         std::function<void()> work;
         {

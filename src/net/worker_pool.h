@@ -4,6 +4,8 @@
 //       answers with 503.
 //   (2) The destructor finishes what is queued and then ends the threads.
 //   (3) The system shows the threads as "worker".
+//   (4) Reading large bodies takes seconds of CPU time. A pool for such work has a nice value above 0, so that the
+//       threads of connections answer small requests meanwhile, also when all cores are busy.
 //
 // There is no order between pieces of work.
 #pragma once
@@ -29,6 +31,8 @@ class WorkerPool {
     struct Options {
         std::size_t threads = 2;
         std::size_t queue_max = 1'024;
+        // Added to the threads' nice value. When all cores are busy, threads with a lower value run first.
+        int nice = 0;
     };
     explicit WorkerPool(Options options);
     ~WorkerPool();

@@ -21,6 +21,7 @@
 #include "core/hosts.h"
 #include "engine/embedded.h"
 #include "gateway/forwarding.h"
+#include "net/body_reads.h"
 #include "net/http_server.h"
 #include "net/worker_pool.h"
 #include "server/backend.h"
@@ -318,7 +319,7 @@ Result<void, std::string> Server::Parts::open_engine() {
         if (auto noted = note_lost_keys(*sealing); !noted) return noted;
     }
     workers = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{});
-    bodies = std::make_unique<net::WorkerPool>(net::WorkerPool::Options{.threads = 2, .queue_max = 256});
+    bodies = std::make_unique<net::WorkerPool>(net::body_workers);
     senders = std::make_unique<SenderCheck>(*workers);
     settings = std::make_unique<SettingDesk>(options.data_dir, *reads);
     feeds = std::make_unique<api::FeedTails>(*reads);
