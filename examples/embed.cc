@@ -1,8 +1,8 @@
 // Interlock inside your own program: 20 threads spend from one budget, and the total is exact to the last digit.
 //
-//     embed [directory]        the data is kept there; without an argument, in ./interlock-data
+//     embed [directory]        the data directory (default ./interlock-data)
 //
-// Run it as often as you like: the data stays, and every run adds another 15 dollars to the same month.
+// The data stays, and every start adds another 15 dollars to the same month.
 #include <fmt/format.h>
 
 #include <optional>
@@ -22,10 +22,10 @@ constexpr int charges_per_thread = 1'000;
 constexpr std::string_view cost_text = "0.00075";    // What one call costs, in dollars.
 constexpr std::string_view expected_text = "15.00";  // 20 x 1,000 x 0.00075. With doubles this would be 15.000000000…
 
-// Every command gets one of three kinds of answer. This turns all but the one we hope for into a message:
-//   - the engine could not do it (the queue is full, the disk failed): answer.error() says which;
-//   - the rules refused it: its reply has another status than the one for success;
-//   - it was done: nullopt.
+// A command has one of three results. Success is nullopt here, the others are a message:
+//   - The engine could not apply it, because the queue was full or the disk failed: answer.error().
+//   - The rules refused it: its reply has another status than success.
+//   - It was done.
 template <class Reply, class Status>
 std::optional<std::string> problem_of(const engine::Answer& answer, std::initializer_list<Status> good) {
     if (!answer) return fmt::format("the engine could not carry it out (error {})", static_cast<int>(answer.error()));
@@ -37,8 +37,8 @@ std::optional<std::string> problem_of(const engine::Answer& answer, std::initial
     return fmt::format("refused (status {}) {}", static_cast<int>(reply->status), reply->detail);
 }
 
-// A worker that may spend, and what it may spend in a calendar month. Putting the same agent or budget again changes
-// nothing, so a program can simply do this every time it starts.
+// Creates an agent and its budget per calendar month. Putting the same agent or budget again changes nothing, so a
+// program can call this at every start.
 std::optional<std::string> set_up(engine::Embedded& interlock) {
     core::PutAgent agent;
     agent.name = "writer";
@@ -50,9 +50,9 @@ std::optional<std::string> set_up(engine::Embedded& interlock) {
 
     core::PutBudget budget;
     budget.name = "writer-monthly";
-    budget.scope.agent = "writer";  // Covers whatever is charged to this agent.
+    budget.scope.agent = "writer";  // Covers every charge to this agent.
     budget.window = WindowKind::month;
-    budget.zone = "Europe/Berlin";  // Whose midnight the month turns at.
+    budget.zone = "Europe/Berlin";  // The month begins at midnight in this zone.
     budget.limit_units = Money::dollars(1'000'000).nanos();
     const auto budget_answer = interlock.ask({.org = {}, .key = {}, .body = budget});
     if (const auto problem =
@@ -62,8 +62,8 @@ std::optional<std::string> set_up(engine::Embedded& interlock) {
     return std::nullopt;
 }
 
-// ask() returns when the charge is on disk. With the same key it can be asked again, whatever happened to the first
-// try, and is charged once; a program that must survive its own crash keeps the key with the work it stands for.
+// ask() returns when the charge is on disk. A repeat with the same key charges once, also if the first result was lost.
+// A program that must survive its own crash stores the key with the work that it pays for.
 std::optional<std::string> charge_once(engine::Embedded& interlock, Money cost) {
     core::Charge charge;
     charge.who.agent = "writer";
@@ -82,7 +82,7 @@ std::optional<std::string> charge_once(engine::Embedded& interlock, Money cost) 
     }
 }
 
-// What the ledger has for the agent, read beside the engine from a snapshot of the committed rows.
+// The agent's total in the ledger, read from a snapshot of the committed rows while the engine runs.
 std::optional<Money> total_of(engine::Embedded& interlock, std::string& problem) {
     auto snapshot = interlock.store().snapshot();
     if (!snapshot) {

@@ -4,7 +4,7 @@
     examples/three_nodes.py [--seconds S] [--clients N] [--binary PATH]
 
 Needs Debian's python3 and postgresql, and a built `interlock`. Everything runs on loopback, in temporary directories
-that are gone afterwards. Ends with 0 only if nothing that was acknowledged is lost and nothing was counted twice.
+that are removed at the end. Exits with 0 only if no confirmed charge is lost and none was counted twice.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from with_postgres import Postgres  # noqa: E402
 
 NAMES = ("alpha", "beta", "gamma")
 COST, LIMIT = decimal.Decimal("0.001"), "1000.00"
-PATIENCE_SECONDS = 60  # How long a client asks for one charge before it calls it unanswered.
+PATIENCE_SECONDS = 60  # How long a client repeats one charge before it counts the charge as unanswered.
 ANSWER_SECONDS = 5
 
 
