@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md and docs/internals/: the files and functions that they name exist.
+"""ARCHITECTURE.md, docs/internals/ and other pages about the code: the files and functions that they name exist.
 
 Code spans name files and functions, below src/ or the root:
 
@@ -15,7 +15,8 @@ import pytest
 import tidy
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs/internals").glob("*.md"))]
+PAGES = [*(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")),
+         *sorted((ROOT / "docs/internals").glob("*.md"))]
 STEPS_MIN = 60  # So that a form that the pattern does not know is noticed.
 SPAN = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:h|cc|py|ts|tsx|md|sql))(?::\s+([^`]+))?`")
 
@@ -47,7 +48,7 @@ def missing(text, roots):
                 yield f"{line}: {file} has no function {function}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_names_exists(page):
     assert list(missing(page.read_text(), (ROOT / "src", ROOT))) == []
 
