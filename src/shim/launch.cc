@@ -27,6 +27,7 @@ constexpr Resource resources[] = {
     {"memory", RLIMIT_DATA, "memory.max"},
     {"pids", RLIMIT_NPROC, "pids.max"},
     {"cpu_percent", -1, "cpu.max"},
+    {"tmp", -1},
 };
 
 template <class Number>
@@ -86,8 +87,11 @@ bool take(Launch& launch, std::string_view key, const std::string& value) {
     if (key == "log_max") return read_amount(value, launch.log_max);
     if (key == "limit") {
         const auto limit = read_limit(value);
-        if (limit) launch.limits.push_back(*limit);
-        return limit.has_value();
+        if (!limit) return false;
+        if (value.starts_with("tmp=")) return launch.tmp_max = limit->value, limit->value > 0;
+        if (value.starts_with("memory=")) launch.memory_max = limit->value;
+        launch.limits.push_back(*limit);
+        return true;
     }
     return true;
 }

@@ -37,6 +37,8 @@ struct Launch {
     std::int64_t log_max = 0;  // 0: everything is kept.
     int nice = 0;
     std::vector<Limit> limits;
+    rlim_t tmp_max = RLIM_INFINITY;     // Bytes in its private directories; infinity: a share of the memory.
+    rlim_t memory_max = RLIM_INFINITY;  // Of the limit `memory`, which bounds them too.
     SandboxLevel level = SandboxLevel::off;
     int port = 0;                       // At level sealed: where its entrance is; 0: it has none.
     std::vector<std::string> hidden;    // Directories and sockets of the server's. Only the run's own parts are there.
