@@ -81,6 +81,7 @@ bool take(Launch& launch, std::string_view key, const std::string& value) {
     // A server that knows no levels.
     if (key == "sandbox") return launch.level = value == "1" ? SandboxLevel::files : launch.level, true;
     if (key == "nice") return read_number(value, launch.nice);
+    if (key == "fence") return read_amount(value, launch.fence);
     if (key == "timeout_ms") return read_amount(value, launch.timeout_ms);
     if (key == "grace_ms") return read_amount(value, launch.grace_ms);
     if (key == "beat_ms") return read_amount(value, launch.beat_ms) && launch.beat_ms > 0;

@@ -31,6 +31,7 @@ struct Launch {
     bool dir_is_held = false;     // The server has sent `place` along.
     int place = -1;               // The directory that `dir` must lead to; -1: any.
     std::string home;             // The directory of the run: `output` and `tmp` are in it.
+    std::int64_t fence = 0;       // Of the run's turn; 0: a server that does not say.
     std::int64_t timeout_ms = 0;  // 0: as long as it takes.
     std::int64_t grace_ms = 10'000;
     std::int64_t beat_ms = 1'000;

@@ -39,6 +39,8 @@ TEST(Launch, IsReadWhole) {
                                    "8",
                                    "nice",
                                    "-9",
+                                   "fence",
+                                   "12",
                                    "limit",
                                    "nofile=10",
                                    "limit",
@@ -62,6 +64,7 @@ TEST(Launch, IsReadWhole) {
     EXPECT_EQ(launch.dir + launch.home + launch.cgroup, "/d/h/c");
     EXPECT_TRUE(launch.dir_is_held);
     EXPECT_EQ(launch.place, -1) << "no descriptor comes by a text";
+    EXPECT_EQ(launch.fence, 12);
     EXPECT_EQ(launch.timeout_ms, 5);
     EXPECT_EQ(launch.grace_ms, 6);
     EXPECT_EQ(launch.beat_ms, 7);
