@@ -52,6 +52,14 @@ void EndingsChecker::check_runs(World& world, const Rows& rows) {
         }
     }
 
+    std::map<RunKey, bool> asked_not_to_wait;
+    for (const Call& call : world.calls()) {
+        const auto* admit = std::get_if<AdmitRun>(&call.command.body);
+        if (admit == nullptr || call.expect != Expect::anything) continue;
+        asked_not_to_wait[{call.command.org, admit->run}] =
+            admit->on_conflict == OnConflict::refuse || admit->on_conflict == OnConflict::isolate;
+    }
+
     for (const auto& [key, run] : rows.rows<Run>()) {
         const auto wrong = [&](const std::string& what) {
             world.violated(Promise::nobody_forgotten,
@@ -94,6 +102,11 @@ void EndingsChecker::check_runs(World& world, const Rows& rows) {
         if (claimed > 0) wrong(fmt::format("still claims {} places", claimed));
         if (held > 0) wrong(fmt::format("still holds money, {} times", held));
         const bool in_line = run.state == RunState::queued;
+        const auto asked = asked_not_to_wait.find(key);
+        if (run.never_waits != (asked != asked_not_to_wait.end() && asked->second)) {
+            wrong("does not keep whether it asked to wait");
+        }
+        if (in_line && run.never_waits) wrong("is in line, and asked not to wait");
         if (in_line && (has_own_hold || run.fence.value != 0 || run.lease_until != far_past)) {
             wrong("is in line and has something already");
         }

@@ -321,6 +321,8 @@ std::vector<Sabotage> all_sabotages() {
         {"a_child_that_goes_on_after_its_parent", nobody_forgotten, let_a_child_go_on},
         {"a_sum_below_a_run_that_is_off_by_one", exact_ledger,
          change_row<Run>([](Run& row) { return row.settled_below > 0 && (row.settled_below += 1, true); })},
+        {"a_run_that_waits_and_asked_not_to", nobody_forgotten,
+         change_row<Run>([](Run& row) { return row.state == RunState::queued && (row.never_waits = true); })},
         {"one_run_more_than_the_cap", caps, admit_too_many},
         {"a_charge_of_a_run_that_has_ended", fenced, charge_a_run_after_its_end},
         {"a_lost_owner_who_is_obeyed", fenced,

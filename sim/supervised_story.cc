@@ -56,6 +56,7 @@ class SupervisedWorld {
     void use();
     void ask(std::size_t node);
     void disturb_someone();
+    void move_someone();
     void trouble(Node& node);
     void run_agenda();
     void submit(engine::Submission submission);
@@ -318,6 +319,7 @@ void SupervisedWorld::trouble(Node& node) {
 void SupervisedWorld::use() {
     if (asked_ < options_.runs && random_.percent(4)) ask(random_.below(nodes_.size()));
     if (random_.chance(3'000)) disturb_someone();
+    if (random_.chance(6'000)) move_someone();
 }
 
 void SupervisedWorld::ask(std::size_t node) {
@@ -345,7 +347,7 @@ void SupervisedWorld::ask(std::size_t node) {
     admit.who.agent = "agent";
     admit.node = nodes_[node].name;
     admit.places = {{ClaimKind::workspace, nodes_[node].name, conduct.place, {}, ClaimMode::write}};
-    admit.on_conflict = OnConflict::queue;
+    admit.on_conflict = random_.percent(85) ? OnConflict::queue : OnConflict::refuse;
     admit.lease_s = conduct.lease_s;
     admit.process = Process{};
     admit.process->command = {"agent"};
@@ -359,9 +361,10 @@ void SupervisedWorld::ask(std::size_t node) {
     submission.command.org = the_org;
     submission.command.key = CommandKey(Id{9, asked_});
     submission.command.body = admit;
-    submission.on_answer = [this, id](const engine::Answer&) {
+    submission.on_answer = [this, id](const engine::Answer& answer) {
         const Wish& wish = wishes_[id];
-        if (!wish.conduct.foreground) return;
+        const bool refused = answer && std::get<AdmitReply>(answer->reply).status == AdmitStatus::workspace_busy;
+        if (!wish.conduct.foreground || refused) return;
         // The terminal's shim has its secret from the answer.
         Machine& machine = *nodes_[wish.node].machine;
         const std::string secret = fmt::format("of the terminal of {}", text(id));
@@ -405,6 +408,27 @@ void SupervisedWorld::disturb_someone() {
     }
     submission.on_answer = [](const engine::Answer&) {};
     ask_until_answered(std::move(submission));
+}
+
+// A directory is moved while its run works, into the one that some runs have by now. Those that have not begun there
+// lose it.
+void SupervisedWorld::move_someone() {
+    std::vector<Run> running;
+    for (const auto& [key, run] : database_->rows<Run>()) {
+        if (run.state == RunState::running) running.push_back(run);
+    }
+    if (running.empty()) return;
+    const Run& moved = random_.pick(running);
+    for (auto& [id, wish] : wishes_) {
+        const auto run = row(id);
+        wish.disturbed = wish.disturbed || id == moved.id || (run && run->state == RunState::starting);
+    }
+    RestatePlaces restate{moved.id, moved.fence, moved.wanted, "it was moved"};
+    restate.workspaces.front().chain = {"moved", "another directory"};
+    engine::Submission submission;
+    submission.command.org = the_org;
+    submission.command.body = std::move(restate);
+    submit(std::move(submission));
 }
 
 void SupervisedWorld::submit(engine::Submission submission) {

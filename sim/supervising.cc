@@ -162,7 +162,10 @@ void Supervising::take_on(const core::Run& row) {
     const auto known = watches_.find(row.id);
     if (known != watches_.end() && known->second.order.fence == row.fence) return;
     const bool queued = row.state == core::RunState::queued;
-    if (queued && !launch->process.foreground) return;
+    const auto file = machine_.files.find(row.id);
+    const bool has_file = file != machine_.files.end();
+    const bool was_launched = has_file && ShimFile{.state = file->second}.of_another_turn(row.fence);
+    if (queued && !launch->process.foreground && !was_launched) return;
     event::Found found{.order = {.id = row.id,
                                  .parent = row.parent,
                                  .fence = row.fence,
@@ -172,8 +175,7 @@ void Supervising::take_on(const core::Run& row) {
                                  .ends_within = ends_within(launch->process)},
                        .state = row.state,
                        .stop = row.stop_requested};
-    const auto file = machine_.files.find(row.id);
-    if (!queued && file != machine_.files.end()) {
+    if (has_file) {
         const Span age = fault_ == SupervisorFault::forgets_timeouts ? Span(0) : machine_.age_of_main(row.id);
         found.file = ShimFile{.state = file->second,
                               .this_boot = true,
@@ -409,7 +411,13 @@ void Supervising::carry_out(const Watch& watch, const action::Submit& submit) {
     }
 }
 
-void Supervising::carry_out(const Watch&, const action::Tell& tell) { machine_.to_shim(tell.guest, tell.message); }
+void Supervising::carry_out(const Watch& watch, const action::Tell& tell) {
+    const auto file = machine_.files.find(watch.order.id);
+    if (std::holds_alternative<shim::LaunchOrder>(tell.message) && file != machine_.files.end()) {
+        file->second.fence = watch.order.fence.value;
+    }
+    machine_.to_shim(tell.guest, tell.message);
+}
 
 void Supervising::carry_out(const Watch&, const action::TellEnd& tell) {
     machine_.to_shim(tell.guest,

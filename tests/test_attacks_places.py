@@ -1,9 +1,11 @@
 """Directories that are moved, swapped, made anew or mounted elsewhere: no two runs work in one of them."""
 
+import contextlib
 import ctypes
 import os
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -119,6 +121,24 @@ class Lab:
             subprocess.run(["umount", "-l", str(point)], check=True)
 
 
+@contextlib.contextmanager
+def swapped_all_the_time(one, other):
+    over = threading.Event()
+
+    def swap():
+        libc, exchange = ctypes.CDLL(None), 2
+        while not over.is_set():
+            assert libc.renameat2(-1, os.fsencode(one), -1, os.fsencode(other), exchange) == 0
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        yield
+    finally:
+        over.set()
+        swapper.join()
+
+
 def swap_for_a_link(directory, other):
     directory.rename(directory.with_name(directory.name + ".old"))
     directory.symlink_to(other)
@@ -213,28 +233,41 @@ def test_a_place_that_is_swapped_all_the_time_is_never_shared(lab):
     """The swaps meet every moment between the look and the start."""
     q, third = lab.made("q"), lab.made("third")
     there = lab.works(third)
-    over = threading.Event()
-
-    def swap():
-        libc, exchange = ctypes.CDLL(None), 2
-        while not over.is_set():
-            assert libc.renameat2(-1, os.fsencode(q), -1, os.fsencode(third), exchange) == 0
-
-    swapper = threading.Thread(target=swap)
-    swapper.start()
     ended = []
-    try:
+    with swapped_all_the_time(q, third):
         # On a busy machine the runs of one round may all have been swapped.
         while len(ended) < 180 and not any(output for _, output in ended):
             started = [lab.runs.start("sh", "-c", "echo begun; ls", workspace=str(q), queue_s=5, on_conflict="queue",
                                       sandbox_level=level) for level in ("off", "guarded", "files") * 6]
             ended += [(lab.runs.wait(run)["reason"], lab.output(run)) for run in started]
-    finally:
-        over.set()
-        swapper.join()
 
     assert {output for _, output in ended} <= {"", "begun\n"}, ended
     assert "begun\n" in {output for _, output in ended}, ended
+    lab.stop(there)
+
+
+def test_a_run_that_asked_not_to_wait_fails_when_its_place_is_anothers_by_its_start(lab):
+    q, third = lab.made("q"), lab.made("third")
+    there = lab.works(third)
+    agent = lab.runs.agent()
+    body = {"agent": agent, "command": ["sh", "-c", "echo begun; ls"], "workspace": str(q), "on_conflict": "refuse",
+            "retry": {"tries": 3, "backoff_s": 0, "backoff_max_s": 0}}
+    turned_away = []
+    with swapped_all_the_time(q, third):
+        until = time.monotonic() + 60
+        while not turned_away and time.monotonic() < until:
+            reply = lab.runs.admin.post("/v1/runs", body)
+            if reply.status == 409:
+                continue
+            ended = lab.runs.wait(reply.ok(201)["id"])
+            turned_away += [ended] if "asked not to wait" in (ended.get("reason") or "") else []
+
+    assert turned_away, "the swap never came between the admission and the start"
+    run = turned_away[0]
+    assert run["status"] == "failed" and f"'{q}' " in run["reason"], run
+    assert run["reason"].endswith(f"; {there} of agent '{lab.runs.show(there)['agent']}' is in the way, and the run asked not to wait"), run
+    assert lab.output(run["id"]) == "", run
+    assert not [other for other in lab.runs.by_id().values() if other.get("retry_of") == run["id"]]
     lab.stop(there)
 
 

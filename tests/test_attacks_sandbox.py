@@ -290,6 +290,16 @@ os.kill(-os.getpgrp(), 9)"""
     assert "cannot set the limit cpu_percent=50: there is no control group" in machine.said or machine.said == ""
 
 
+@pytest.mark.parametrize("level", ["files", "sealed"])
+def test_a_run_does_not_fill_the_memory_with_its_private_directories(machine, level):
+    script = "for directory in /tmp /var/tmp /dev/shm $HOME; do head -c 8000000 /dev/zero > $directory/much; stat -c %s $directory/much; done"
+    run = lambda *limits: machine.cli("run", f"--sandbox={level}", *limits, "--workspace", machine.home / "work", "--",  # noqa: E731
+                                      "sh", "-c", script, check=False)
+    assert run().split() == ["8000000"] * 4
+    assert sum(map(int, run("--limit", "tmp=12582912").split())) <= 12582912
+    assert "No space left on device" in machine.said
+
+
 def test_a_run_does_not_fill_a_disk_that_it_only_reads(machine):
     if os.geteuid() != 0:
         pytest.skip("only root makes a small disk")

@@ -1,5 +1,6 @@
 """The shim: what it starts, how that ends, and that nothing is left of it. The server is a fake one."""
 
+import ast
 import contextlib
 import os
 import pathlib
@@ -537,6 +538,81 @@ def test_a_sandboxed_run_writes_only_where_it_may(world):
     output = (shim.home / "output").read_text()
     assert output.split()[:7] == ["yes"] * 5 + ["no"] * 2 and "No such file" in output
     assert (world.directory / "outside/file").read_text() == "kept"
+
+
+# Tells for each directory how much of 8 MiB went in, and why not more.
+FILL = """
+import os
+def fill(directory):
+    written = 0
+    try:
+        with open(directory + "/filled", "wb", buffering=0) as file:
+            while written < 8 << 20:
+                written += file.write(bytes(1 << 16))
+    except OSError as error:
+        return written, error.strerror
+    return written, "all"
+told = [fill(directory) for directory in ("/tmp", "/root", "/var/tmp", "/dev/shm")]
+os.remove("/tmp/filled")
+print(told + [fill("/dev/shm")])
+"""
+
+
+def in_private_directories(world, level, script, *limits):
+    """What a script prints in a sandbox with these limits. Its home is /root."""
+    shim, line = world.launch(["/usr/bin/python3", "-I", "-c", script], level=level, port=1, limit=list(limits), env=["HOME=/root"],
+                              dir=world.directory)
+    ended = world.finish(shim, line)
+    if ended[0] == "not_started" and "interlock doctor says what this machine allows" in ended[2]:
+        pytest.skip(ended[2])
+    return (shim.home / "output").read_text() if ended[0] == "exited" else ended[2]
+
+
+@pytest.mark.parametrize("level", ["files", "sealed"])
+def test_the_private_directories_of_a_run_are_bounded_together(world, level):
+    """They are in memory. The run writes 40 MiB at most, so that the machine stays well without the bound, too."""
+    free = ast.literal_eval(in_private_directories(world, level, FILL))
+    full = ast.literal_eval(in_private_directories(world, level, FILL, "tmp=12582912"))
+
+    assert free == [(8 * MIB, "all")] * 5
+    assert full[0] == (8 * MIB, "all")
+    assert 3 * MIB < full[1][0] <= 4 * MIB and full[2:4] == [(0, "No space left on device")] * 2, full
+    assert full[1][1] == "No space left on device"
+    assert 7 * MIB < full[4][0], "what was removed is free again"
+
+
+@pytest.mark.parametrize("level", ["files", "sealed"])
+def test_the_number_of_files_in_private_directories_is_bounded_too(world, level):
+    script = """
+import os
+made = 0
+try:
+    for number in range(5000):
+        os.close(os.open(f"/tmp/{number}", os.O_CREAT | os.O_WRONLY))
+        made += 1
+except OSError as error:
+    print(made, error.strerror)
+"""
+    made, why = in_private_directories(world, level, script, "tmp=1048576").split(" ", 1)
+
+    assert 200 < int(made) < 400 and why == "No space left on device\n"
+
+
+def test_without_a_limit_of_their_own_private_directories_have_a_share_of_the_memory(world):
+    script = "import os; room = os.statvfs('/tmp'); print(room.f_blocks * room.f_frsize)"
+    room = lambda *limits: int(in_private_directories(world, "files", script, *limits))  # noqa: E731
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    assert abs(room() - memory // 8) < MIB
+    assert room("memory=268435456") == room("memory=268435456", "tmp=999999999") == 256 * MIB
+    assert room("tmp=1") == os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("level", ["off", "guarded"])
+def test_a_limit_of_private_directories_is_refused_where_there_are_none(world, level):
+    said = in_private_directories(world, level, "", "tmp=1048576")
+
+    assert said == "cannot set the limit tmp: below the sandbox level files a run has no /tmp of its own"
 
 
 def test_a_sandbox_with_a_place_that_is_not_there_is_not_started(world):

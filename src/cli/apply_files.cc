@@ -93,8 +93,8 @@ json::object env_of(ApplySource& source, const Yaml& node) {
 }
 
 json::object limits_of(ApplySource& source, const Yaml& node) {
-    static const Names known{"as",     "core",   "cpu",   "cpu_percent", "data", "fsize",
-                             "memory", "nofile", "nproc", "pids",        "stack"};
+    static const Names known{"as",     "core",   "cpu",   "cpu_percent", "data",  "fsize",
+                             "memory", "nofile", "nproc", "pids",        "stack", "tmp"};
     if (!source.check_map(node, "limits", known)) return {};
     return source.counts(node, "limits", INT64_MAX);
 }

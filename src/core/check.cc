@@ -162,15 +162,15 @@ Complaint check_process(const Process& process) {
         if (value.find('\0') != std::string::npos) return fmt::format("env: {} must not have NUL bytes", name);
         if (auto complaint = check_text("a value of env", value, limits::metadata_bytes_max)) return complaint;
     }
-    static constexpr std::string_view known_limits[] = {"as",     "core",   "cpu",   "cpu_percent", "data", "fsize",
-                                                        "memory", "nofile", "nproc", "pids",        "stack"};
+    static constexpr std::string_view known_limits[] = {"as",     "core",   "cpu",   "cpu_percent", "data",  "fsize",
+                                                        "memory", "nofile", "nproc", "pids",        "stack", "tmp"};
     for (const auto& [name, value] : process.limits) {
         if (std::ranges::find(known_limits, name) == std::end(known_limits)) {
             return fmt::format("limits has '{}'; there are {}", name, fmt::join(known_limits, ", "));
         }
         if (value < 0) return fmt::format("limits: {} must not be negative", name);
         // Those of all processes of a run together: with nothing at all none of them can start.
-        if (value == 0 && (name == "memory" || name == "pids" || name == "cpu_percent")) {
+        if (value == 0 && (name == "memory" || name == "pids" || name == "cpu_percent" || name == "tmp")) {
             return fmt::format("limits: {} must be more than 0", name);
         }
     }

@@ -88,9 +88,13 @@ TEST_F(RestatePlacesTest, a_run_whose_directory_is_anothers_by_now_goes_back_in_
 TEST_F(RestatePlacesTest, a_directory_that_is_kept_for_a_run_ahead_in_line_is_not_taken) {
     const Owned there = admit(asking("ada", {directory("/a", {"1"})}));
     const RunId ahead = enqueue(launching({directory("/a", {"1"}), directory("/b", {"2"})}));
-    const Owned moved = admit(launching({directory("/c", {"3"})}));
+    const Owned moved = admit(launching({directory("/c", {"3"})}, OnConflict::queue));
+    const Owned hasty = admit(launching({directory("/d", {"4"})}, OnConflict::refuse));
 
     EXPECT_EQ(restate(moved, {directory("/b", {"2"})}).state, RunState::queued);
+    EXPECT_EQ(restate(hasty, {directory("/b", {"2"})}).state, RunState::failed);
+    EXPECT_EQ(get<Run>(hasty.run).reason, "it was moved; " + to_text("run", ahead.value) +
+                                              " of agent 'ada' is in the way, and the run asked not to wait");
 
     finish(there);
     EXPECT_EQ(state_of(ahead), RunState::starting);
@@ -134,6 +138,59 @@ TEST_F(RestatePlacesTest, a_run_that_went_back_does_not_wait_for_longer_than_it_
     for (const auto& [id, run] : all.of<Run>()) EXPECT_NE(run.retry_of, moved.run) << "it has not run";
 }
 
+TEST_F(RestatePlacesTest, a_run_that_asked_not_to_wait_ends_and_says_which_directory_changed_and_who_has_it) {
+    put(budget_of("money", Money::nanos(100)));
+    const Owned there = admit(asking("ada", {directory("/third", {"3"})}));
+    for (const OnConflict on_conflict : {OnConflict::refuse, OnConflict::isolate}) {
+        AdmitRun command = launching({directory("/q", {"1"})}, on_conflict);
+        command.isolate_into = directory("/elsewhere", {"4"});
+        command.retry = {.tries = 3, .backoff_s = 1, .backoff_max_s = 1};
+        command.hold = usd(Money::nanos(60));
+        const Owned moved = admit(command);
+
+        const RunReply reply = restate(moved, {directory("/third", {"3"})}, "'/q' leads to '/third' by now");
+
+        EXPECT_EQ(reply.status, RunStatus::done);
+        EXPECT_EQ(reply.state, RunState::failed);
+        EXPECT_EQ(reply.detail, "'/q' leads to '/third' by now; " + to_text("run", there.run.value) +
+                                    " of agent 'ada' is in the way, and the run asked not to wait");
+        EXPECT_EQ(get<Run>(moved.run).reason, reply.detail);
+        EXPECT_EQ(claims_of(moved.run), 0u);
+        EXPECT_EQ(apply(budget_of("money", Money::nanos(100))).held, 0);
+        EXPECT_EQ(finish(moved).status, RunStatus::stale_fence);
+        const OrgRows all = rows();
+        for (const auto& [id, run] : all.of<Run>()) EXPECT_NE(run.retry_of, moved.run) << "it has not run";
+    }
+}
+
+TEST_F(RestatePlacesTest, a_run_that_replaces_others_waits_for_a_directory_that_it_did_not_name) {
+    const Owned there = admit(asking("ada", {directory("/third", {"3"})}));
+    const Owned moved = admit(launching({directory("/q", {"1"})}, OnConflict::replace));
+
+    EXPECT_EQ(restate(moved, {directory("/third", {"3"})}).state, RunState::queued);
+
+    EXPECT_EQ(get<Run>(there.run).stop_requested, "");
+}
+
+TEST_F(RestatePlacesTest, a_further_try_waits_also_if_the_first_one_asked_not_to) {
+    admit(asking("ada", {directory("/third", {"3"})}));
+    AdmitRun command = launching({directory("/q", {"1"})}, OnConflict::refuse);
+    command.retry = {.tries = 2, .backoff_s = 0, .backoff_max_s = 0};
+    const Owned first = admit(command);
+    start(first);
+    finish(first, RunState::failed);
+    RunId second;
+    const OrgRows all = rows();
+    for (const auto& [id, run] : all.of<Run>()) {
+        if (run.retry_of == first.run) second = run.id;
+    }
+    now += seconds(1);
+    apply(Tick{});
+    ASSERT_EQ(state_of(second), RunState::starting);
+
+    EXPECT_EQ(restate(owner_of(second), {directory("/third", {"3"})}).state, RunState::queued);
+}
+
 TEST_F(RestatePlacesTest, a_run_that_was_admitted_by_an_agents_key_gets_nothing_outside_of_its_roots) {
     PutAgent agent{.name = "bob", .command = {}, .max_concurrent_runs = 9, .tags = {}};
     agent.process.directory = "/srv/bob";
@@ -175,7 +232,7 @@ TEST_F(RestatePlacesTest, a_run_at_work_keeps_its_place_and_what_contains_it_now
 
 TEST_F(RestatePlacesTest, a_run_that_its_client_owns_is_at_work_as_soon_as_it_is_admitted) {
     const Owned owned = admit(asking("ada", {directory("/a/x", {"x", "a"})}));
-    const Owned there = admit(launching({directory("/other", {"other"})}));
+    const Owned there = admit(launching({directory("/other", {"other"})}, OnConflict::queue));
 
     EXPECT_EQ(restate(owned, {directory("/other/x", {"x", "other"})}).state, RunState::starting);
 
@@ -183,6 +240,19 @@ TEST_F(RestatePlacesTest, a_run_that_its_client_owns_is_at_work_as_soon_as_it_is
     EXPECT_EQ(place_of(owned.run).path, "/a/x");
     finish(owned);
     EXPECT_EQ(state_of(there.run), RunState::starting);
+}
+
+TEST_F(RestatePlacesTest, a_run_that_asked_not_to_wait_ends_where_a_run_at_work_was_moved_into_its_directory) {
+    const Owned owned = admit(asking("ada", {directory("/a/x", {"x", "a"})}));
+    const Owned there = admit(launching({directory("/other", {"other"})}, OnConflict::refuse));
+
+    restate(owned, {directory("/other/x", {"x", "other"})}, "'/a/x' was moved");
+
+    const std::string mover = to_text("run", owned.run.value);
+    EXPECT_EQ(state_of(there.run), RunState::failed);
+    EXPECT_EQ(get<Run>(there.run).reason, mover + " is in its place: '/a/x' was moved; " + mover +
+                                              " of agent 'ada' is in the way, and the run asked not to wait");
+    EXPECT_EQ(get<Run>(owned.run).wanted.front().chain.size(), 3u) << "it claims what contains it now";
 }
 
 TEST_F(RestatePlacesTest, where_two_are_at_work_the_one_that_was_moved_is_asked_to_stop) {

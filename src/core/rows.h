@@ -569,12 +569,13 @@ struct Run {
     RunId parent = {};               // Whose program has started it; empty: no run's.
     RunId root = {};                 // The first run above it, which has no parent; empty: it has none itself.
     std::int64_t settled_below = 0;  // Nano-dollars charged to the runs below it.
+    bool never_waits = false;        // Its admission asked to be refused rather than to wait in line.
 };
 BOOST_DESCRIBE_STRUCT(Run, (),
                       (id, who, node, state, priority, ticket, fence, wanted, hold_bound, hold, metered, isolated,
                        stop_requested, lease_s, created_at, queued_until, admitted_at, lease_until, started_at,
                        ended_at, reason, schedule, settled, tokens, events, unknown, name, supervised, ceiling, attempt,
-                       retry_of, not_before, exit_code, steps, parent, root, settled_below))
+                       retry_of, not_before, exit_code, steps, parent, root, settled_below, never_waits))
 
 // What a run in line waits for.
 enum class WaitsFor { nothing, agent, budget, workspace, agent_cap, provider_cap, node_cap, org_cap, its_time };

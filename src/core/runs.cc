@@ -205,6 +205,7 @@ void try_again(OrgState& state, Stamp stamp, const Run& ended) {
     next.attempt += 1;
     next.retry_of = ended.id;
     next.exit_code = -1;
+    next.never_waits = false;  // A further try waits for its time, and then for what the run asks for.
     // Twice as long each time; half of it is drawn, so that those who failed together do not come back together.
     const Retry& retry = launch->retry;
     std::int64_t wait_ms = std::int64_t{1000} * retry.backoff_s;
@@ -387,7 +388,8 @@ Run new_run(OrgState& state, const AdmitRun& command, Stamp stamp, const std::st
             .supervised = command.process.has_value(),
             .ceiling = command.ceiling.nanos(),
             .retry_of = {},
-            .not_before = far_past};
+            .not_before = far_past,
+            .never_waits = command.on_conflict != OnConflict::queue && command.on_conflict != OnConflict::replace};
     run.who.run = run.id;
     if (!command.parent.value.empty()) add_parent(state, run, command.parent);
     return run;
@@ -581,14 +583,13 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
         reply.holder = holder_of(state, run, others->id);
         return reply;
     }
-    const bool may_wait = command.on_conflict == OnConflict::queue || replaces;
-    if (obstacle && obstacle->what > WaitsFor::budget && may_wait &&
+    if (obstacle && obstacle->what > WaitsFor::budget && !run.never_waits &&
         waits_in_vain(state, run, obstacle->what, obstacle->in_the_way)) {
         AdmitReply reply = refused_by(state, stamp, run, std::move(*obstacle));
         reply.detail += ", and what it would wait for is held by runs that wait for runs of their own; it cannot wait";
         return reply;
     }
-    if (obstacle && (obstacle->what <= WaitsFor::budget || !may_wait)) {
+    if (obstacle && (obstacle->what <= WaitsFor::budget || run.never_waits)) {
         return refused_by(state, stamp, run, std::move(*obstacle));
     }
 
@@ -733,13 +734,10 @@ bool has_not_begun(OrgState& state, const Run& run) {
     return run.supervised && run.state == RunState::starting && unfinished_below(state, run).empty();
 }
 
-// A run that was granted its places and has not begun. It gives back everything but its turn in line. A child that
-// would wait for ever ends.
-void put_back(OrgState& state, Stamp stamp, Run run, std::string reason, const std::vector<RunId>& holders) {
-    if (waits_in_vain(state, run, WaitsFor::workspace, holders)) {
-        run.wanted = state.run(run.id)->wanted;
-        return end_run(state, stamp, std::move(run), RunState::failed, std::move(reason), RestOfRun::known_unspent);
-    }
+// A run that was granted its places and has not begun. It gives back everything but its turn in line. A run that asked
+// not to wait, and a child that would wait for ever, leave the line at once and have no further try.
+void put_back(OrgState& state, Stamp stamp, Run run, const std::string& reason, const std::vector<RunId>& holders) {
+    const bool in_vain = waits_in_vain(state, run, WaitsFor::workspace, holders);
     close_run_holds(state, stamp, run, RestOfRun::known_unspent);
     const Run& stored = *state.run(run.id);
     state.erase_claims(stored);
@@ -748,11 +746,18 @@ void put_back(OrgState& state, Stamp stamp, Run run, std::string reason, const s
     run.hold = {};
     run.fence = {};
     run.lease_until = far_past;
-    move_to(state, stamp, run, RunState::queued, std::move(reason), WaitsFor::workspace);
+    move_to(state, stamp, run, RunState::queued, reason, WaitsFor::workspace);
     state.feed.add(RunChanged{run.id, run.who.agent, run.state, {}});
-    state.put_run(std::move(run));
+    state.put_run(run);
     state.org_changed = true;
     state.line_may_move = true;
+    if (!run.never_waits && !in_vain) return;
+    const Run& other = *state.run(holders.front());
+    const std::string refusal =
+        fmt::format("{}; {} of agent '{}' is in the way, and the run {}", reason, to_text("run", other.id.value),
+                    other.who.agent, run.never_waits ? "asked not to wait" : "would wait for ever");
+    end_run(state, stamp, std::move(run), RunState::failed, cut_text(refusal, limits::text_bytes_max),
+            RestOfRun::known_unspent);
 }
 
 void take_places(OrgState& state, Stamp stamp, Run run, const std::string& reason) {
@@ -803,22 +808,21 @@ RunReply restate_places(OrgState& state, Stamp stamp, const RestatePlaces& comma
     const Complaint beyond = begun ? std::nullopt : beyond_bounds(state, *run);
 
     // From here on it must be restated, put back, ended, or asked to stop.
-    RunReply reply = done(*run);
     if (begun) {
         follow_moved(state, stamp, std::move(*run), command.reason);
     } else if (beyond) {
         run->wanted = state.run(run->id)->wanted;
-        reply.detail = cut_text(fmt::format("{}: {}", command.reason, *beyond), limits::text_bytes_max);
-        end_run(state, stamp, std::move(*run), RunState::failed, reply.detail, RestOfRun::known_unspent);
+        end_run(state, stamp, std::move(*run), RunState::failed,
+                cut_text(fmt::format("{}: {}", command.reason, *beyond), limits::text_bytes_max),
+                RestOfRun::known_unspent);
     } else if (const auto obstacle = place_obstacle(state, stamp, *run, nullptr)) {
         put_back(state, stamp, std::move(*run), command.reason, obstacle->in_the_way);
     } else {
         take_places(state, stamp, std::move(*run), command.reason);
     }
     const Run& now = *state.run(command.run);
-    reply.state = now.state;
-    reply.lease_until = now.lease_until;
-    reply.stop_requested = now.stop_requested;
+    RunReply reply = done(now);
+    if (has_ended(now.state)) reply.detail = now.reason;
     return reply;
 }
 

@@ -33,9 +33,10 @@ RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command);
 RunReply lose_run(OrgState& state, Stamp stamp, const LoseRun& command);
 
 // The server has seen that the directories of a run are not what they were.
-// A run that has not begun takes the new ones if they are free, else goes back in line for them; it fails if the API
-// key that admitted it may not claim them. A run at work keeps what it has and takes the new ones too: other runs that
-// have not begun there go back in line, and if one is at work there, this run is asked to stop.
+// A run that has not begun takes the new ones if they are free, else goes back in line for them. It fails if it asked
+// not to wait, or if the API key that admitted it may not claim them. A run at work keeps what it has and takes the new
+// ones too: other runs that have not begun there go back in line, and if one is at work there, this run is asked to
+// stop.
 RunReply restate_places(OrgState& state, Stamp stamp, const RestatePlaces& command);
 
 // Admits from the line whoever can start now, in order. Called after every command that may have made room.

@@ -57,7 +57,7 @@ TEST_F(SupervisedTest, a_refused_run_starts_nothing) {
     command = launching();
     command.process->limits["threads"] = 1;
     EXPECT_EQ(apply(command).status, AdmitStatus::invalid_request);
-    for (const char* bound : {"memory", "pids", "cpu_percent"}) {
+    for (const char* bound : {"memory", "pids", "cpu_percent", "tmp"}) {
         command = launching();
         command.process->limits[bound] = 0;
         EXPECT_EQ(apply(command).status, AdmitStatus::invalid_request) << bound;

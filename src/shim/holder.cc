@@ -32,6 +32,9 @@ Holder::Holder(bool foreground) : foreground_(foreground), self_(look_at(getpid(
 
 std::optional<std::string> Holder::start(Launch launch, const ChildOptions& options) {
     launch_ = std::move(launch);
+    if (launch_.tmp_max != RLIM_INFINITY && launch_.level < SandboxLevel::files) {
+        return "cannot set the limit tmp: below the sandbox level files a run has no /tmp of its own";
+    }
     mkdir((launch_.home + "/tmp").c_str(), 0700);
     if (!foreground_) log_ = OutputLog(launch_.home + "/output", launch_.log_max);
     if (!launch_.cgroup.empty()) cgroup_ = Cgroup(launch_.cgroup, note_);

@@ -27,6 +27,7 @@ constexpr Resource resources[] = {
     {"memory", RLIMIT_DATA, "memory.max"},
     {"pids", RLIMIT_NPROC, "pids.max"},
     {"cpu_percent", -1, "cpu.max"},
+    {"tmp", -1},
 };
 
 template <class Number>
@@ -80,14 +81,18 @@ bool take(Launch& launch, std::string_view key, const std::string& value) {
     // A server that knows no levels.
     if (key == "sandbox") return launch.level = value == "1" ? SandboxLevel::files : launch.level, true;
     if (key == "nice") return read_number(value, launch.nice);
+    if (key == "fence") return read_amount(value, launch.fence);
     if (key == "timeout_ms") return read_amount(value, launch.timeout_ms);
     if (key == "grace_ms") return read_amount(value, launch.grace_ms);
     if (key == "beat_ms") return read_amount(value, launch.beat_ms) && launch.beat_ms > 0;
     if (key == "log_max") return read_amount(value, launch.log_max);
     if (key == "limit") {
         const auto limit = read_limit(value);
-        if (limit) launch.limits.push_back(*limit);
-        return limit.has_value();
+        if (!limit) return false;
+        if (value.starts_with("tmp=")) return launch.tmp_max = limit->value, limit->value > 0;
+        if (value.starts_with("memory=")) launch.memory_max = limit->value;
+        launch.limits.push_back(*limit);
+        return true;
     }
     return true;
 }

@@ -31,12 +31,15 @@ struct Launch {
     bool dir_is_held = false;     // The server has sent `place` along.
     int place = -1;               // The directory that `dir` must lead to; -1: any.
     std::string home;             // The directory of the run: `output` and `tmp` are in it.
+    std::int64_t fence = 0;       // Of the run's turn; 0: a server that does not say.
     std::int64_t timeout_ms = 0;  // 0: as long as it takes.
     std::int64_t grace_ms = 10'000;
     std::int64_t beat_ms = 1'000;
     std::int64_t log_max = 0;  // 0: everything is kept.
     int nice = 0;
     std::vector<Limit> limits;
+    rlim_t tmp_max = RLIM_INFINITY;     // Bytes in its private directories; infinity: a share of the memory.
+    rlim_t memory_max = RLIM_INFINITY;  // Of the limit `memory`, which bounds them too.
     SandboxLevel level = SandboxLevel::off;
     int port = 0;                       // At level sealed: where its entrance is; 0: it has none.
     std::vector<std::string> hidden;    // Directories and sockets of the server's. Only the run's own parts are there.

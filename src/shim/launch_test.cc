@@ -39,10 +39,16 @@ TEST(Launch, IsReadWhole) {
                                    "8",
                                    "nice",
                                    "-9",
+                                   "fence",
+                                   "12",
                                    "limit",
                                    "nofile=10",
                                    "limit",
                                    "core=unlimited",
+                                   "limit",
+                                   "memory=4096",
+                                   "limit",
+                                   "tmp=8192",
                                    "sandbox",
                                    "1",
                                    "write",
@@ -58,12 +64,15 @@ TEST(Launch, IsReadWhole) {
     EXPECT_EQ(launch.dir + launch.home + launch.cgroup, "/d/h/c");
     EXPECT_TRUE(launch.dir_is_held);
     EXPECT_EQ(launch.place, -1) << "no descriptor comes by a text";
+    EXPECT_EQ(launch.fence, 12);
     EXPECT_EQ(launch.timeout_ms, 5);
     EXPECT_EQ(launch.grace_ms, 6);
     EXPECT_EQ(launch.beat_ms, 7);
     EXPECT_EQ(launch.log_max, 8);
     EXPECT_EQ(launch.nice, -9);
-    ASSERT_EQ(launch.limits.size(), 2U);
+    ASSERT_EQ(launch.limits.size(), 3U) << "that of its private directories is none of a process or a group";
+    EXPECT_EQ(launch.memory_max, 4096U);
+    EXPECT_EQ(launch.tmp_max, 8192U);
     EXPECT_EQ(launch.limits[0].resource, RLIMIT_NOFILE);
     EXPECT_EQ(launch.limits[0].value, 10U);
     EXPECT_EQ(launch.limits[1].value, RLIM_INFINITY);
@@ -88,6 +97,7 @@ TEST(Launch, ThatCannotBeMeantIsRefusedInASentence) {
     EXPECT_EQ(problem_with({"launch", "arg", ""}), "cannot start it: no command was given");
     for (const auto& [key, value] :
          std::vector<std::pair<std::string, std::string>>{{"limit", "nofile"},
+                                                          {"limit", "tmp=0"},
                                                           {"limit", "nofile=-1"},
                                                           {"limit", "nofile=1k"},
                                                           {"timeout_ms", "soon"},

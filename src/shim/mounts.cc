@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
@@ -124,6 +125,43 @@ bool is_directory(const std::string& path) {
 bool cover(const std::string& path, const char* options) {
     if (!is_directory(path)) return mount("/dev/null", path.c_str(), nullptr, MS_BIND, nullptr) == 0;
     return mount("tmpfs", path.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options) == 0;
+}
+
+// A private directory of a run, empty at its start.
+struct Private {
+    std::string path;
+    mode_t mode;
+    Fd tree = {};
+};
+
+// What the private directories of a run can have together. They are in memory.
+rlim_t private_bytes(const Launch& launch) {
+    constexpr rlim_t share_of_memory = 8;
+    struct sysinfo machine{};
+    sysinfo(&machine);
+    const rlim_t share = rlim_t{machine.totalram} * machine.mem_unit / share_of_memory;
+    return std::min(launch.memory_max, launch.tmp_max == RLIM_INFINITY ? share : launch.tmp_max);
+}
+
+// All of them are in one file system, so one size bounds them together. A part of it can be taken only where it is
+// mounted: that is /dev for a moment.
+bool make_private(std::vector<Private>& directories, rlim_t bytes) {
+    constexpr const char* place = "/dev";
+    constexpr rlim_t bytes_per_file = 4096, files_min = 64;
+    const std::string options =
+        "mode=755,size=" + std::to_string(bytes) + ",nr_inodes=" + std::to_string(bytes / bytes_per_file + files_min);
+    if (mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()) != 0) return false;
+    bool made = true;
+    for (std::size_t i = 0; made && i < directories.size(); ++i) {
+        const std::string part = std::string(place) + "/" + std::to_string(i);
+        made = mkdir(part.c_str(), 0700) == 0 && chmod(part.c_str(), directories[i].mode) == 0;
+        if (made) directories[i].tree = clone_of(part);
+        made = made && directories[i].tree;
+    }
+    const int error = errno;
+    const bool gone = umount2(place, MNT_DETACH) == 0;
+    if (!made) errno = error;
+    return made && gone;
 }
 
 struct Kept {
@@ -254,7 +292,7 @@ constexpr const char* home_entries[] = {".gitconfig", ".config/git", ".profile",
 constexpr const char* run_entries[] = {"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager"};
 constexpr const char* devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
 
-bool make_devices() {
+bool make_devices(const Fd& shared_memory) {
     std::vector<Kept> kept;
     for (const char* device : devices) {
         Fd tree = clone_of(device);
@@ -267,10 +305,9 @@ bool make_devices() {
     const bool linked = symlink("/proc/self/fd", "/dev/fd") == 0 && symlink("/proc/self/fd/0", "/dev/stdin") == 0 &&
                         symlink("/proc/self/fd/1", "/dev/stdout") == 0 &&
                         symlink("/proc/self/fd/2", "/dev/stderr") == 0 && symlink("pts/ptmx", "/dev/ptmx") == 0;
-    return linked && mkdir("/dev/pts", 0755) == 0 && mkdir("/dev/shm", 01777) == 0 &&
+    return linked && mkdir("/dev/pts", 0755) == 0 && mkdir("/dev/shm", 0755) == 0 &&
            mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620") == 0 &&
-           mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") == 0 &&
-           change("/dev", {.set = read_only});
+           attach(shared_memory, "/dev/shm") && change("/dev", {.set = read_only});
 }
 
 bool keep(std::vector<Kept>& kept, const std::string& path, bool writable) {
@@ -312,15 +349,23 @@ bool bound_files(const Launch& launch, const std::string& home) {
 
     // 2. Nothing can be written, and what is private is empty.
     if (!change("/", {.set = read_only}, recursive) || !change("/proc", {.clear = read_only})) return false;
+    std::vector<Private> directories;
     for (const char* path : {"/home", "/root", "/run"}) {
-        if (is_directory(path) && !cover(path, "mode=755")) return false;
+        if (is_directory(path)) directories.push_back({.path = path, .mode = 0755});
     }
     for (const char* path : {"/tmp", "/var/tmp"}) {
-        if (is_directory(path) && !cover(path, "mode=1777")) return false;
+        if (is_directory(path)) directories.push_back({.path = path, .mode = 01777});
     }
     // After those, because a home can lie in each of them.
-    if (!home.empty() && (!make_directories(home) || !cover(home, "mode=700"))) return false;
-    if (!make_devices()) return false;
+    if (!home.empty()) directories.push_back({.path = home, .mode = 0700});
+    directories.push_back({.path = "/dev/shm", .mode = 01777});
+    if (!make_private(directories, private_bytes(launch))) return false;
+    const Fd shm = std::move(directories.back().tree);
+    directories.pop_back();
+    for (const Private& each : directories) {
+        if ((each.path == home && !make_directories(home)) || !attach(each.tree, each.path)) return false;
+    }
+    if (!make_devices(shm)) return false;
 
     // 3. What stays.
     return std::ranges::all_of(kept, [](const Kept& each) { return put_back(each); });

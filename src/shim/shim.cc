@@ -260,6 +260,7 @@ void Shim::on(const LaunchOrder& order) {
     if (launch.dir_is_held && !place_) return not_started(126, "its directory was not handed over by the server");
     launch.place = place_.get();
     if (options_.foreground && !options_.quiet && !launch.note.empty()) say("interlock: " + launch.note);
+    state_.fence = launch.fence;
     if (launch.timeout_ms > 0) timeout_at_ = now_ + launch.timeout_ms;
     runs_in_terminal_ = options_.foreground && terminal_.wanted_at_once();
     const ChildOptions options{

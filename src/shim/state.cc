@@ -20,6 +20,7 @@ void for_each_field(SomeState& state, Visit visit) {
     visit("start", state.start);
     visit("boot", state.boot);
     visit("run", state.run);
+    visit("fence", state.fence);
     visit("phase", state.phase);
     visit("child_pid", state.child_pid);
     visit("child_start", state.child_start);

@@ -22,6 +22,7 @@ struct State {
     std::string start;  // Its start time.
     std::string boot;
     std::string run;
+    std::int64_t fence = 0;  // Of the turn that it was launched for; 0: it was not, or by a server that did not say.
     Phase phase = Phase::waiting;
     pid_t child_pid = 0;
     std::string child_start;

@@ -32,6 +32,7 @@ State full_state() {
             .start = "345",
             .boot = "b00t",
             .run = "run_1",
+            .fence = 7,
             .phase = Phase::ended,
             .child_pid = 13,
             .child_start = "346",

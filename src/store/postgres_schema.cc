@@ -30,6 +30,7 @@ INTERLOCK_SCHEMA("005", "005_lighter_writes.sql");
 INTERLOCK_SCHEMA("006", "006_border.sql");
 INTERLOCK_SCHEMA("007", "007_shares.sql");
 INTERLOCK_SCHEMA("008", "008_children.sql");
+INTERLOCK_SCHEMA("009", "009_never_waits.sql");
 extern "C" const char interlock_schema_postgres_001_begin[], interlock_schema_postgres_001_end[];
 extern "C" const char interlock_schema_postgres_002_begin[], interlock_schema_postgres_002_end[];
 extern "C" const char interlock_schema_postgres_003_begin[], interlock_schema_postgres_003_end[];
@@ -38,6 +39,7 @@ extern "C" const char interlock_schema_postgres_005_begin[], interlock_schema_po
 extern "C" const char interlock_schema_postgres_006_begin[], interlock_schema_postgres_006_end[];
 extern "C" const char interlock_schema_postgres_007_begin[], interlock_schema_postgres_007_end[];
 extern "C" const char interlock_schema_postgres_008_begin[], interlock_schema_postgres_008_end[];
+extern "C" const char interlock_schema_postgres_009_begin[], interlock_schema_postgres_009_end[];
 
 namespace interlock::store {
 
@@ -51,6 +53,7 @@ const std::vector<PostgresMigration>& postgres_migrations() {
         {"006_border", {interlock_schema_postgres_006_begin, interlock_schema_postgres_006_end}, 6},
         {"007_shares", {interlock_schema_postgres_007_begin, interlock_schema_postgres_007_end}, 7},
         {"008_children", {interlock_schema_postgres_008_begin, interlock_schema_postgres_008_end}, 8},
+        {"009_never_waits", {interlock_schema_postgres_009_begin, interlock_schema_postgres_009_end}, 9},
     };
     return all;
 }

@@ -97,5 +97,25 @@ TEST_F(SqliteMigrationTest, sessions_and_agents_that_are_there_have_no_key_and_n
               std::vector<std::int64_t>{1});
 }
 
+// A digest of a run leaves out a member without a value, so the seals of these runs still hold.
+TEST_F(SqliteMigrationTest, runs_that_are_there_may_wait_in_line) {
+    migrate_to(8);
+    sql("insert into orgs (org, name, created_at, last_fence, last_ticket) values (1, 'one', 0, 0, 0)");
+    sql("insert into agents (org, name, command, max_concurrent_runs, tags, pauses, created_at, archived) values (1, "
+        "'worker', '[]', 1, '{}', '[]', 0, 0)");
+    sql("insert into runs (org, id, agent, workflow, provider, model, api_key, tags, node, state, priority, ticket, "
+        "fence, wanted, hold_bound_usd, hold_bound_tokens, hold_bound_calls, hold_bound_runs, metered, isolated, "
+        "stop_requested, lease_s, created_at, queued_until, admitted_at, lease_until, started_at, ended_at, reason, "
+        "schedule, settled, tokens, events, unknown) values (1, x'" +
+        std::string(31, '0') +
+        "1', 'worker', '', '', '', '', '{}', '', 'queued', 0, 1, 0, '[]', 0, 0, 0, 0, 0, 0, '', 60, 0, 0, 0, 0, 0, 0, "
+        "'', '', 0, 0, 0, 0)");
+
+    ASSERT_EQ(migrate(db(), 8), SQLITE_OK) << error_text(db());
+
+    EXPECT_EQ(numbers("select never_waits from runs"), std::vector<std::int64_t>{0});
+    EXPECT_NE(sqlite3_exec(db(), "update runs set never_waits = 2", nullptr, nullptr, nullptr), SQLITE_OK);
+}
+
 }  // namespace
 }  // namespace interlock::store

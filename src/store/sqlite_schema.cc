@@ -30,6 +30,7 @@ INTERLOCK_SCHEMA("005", "005_lighter_writes.sql");
 INTERLOCK_SCHEMA("006", "006_border.sql");
 INTERLOCK_SCHEMA("007", "007_shares.sql");
 INTERLOCK_SCHEMA("008", "008_children.sql");
+INTERLOCK_SCHEMA("009", "009_never_waits.sql");
 extern "C" const char interlock_schema_sqlite_001_begin[], interlock_schema_sqlite_001_end[];
 extern "C" const char interlock_schema_sqlite_002_begin[], interlock_schema_sqlite_002_end[];
 extern "C" const char interlock_schema_sqlite_003_begin[], interlock_schema_sqlite_003_end[];
@@ -38,6 +39,7 @@ extern "C" const char interlock_schema_sqlite_005_begin[], interlock_schema_sqli
 extern "C" const char interlock_schema_sqlite_006_begin[], interlock_schema_sqlite_006_end[];
 extern "C" const char interlock_schema_sqlite_007_begin[], interlock_schema_sqlite_007_end[];
 extern "C" const char interlock_schema_sqlite_008_begin[], interlock_schema_sqlite_008_end[];
+extern "C" const char interlock_schema_sqlite_009_begin[], interlock_schema_sqlite_009_end[];
 
 namespace interlock::store {
 
@@ -51,6 +53,7 @@ const std::vector<std::string_view>& migrations() {
         {interlock_schema_sqlite_006_begin, interlock_schema_sqlite_006_end},
         {interlock_schema_sqlite_007_begin, interlock_schema_sqlite_007_end},
         {interlock_schema_sqlite_008_begin, interlock_schema_sqlite_008_end},
+        {interlock_schema_sqlite_009_begin, interlock_schema_sqlite_009_end},
     };
     return all;
 }

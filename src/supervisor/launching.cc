@@ -115,6 +115,7 @@ shim::Message launch_message(const core::Run& run, const core::Process& process,
     say("dir", around.directory);
     if (around.directory_is_held) say("dir_is_held", "1");
     say("home", around.home);
+    say("fence", std::to_string(run.fence.value));
     say("timeout_ms", std::to_string(process.timeout_s * 1000));
     say("grace_ms", std::to_string(std::int64_t{process.grace_s} * 1000));
     say("nice", std::to_string(process.nice));

@@ -106,6 +106,7 @@ TEST_F(LaunchingTest, bounds_are_said_in_the_shims_units) {
 
     EXPECT_TRUE(has(launch, "timeout_ms", "3000000000"));
     EXPECT_TRUE(has(launch, "grace_ms", "5000"));
+    EXPECT_TRUE(has(launch, "fence", std::to_string(run.fence.value)));
     EXPECT_TRUE(has(launch, "limit", "nofile=77"));
     EXPECT_TRUE(has(launch, "sandbox", "1"));
     EXPECT_TRUE(has(launch, "level", "files"));

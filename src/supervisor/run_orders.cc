@@ -87,9 +87,10 @@ void RunOrders::take_on(const core::Run& row) {
     const auto launch = rows_.launch(row.id);
     if (!launch) return hooks_.later(read_again_after, [this, id = row.id] { look_up(id); });
     const bool queued = row.state == core::RunState::queued;
-    if (queued && !launch->process.foreground) return;
-
     const std::string run = to_text("run", row.id.value);
+    auto file = look_at_shim_file(options_.data_dir + "/runs/" + run);
+    if (queued && !launch->process.foreground && !(file && file->of_another_turn(row.fence))) return;
+
     event::Found found{.order = {.id = row.id,
                                  .parent = row.parent,
                                  .fence = row.fence,
@@ -100,11 +101,9 @@ void RunOrders::take_on(const core::Run& row) {
                                  .ends_within = ends_within(launch->process),
                                  .cgroup = cgroups_.empty() ? "" : cgroups_ + "/" + run},
                        .state = row.state,
-                       .stop = row.stop_requested};
-    if (!queued) {
-        (void)options_.open_key(row);  // The process of an earlier server's run has it already.
-        found.file = look_at_shim_file(options_.data_dir + "/runs/" + run);
-    }
+                       .stop = row.stop_requested,
+                       .file = std::move(file)};
+    if (!queued) (void)options_.open_key(row);  // The process of an earlier server's run has it already.
     hooks_.found(std::move(found));
 }
 

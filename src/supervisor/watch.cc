@@ -22,6 +22,7 @@ constexpr Span asked_again_after = 200ms;
 constexpr Span no_time_then = 100ms;  // Until what others had no time for is tried again.
 constexpr Span leftovers_looked_every = 1s;
 constexpr int version_with_secret = 2;
+constexpr const char* place_was_taken = "another run came into its place while it began, so it was ended";
 
 template <class... Visitors>
 struct Overloaded : Visitors... {
@@ -85,6 +86,7 @@ class Machine {
     // Of a launched run that has not said how it ended; null: it is in none of these phases.
     Work* work();
     bool was_given_up() const;
+    bool was_given_away() const;
     bool core_knows() const;
     Span patience() const;
     ItsShim its_shim() const;
@@ -103,6 +105,7 @@ class Machine {
     void look_at_place();
     void restated(const event::Answered& answer);
     void go_back_in_line();
+    void leave_line();
     void withdraw();
     void hand_over();
     void cancel_in_line(const std::string& why);
@@ -170,6 +173,11 @@ bool Machine::was_given_up() const {
            (ending != nullptr && ending->after == phase::Ending::After::reaping);
 }
 
+bool Machine::was_given_away() const {
+    const auto* ending = std::get_if<phase::Ending>(&w_.phase);
+    return ending != nullptr && ending->after == phase::Ending::After::given_away;
+}
+
 bool Machine::core_knows() const {
     const auto* returning = std::get_if<phase::Returning>(&w_.phase);
     return std::holds_alternative<phase::Running>(w_.phase) || (returning != nullptr && returning->core_knows);
@@ -194,20 +202,32 @@ ItsShim Machine::its_shim() const {
 
 void Machine::on(const event::Found& found) {
     if (found.order.fence == w_.order.fence) return;
-    // With another fence the run is another one. What goes on under this fence has lost its places.
-    if (!before_launch()) {
-        give_away("the run has lost its places");
-        w_.guest.reset();
-        w_.shim = {};
-    }
-    take_on(found);
+    if (before_launch()) return take_on(found);
+    // The run went back in line after its launch, and has its next turn already. Invariant (2).
+    if (!was_given_away()) give_away("the run has lost its places");
+    w_.guest.reset();
+    w_.shim = {};
+    event::Found next{.order = found.order, .state = found.state, .stop = found.stop};
+    if (next.stop.empty()) next.stop = place_was_taken;
+    take_on(next);
 }
 
 void Machine::take_on(const event::Found& found) {
     w_.order = found.order;
     w_.stop = found.stop;
     w_.heard = w_.renewed = now_;
-    if (found.state == core::RunState::queued) {
+    const bool queued = found.state == core::RunState::queued;
+    if (found.file && found.file->of_another_turn(w_.order.fence)) {
+        // An earlier server had launched it before it went back in line. Invariant (2).
+        w_.shim = found.file->this_boot ? found.file->state : shim::State();
+        w_.phase = phase::HeldBack{};
+        give_away("the run has lost its places");
+        w_.shim = {};
+        if (queued) return leave_line();
+        if (w_.stop.empty()) w_.stop = place_was_taken;
+        return begin();
+    }
+    if (queued) {
         w_.phase = phase::InLine{};
         return;
     }
@@ -342,7 +362,10 @@ void Machine::restated(const event::Answered& answer) {
 // Its places were taken from it before its process began.
 void Machine::go_back_in_line() {
     if (in<phase::InLine>() != nullptr || in<phase::Ending>() != nullptr || in<phase::Reaping>() != nullptr) return;
-    if (!before_launch()) return revoke("the run has lost its place to another run");
+    if (!before_launch()) {
+        give_away("the run has lost its place to another run");
+        return leave_line();
+    }
     if (!w_.order.foreground) {
         // A shim that waits for its launch holds nothing, and must not write down that the run has ended.
         act(action::DropShims{w_.guest ? w_.shim : shim::State()});
@@ -354,6 +377,15 @@ void Machine::go_back_in_line() {
     w_.note.clear();
     w_.phase = phase::InLine{.looked = now_};
     if (w_.guest) act(action::LookAtLine{});
+}
+
+// Invariant (2). What it had begun is ended beside this.
+void Machine::leave_line() {
+    w_.guest.reset();
+    w_.shim = {};
+    core::CommandBody end = core::CancelRun{w_.order.id, {}, place_was_taken, {}};
+    ask_core(Question::cancel, end);
+    w_.phase = phase::Ending{.end = std::move(end), .after = phase::Ending::After::given_away};
 }
 
 void Machine::on(const event::Prepared& event) {
@@ -528,6 +560,7 @@ void Machine::started(const event::Answered& answer) {
         starting->again = now_ + asked_again_after;
         return act(action::LookAgain{asked_again_after});
     }
+    if (lost_its_turn(answer)) return go_back_in_line();
     // Paused is what has been started.
     if (!is_done(answer) && answer.reply->status != core::RunStatus::wrong_state) return revoke("the run is over");
     w_.phase = phase::Running{std::move(starting->work)};
@@ -667,7 +700,13 @@ void Machine::finished(const event::Answered& answer) {
         ending->again = now_ + asked_again_after;
         return act(action::LookAgain{asked_again_after});
     }
-    if (!is_done(answer) && ending->after == After::never_began) return revoke("the run is over");
+    if (ending->after == After::given_away) return forget();
+    // The next turn of a run that never began is as good, unless its terminal is gone by then.
+    const bool leaves_line = lost_its_turn(answer) && (ending->after != After::never_began || w_.order.foreground);
+    if (!is_done(answer) && ending->after == After::never_began) {
+        give_away("the run is over");
+        return leaves_line ? leave_line() : forget();
+    }
     if (!is_done(answer) || ending->after == After::reaping) {
         tell(shim::Fenced{"the run is over"});
         // The run had stopped its shim: it goes on, hears that, and ends.
@@ -676,7 +715,7 @@ void Machine::finished(const event::Answered& answer) {
         act(action::TellEnd{*w_.guest, w_.note, ending->after == After::its_word});
     }
     act(action::LookForRemains{w_.shim});
-    forget();
+    leaves_line ? leave_line() : forget();
 }
 
 // The run is not ours any more. What its shim believes does not count.
@@ -717,6 +756,7 @@ void Machine::on(const event::Answered& answer) {
         case Question::restate:
             return restated(answer);
         case Question::cancel:
+            if (was_given_away()) finished(answer);
             return;
         case Question::pause:
         case Question::resume:
@@ -762,7 +802,7 @@ void Machine::look_after(const ShimSeen& shim) {
         return end_leftovers(*reaping);
     }
     if (auto* ending = in<phase::Ending>(); ending != nullptr && is_due(ending->again)) {
-        return ask_core(Question::end, ending->end);
+        return ask_core(was_given_away() ? Question::cancel : Question::end, ending->end);
     }
     look_after_shim(shim);
 }

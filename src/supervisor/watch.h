@@ -2,7 +2,8 @@
 // done for the run. The supervisor carries the actions out and reports what came of them, as events.
 //
 //   (1) No clock, no thread, no input or output. The time, and what the kernel and the files say, come with the event.
-//   (2) A run is launched at most once. Before the launch any process with a secret of the run may be its shim, one
+//   (2) A run is launched at most once, also if it goes back in line after its launch: then it is cancelled. Before the
+//   launch any process with a secret of the run may be its shim, one
 //       after the other. After the launch only the process that got it speaks for the run.
 //   (3) Each way to the end of a launched run leads through checking or reaping: an end is submitted only after the
 //       server has seen that nothing of the run is left.
@@ -59,6 +60,9 @@ struct ShimFile {
     bool shim_alive = false;
     bool shim_stopped = false;  // By a signal.
     Span main_age = {};         // For how long the main process has been there.
+
+    // Whether it is of a launch before the run went back in line.
+    bool of_another_turn(core::Fence fence) const { return state.fence != 0 && state.fence != fence.value; }
 };
 
 // ---- events ----
@@ -333,9 +337,9 @@ struct Reaping {
     std::string keeper = {};
     std::optional<Moment> again = {};
 };
-// Nothing of it is left. Its end is on the way to the core.
+// Nothing of it is left, or what is left is ended beside this (given_away). Its end is on the way to the core.
 struct Ending {
-    enum class After { its_word, never_began, reaping };
+    enum class After { its_word, never_began, reaping, given_away };
     core::CommandBody end = core::LoseRun{};
     After after = After::its_word;
     std::optional<Moment> again = {};

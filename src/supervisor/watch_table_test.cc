@@ -300,7 +300,7 @@ Ready
     Answered cancel, done; Answered end, done; Answered end, refused; Answered end, not known; TimePassed, 1 s;
     TimePassed, shim dead;
 Launched
-  Found with another fence -> HeldBack: tell fenced; keep places; see gone, shim too; look for room
+  Found with another fence -> Ending: tell fenced; keep places; see gone, shim too; submit CancelRun
   Greeted, waiting -> HeldBack: admit; look for room
   Greeted, running -> Starting: admit; submit StartRun
   Greeted, ended -> Launched: admit
@@ -314,10 +314,10 @@ Launched
   GuestLeft, dead after the end -> Reaping: keep places; end leftovers and shim
   StopRequested -> Launched: tell stop
   StateChanged to paused -> Launched: tell pause
-  BackInLine -> Over: tell fenced; keep places; see gone, shim too; forget
+  BackInLine -> Ending: tell fenced; keep places; see gone, shim too; submit CancelRun
   RunIsOver -> Over: tell fenced; keep places; see gone, shim too; forget
   Answered beat, refused -> Over: tell fenced; keep places; see gone, shim too; forget
-  Answered beat, in line -> Over: tell fenced; keep places; see gone, shim too; forget
+  Answered beat, in line -> Ending: tell fenced; keep places; see gone, shim too; submit CancelRun
   TimePassed, 25 s -> Launched: submit HeartbeatRun
   TimePassed, 35 s -> Launched: submit HeartbeatRun
   TimePassed, 65 s -> Reaping: submit HeartbeatRun; log run_reaped; keep places; end leftovers and shim, look for daemons
@@ -332,7 +332,7 @@ Launched
     Answered cancel, done; Answered end, done; Answered end, refused; Answered end, not known; TimePassed, 1 s;
     TimePassed, shim dead;
 Starting
-  Found with another fence -> HeldBack: tell fenced; keep places; see gone; look for room
+  Found with another fence -> Ending: tell fenced; keep places; see gone; submit CancelRun
   Greeted, waiting -> Over: admit; tell fenced; keep places; see gone; forget
   Greeted, running -> Starting: admit
   Greeted, ended -> Starting: admit
@@ -345,13 +345,13 @@ Starting
   GuestLeft, dead after the end -> Reaping: keep places; end leftovers
   StopRequested -> Starting: tell stop
   StateChanged to paused -> Starting: tell pause
-  BackInLine -> Over: tell fenced; keep places; see gone; forget
+  BackInLine -> Ending: tell fenced; keep places; see gone; submit CancelRun
   RunIsOver -> Over: tell fenced; keep places; see gone; forget
   Answered start, done -> Running: -
   Answered start, refused -> Over: tell fenced; keep places; see gone; forget
   Answered start, not known -> Starting: look again
   Answered beat, refused -> Over: tell fenced; keep places; see gone; forget
-  Answered beat, in line -> Over: tell fenced; keep places; see gone; forget
+  Answered beat, in line -> Ending: tell fenced; keep places; see gone; submit CancelRun
   TimePassed, 25 s -> Starting: submit HeartbeatRun
   TimePassed, 35 s -> Starting: submit HeartbeatRun
   TimePassed, 65 s -> Reaping: submit HeartbeatRun; log run_reaped; keep places; end leftovers, look for daemons
@@ -365,7 +365,7 @@ Starting
     Answered restate, not known; Answered cancel, done; Answered end, done; Answered end, refused;
     Answered end, not known; TimePassed, 1 s; TimePassed, shim dead;
 Running
-  Found with another fence -> HeldBack: tell fenced; keep places; see gone; look for room
+  Found with another fence -> Ending: tell fenced; keep places; see gone; submit CancelRun
   Greeted, waiting -> Over: admit; tell fenced; keep places; see gone; forget
   Greeted, running -> Running: admit
   Greeted, ended -> Running: admit
@@ -378,10 +378,10 @@ Running
   GuestLeft, dead after the end -> Reaping: keep places; end leftovers
   StopRequested -> Running: tell stop
   StateChanged to paused -> Running: tell pause
-  BackInLine -> Over: tell fenced; keep places; see gone; forget
+  BackInLine -> Ending: tell fenced; keep places; see gone; submit CancelRun
   RunIsOver -> Over: tell fenced; keep places; see gone; forget
   Answered beat, refused -> Over: tell fenced; keep places; see gone; forget
-  Answered beat, in line -> Over: tell fenced; keep places; see gone; forget
+  Answered beat, in line -> Ending: tell fenced; keep places; see gone; submit CancelRun
   TimePassed, 25 s -> Running: submit HeartbeatRun
   TimePassed, 35 s -> Running: submit HeartbeatRun
   TimePassed, 65 s -> Reaping: submit HeartbeatRun; log run_reaped; keep places; end leftovers, look for daemons
@@ -396,7 +396,7 @@ Running
     Answered cancel, done; Answered end, done; Answered end, refused; Answered end, not known; TimePassed, 1 s;
     TimePassed, shim dead;
 Returning
-  Found with another fence -> HeldBack: keep places; see gone; look for room
+  Found with another fence -> Ending: keep places; see gone; submit CancelRun
   Greeted, waiting -> Over: admit; tell fenced; keep places; see gone; forget
   Greeted, running -> Running: admit
   Greeted, ended -> Returning: admit
@@ -407,10 +407,10 @@ Returning
   GuestLeft, dead -> Reaping: log run_reaped; keep places; end leftovers, look for daemons
   GuestLeft, dead while it ran -> Reaping: log run_reaped; keep places; end leftovers, look for daemons
   GuestLeft, dead after the end -> Reaping: keep places; end leftovers
-  BackInLine -> Over: keep places; see gone; forget
+  BackInLine -> Ending: keep places; see gone; submit CancelRun
   RunIsOver -> Over: keep places; see gone; forget
   Answered beat, refused -> Over: keep places; see gone; forget
-  Answered beat, in line -> Over: keep places; see gone; forget
+  Answered beat, in line -> Ending: keep places; see gone; submit CancelRun
   TimePassed, 1 s -> Returning: submit HeartbeatRun
   TimePassed, 25 s -> Returning: submit HeartbeatRun
   TimePassed, 35 s -> Returning: submit HeartbeatRun
@@ -427,20 +427,20 @@ Returning
     Answered restate, invalid; Answered restate, not known; Answered cancel, done; Answered end, done;
     Answered end, refused; Answered end, not known;
 Checking
-  Found with another fence -> HeldBack: tell fenced; keep places; see gone; look for room
+  Found with another fence -> Ending: tell fenced; keep places; see gone; submit CancelRun
   Greeted, waiting -> Checking: admit
   Greeted, running -> Checking: admit
   Greeted, ended -> Checking: admit
   Greeted by another process -> Checking: log shim_refused; show out
   Greeted without a secret -> Checking: log shim_refused; show out
-  BackInLine -> Over: tell fenced; keep places; see gone; forget
+  BackInLine -> Ending: tell fenced; keep places; see gone; submit CancelRun
   RunIsOver -> Over: tell fenced; keep places; see gone; forget
   EndLooked, nothing held -> Ending: keep places; submit FinishRun(succeeded)
   EndLooked, held -> Reaping: log run_reaped; keep places; end leftovers
   EndLooked, shim gone -> Reaping: keep places; end leftovers
   EndLooked, earlier boot -> Ending: keep places; submit FinishRun(succeeded)
   Answered beat, refused -> Over: tell fenced; keep places; see gone; forget
-  Answered beat, in line -> Over: tell fenced; keep places; see gone; forget
+  Answered beat, in line -> Ending: tell fenced; keep places; see gone; submit CancelRun
   TimePassed, 1 s -> Checking: submit HeartbeatRun
   TimePassed, 25 s -> Checking: submit HeartbeatRun
   TimePassed, 35 s -> Checking: submit HeartbeatRun
@@ -457,7 +457,7 @@ Checking
     Answered restate, to stop; Answered restate, invalid; Answered restate, not known; Answered cancel, done;
     Answered end, done; Answered end, refused; Answered end, not known;
 Reaping
-  Found with another fence -> HeldBack: keep places; see gone; look for room
+  Found with another fence -> Ending: keep places; see gone; submit CancelRun
   Greeted, waiting -> Reaping: tell fenced
   Greeted, running -> Reaping: tell fenced
   Greeted, ended -> Reaping: tell fenced
@@ -484,7 +484,7 @@ Reaping
     Answered restate, invalid; Answered restate, not known; Answered cancel, done; Answered end, done;
     Answered end, refused; Answered end, not known;
 Ending
-  Found with another fence -> HeldBack: tell fenced; keep places; see gone; look for room
+  Found with another fence -> Ending: tell fenced; keep places; see gone; submit CancelRun
   Greeted, waiting -> Ending: admit
   Greeted, running -> Ending: admit
   Greeted, ended -> Ending: admit

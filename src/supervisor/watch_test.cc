@@ -268,6 +268,75 @@ TEST(Watch, a_run_in_a_terminal_whose_place_was_taken_waits_there_in_line_for_it
     EXPECT_EQ(words_of(life.happens(prepared)), "tell launch");
 }
 
+// Its process may have done something, and a run is launched once. It has no cost beyond what was charged to it, and
+// is not lost.
+TEST(Watch, a_launched_run_that_went_back_in_line_is_cancelled_and_not_lost) {
+    for (const char* phase : {"Launched", "Starting"}) {
+        Life life = life_in(phase);
+        life.happens(event::BackInLine{});
+
+        EXPECT_EQ(phase_of(life.watch()), "Ending") << phase;
+        ASSERT_NE(submitted<core::CancelRun>(life), nullptr) << phase;
+        EXPECT_EQ(submitted<core::CancelRun>(life)->fence, core::Fence()) << "it has none in line";
+        EXPECT_EQ(submitted<core::CancelRun>(life)->reason,
+                  "another run came into its place while it began, so it was ended");
+        EXPECT_EQ(submitted<core::LoseRun>(life), nullptr) << phase;
+
+        life.happens(no_answer(Question::cancel));
+        life.happens(event::TimePassed{}, 200ms);
+        EXPECT_NE(submitted<core::CancelRun>(life), nullptr) << "until it is answered";
+        EXPECT_EQ(words_of(life.happens(answer(Question::cancel, core::RunStatus::done))), "forget") << phase;
+    }
+}
+
+TEST(Watch, a_start_or_an_end_that_came_after_the_run_went_back_in_line_cancels_it) {
+    Life starting = life_in("Starting");
+    starting.happens(answer_in(core::RunState::queued, Question::start, core::RunStatus::stale_fence));
+    EXPECT_NE(submitted<core::CancelRun>(starting), nullptr);
+
+    Life ending = life_in("Checking");
+    ending.happens(event::EndLooked{.shim = ShimNow::alive});
+    ending.happens(answer_in(core::RunState::queued, Question::end, core::RunStatus::stale_fence));
+    EXPECT_NE(submitted<core::CancelRun>(ending), nullptr);
+}
+
+TEST(Watch, a_launched_run_is_not_begun_again_by_its_next_turn) {
+    event::Found next = found();
+    next.order.fence = core::Fence(2);
+
+    Life seen_late = life_in("Launched");
+    seen_late.happens(next);
+    ASSERT_NE(submitted<core::CancelRun>(seen_late), nullptr);
+    EXPECT_EQ(submitted<core::CancelRun>(seen_late)->fence, core::Fence(2));
+
+    Life granted_before_it_was_cancelled = life_in("Launched");
+    granted_before_it_was_cancelled.happens(event::BackInLine{});
+    granted_before_it_was_cancelled.happens(next);
+    ASSERT_NE(submitted<core::CancelRun>(granted_before_it_was_cancelled), nullptr);
+    EXPECT_EQ(submitted<core::CancelRun>(granted_before_it_was_cancelled)->fence, core::Fence(2));
+}
+
+TEST(Watch, a_run_that_an_earlier_server_had_launched_before_it_went_back_in_line_is_not_begun_again) {
+    shim::State launched = shim_state(shim::Phase::running, 101);
+    launched.fence = 1;
+    event::Found in_line = with_file(found(core::RunState::queued), launched);
+    in_line.order.fence = {};
+    event::Found granted = with_file(found(), launched);
+    granted.order.fence = core::Fence(2);
+    event::Found ended = granted;
+    ended.file->state.phase = shim::Phase::ended;
+
+    for (const event::Found& each : {in_line, granted, ended}) {
+        const Life life(each);
+        ASSERT_NE(submitted<core::CancelRun>(life), nullptr) << words_of(life.actions());
+        EXPECT_EQ(submitted<core::CancelRun>(life)->fence, each.order.fence);
+        EXPECT_NE(words_of(life.actions()).find("keep places; see gone"), std::string::npos);
+    }
+
+    granted.file->state.fence = 2;
+    EXPECT_EQ(phase_of(Life(granted).watch()), "Returning") << "it is of this turn";
+}
+
 TEST(Watch, a_terminal_that_does_not_come_back_to_its_place_in_line_is_given_up) {
     Life life(found_in_terminal(core::RunState::starting));
     life.happens(event::BackInLine{}, 5s);

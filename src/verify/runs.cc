@@ -180,7 +180,7 @@ void RunsCheck::read_runs() {
     const std::string sql = fmt::format(
         "select id, {}, node, state, wanted, fence, hold, created_at, admitted_at, lease_until, started_at, ended_at, "
         "schedule, settled, tokens, events, unknown, steps, supervised, retry_of, root, "
-        "settled_below, "
+        "settled_below, never_waits, "
         "(select count(*) from launches where launches.org = runs.org and launches.run = runs.id) "
         "from runs where org = {}",
         Attribution::columns, org_);
@@ -208,6 +208,7 @@ void RunsCheck::read_runs() {
         run.retry_of = row.id();
         run.root = row.id();
         run.settled_below = row.integer();
+        run.never_waits = row.integer() == 1;
         run.launched = row.integer() == 1;
         check_run(run);
     });
@@ -253,6 +254,7 @@ void RunsCheck::check_state(const Run& run, bool live, bool ended) {
     if (ended != (run.ended_at > 0)) violated(fmt::format("is {}, and ended_at is {}", run.state, run.ended_at));
     if (ended && run.ended_at < run.created_at)
         violated(fmt::format("ended at {}, before it was made ({})", run.ended_at, run.created_at));
+    if (queued && run.never_waits) violated("is queued, and asked not to wait");
     if (queued && run.fence != 0) violated(fmt::format("is queued and has the fence {}", run.fence));
     const auto steps = steps_.find(run.id);
     const bool put_back = run.fence == 0 && steps != steps_.end() && steps->second.put_back;

@@ -47,7 +47,7 @@ class RunsCheck {
         std::int64_t created_at, admitted_at, lease_until, started_at, ended_at;
         std::string_view schedule;
         std::int64_t settled, tokens, events, unknown, steps;
-        bool supervised, launched;
+        bool supervised, launched, never_waits;
         Id retry_of, root;
         std::int64_t settled_below;
     };

@@ -508,6 +508,8 @@ std::vector<Broken> all_broken() {
                    "update runs set fence = 5 where id = " +
                    x(3),
                {nobody_forgotten}, x(3), "is queued and has the fence 5"),
+        by_sql("a_queued_run_that_asked_not_to_wait", "update runs set never_waits = 1 where id = " + x(3),
+               {nobody_forgotten}, x(3), "is queued, and asked not to wait"),
         by_sql("a_queued_run_that_was_admitted",
                "update runs set admitted_at = 5 where id = " + x(3) +
                    "; "
@@ -649,7 +651,8 @@ TEST(Verify, two_wakes_at_the_same_moment_are_two_runs_and_no_tick_fired_twice) 
         "hold_bound_calls, "
         "hold_bound_runs, hold, metered, isolated, stop_requested, lease_s, created_at, queued_until, admitted_at, "
         "lease_until, started_at, ended_at, reason, 'nightly', settled, tokens, events, unknown, name, supervised, "
-        "ceiling, attempt, retry_of, not_before, exit_code, steps, parent, root, settled_below from runs where id = " +
+        "ceiling, attempt, retry_of, not_before, exit_code, steps, parent, root, settled_below, never_waits from runs "
+        "where id = " +
         x(3) + "; update runs set schedule = 'nightly' where id = " + x(3));
 
     const Report report = world.verify();
