@@ -383,6 +383,34 @@ def test_pipes_in_the_git_directory_of_a_worktree_are_not_waited_for(runs, repo)
     assert time.monotonic() - begin < 20
 
 
+@pytest.mark.parametrize("script", [
+    "mkfifo .gitignore", "mkdir d; mkfifo d/.gitignore; touch d/x", "rm .gitattributes; mkfifo .gitattributes; echo x >> file",
+    "mkfifo $(git rev-parse --git-common-dir)/refs/heads/pipe", "cd $(git rev-parse --git-common-dir); mkfifo shallow",
+    "cd $(git rev-parse --git-common-dir); rm -f info/exclude; mkfifo info/exclude",
+    "git config core.excludesFile $PWD/.pipe; mkfifo .pipe"])
+def test_pipes_in_the_place_of_files_that_git_reads_are_not_waited_for(runs, repo, script):
+    run = isolated(runs, repo, script)
+
+    begin = time.monotonic()
+    shown = worktree(runs, run)
+    assert collected(runs, run)["action"] != "removed"
+
+    assert time.monotonic() - begin < 30
+    assert shown["reasons"], shown
+
+
+def test_a_pipe_that_a_program_holds_open_is_not_waited_for(runs, repo):
+    """git's open() returns then, and its read() gets nothing."""
+    run = isolated(runs, repo, "rm .gitattributes; mkfifo .gitattributes; echo x >> file")
+    held = os.open(runs.data / "worktrees" / run / ".gitattributes", os.O_RDWR)
+    try:
+        begin = time.monotonic()
+        worktree(runs, run)
+        assert time.monotonic() - begin < 20
+    finally:
+        os.close(held)
+
+
 def test_what_is_written_after_the_last_look_at_a_worktree_is_kept(runs, repo):
     """From the mark on the server deletes, so no path may lead to the files by then."""
     run = isolated(runs, repo)

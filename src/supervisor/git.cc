@@ -44,6 +44,7 @@ Git Git::in(const std::string& dir) {
     git.options_.dir = dir;
     git.options_.env = environment();
     git.options_.timeout = git_timeout;
+    git.options_.waits_for_no_fifo = true;
     git.confinement_ = std::make_shared<OpenFile>(confine_git({}));
     return git;
 }

@@ -6,6 +6,7 @@
 //   (2) git fetches nothing: no protocol is allowed.
 //   (3) Where the kernel has Landlock, git can execute no program but itself, and writes only in the repository and in
 //       the worktree.
+//   (4) git waits for no FIFO that lies where it reads a file.
 //
 // Files are written as they are stored: filters such as git-lfs do not run.
 #pragma once
