@@ -52,18 +52,24 @@ std::string system_error(std::string_view what) { return fmt::format("{}: {}", w
 
 }  // namespace
 
-std::string find_program(const std::string& name) {
-    constexpr std::string_view path_is = "PATH=";
-    if (name.find('/') != std::string::npos) return name;
+std::string passed_variable(std::string_view name) {
     for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-        std::string_view rest = *variable;
-        if (!rest.starts_with(path_is)) continue;
-        for (rest.remove_prefix(path_is.size()); !rest.empty();) {
-            const std::string_view dir = rest.substr(0, rest.find(':'));
-            rest.remove_prefix(std::min(dir.size() + 1, rest.size()));
-            std::string program = fmt::format("{}/{}", dir, name);
-            if (dir.starts_with('/') && access(program.c_str(), X_OK) == 0) return program;
+        const std::string_view text = *variable;
+        if (text.starts_with(name) && text.substr(name.size()).starts_with('=')) {
+            return std::string(text.substr(name.size() + 1));
         }
+    }
+    return "";
+}
+
+std::string find_program(const std::string& name) {
+    if (name.find('/') != std::string::npos) return name;
+    const std::string path = passed_variable("PATH");
+    for (std::string_view rest = path; !rest.empty();) {
+        const std::string_view dir = rest.substr(0, rest.find(':'));
+        rest.remove_prefix(std::min(dir.size() + 1, rest.size()));
+        std::string program = fmt::format("{}/{}", dir, name);
+        if (dir.starts_with('/') && access(program.c_str(), X_OK) == 0) return program;
     }
     return "";
 }

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -36,6 +37,9 @@ struct Finished {
     std::string out;
     std::string err;  // Its beginning, where it is long.
 };
+
+// The value of a variable of this process's environment that programs get too; empty when it is not set.
+std::string passed_variable(std::string_view name);
 
 // The program of that name in a directory of the PATH that is named from the root: what lies where the program is to
 // work is not meant. Empty when there is none; a name with a slash is itself.
