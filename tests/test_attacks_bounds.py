@@ -322,6 +322,78 @@ def test_a_count_with_images_by_address_is_not_used(border, image):
     assert held > 20 * 1000 * Decimal("0.00001")
 
 
+FAR = "https://example.org/far"
+FAR_PARTS = [
+    (CHAT, {"type": "document_url", "document_url": FAR}), (CHAT, {"type": "document_url", "document_url": {"url": FAR}}),
+    (CHAT, {"type": "video_url", "video_url": {"url": FAR}}), (CHAT, {"type": "audio_url", "audio_url": {"url": FAR}}),
+    (CHAT, {"video_url": {"url": FAR}}), (CHAT, {"type": "video", "video": [FAR] * 3}), (CHAT, {"type": "input_video", "url": FAR}),
+    (MESSAGES, {"type": "video", "source": {"type": "base64", "media_type": "video/mp4", "data": "AAAA"}}),
+    (MESSAGES, {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "film", "address": FAR}]}),
+    (RESPONSES, {"type": "input_video", "video_url": FAR}), (RESPONSES, {"type": "never_heard_of", "id": "x"})]
+
+
+@pytest.mark.parametrize("path, part", FAR_PARTS)
+def test_what_a_message_names_and_does_not_have_is_held_as_all_that_the_model_takes(border, path, part):
+    """Some that speak OpenAI's language fetch documents and films by their address."""
+    model = border.model("fake", "anthropic" if path == MESSAGES else "openai", input_max=100_000)
+    message = {"role": "user", "content": [{"type": "text", "text": "see"}, part]}
+    body = {"model": model, "input" if path == RESPONSES else "messages": [message],
+            "max_output_tokens" if path == RESPONSES else "max_tokens": 16}
+    usage = OPENAI_USAGE if path == CHAT else RESPONSES_USAGE
+    assert Decimal(border.row(border.post(path, body, usage=usage).ok())["bound"]) >= Decimal("1.00")
+
+
+def test_what_was_said_before_in_sound_is_held_as_all_that_the_model_takes(border):
+    model = border.model("fake", input_max=100_000)
+    messages = [{"role": "assistant", "audio": {"id": "audio_1"}}, {"role": "user", "content": "and now?"}]
+    answer = border.post(CHAT, {"model": model, "max_tokens": 16, "messages": messages}, usage=OPENAI_USAGE).ok()
+    assert Decimal(border.row(answer)["bound"]) >= Decimal("1.00")
+
+
+@pytest.mark.parametrize("types", [{"mimeType": "image/png", "mime_type": "video/mp4"},
+                                   {"mime_type": "video/mp4", "mimeType": "image/png"}])
+def test_a_film_that_is_said_to_be_an_image_too_is_held_as_a_film(border, types):
+    parts = [{"inlineData": {**types, "data": "AAAA"}}]
+    body = {"contents": [{"role": "user", "parts": parts}], "generationConfig": {"maxOutputTokens": 16}}
+    answer = border.post("/v1beta/models/fake/g:generateContent", body,
+                         usage={"promptTokenCount": 10, "candidatesTokenCount": 5}).ok()
+    assert Decimal(border.row(answer)["bound"]) > 200_000 * Decimal("0.00001")
+
+
+@pytest.mark.parametrize("header, values", [
+    ("anthropic-beta", ("a", "b")), ("anthropic-beta", ("a,b", "b,a")), ("anthropic-version", ("2023-06-01", "2023-01-01")),
+    ("x-claude-code-mode", ("a", "b")), ("session-id", ("a", "b")), ("openai-beta", ("", "x"))])
+def test_a_count_is_not_used_when_any_header_that_goes_on_differs(border, header, values):
+    plain = conversation()
+    held, answer = held_for(border, plain, plain, first_headers={header: values[0]}, second_headers={header: values[1]})
+    assert held >= Decimal(border.row(answer)["cost"]) > Decimal("0.5")
+
+
+def test_a_count_is_not_used_when_a_header_that_an_admin_lets_pass_differs(border):
+    model = fresh("m")
+    border.lab.price(model, PRICE, provider="fake")
+    border.upstream("anthropic", [model], pass_headers=["x-mine"])
+    plain = conversation(model=model)
+    held, answer = held_for(border, plain, plain, first_headers={"x-mine": "1"}, second_headers={"x-mine": "2"})
+    assert held >= Decimal(border.row(answer)["cost"]) > Decimal("0.5")
+
+
+def base64_part(kind, media_type, data):
+    return {"type": kind, "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+@pytest.mark.parametrize("first, second", [
+    (base64_part("image", "image/png", "AAAA"), base64_part("image", "image/png", "BBBB")),
+    (base64_part("image", "image/png", "AAAA"), base64_part("image", "image/gif", "AAAA")),
+    (base64_part("document", "application/pdf", "AAAA"), base64_part("document", "application/pdf", "BBBB"))])
+def test_a_count_is_not_used_when_an_image_or_a_file_differs(border, first, second):
+    text = {"type": "text", "text": fresh("c") + LONG}
+    one, other = ({"model": "fake/m", "max_tokens": 50, "messages": [{"role": "user", "content": [text, part]}]}
+                  for part in (first, second))
+    held, answer = held_for(border, other, one)
+    assert held >= Decimal(border.row(answer)["cost"]) > Decimal("0.5")
+
+
 # ---- usage that cannot be ---------------------------------------------------------------------------------------------
 
 

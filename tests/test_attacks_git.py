@@ -383,6 +383,34 @@ def test_pipes_in_the_git_directory_of_a_worktree_are_not_waited_for(runs, repo)
     assert time.monotonic() - begin < 20
 
 
+@pytest.mark.parametrize("script", [
+    "mkfifo .gitignore", "mkdir d; mkfifo d/.gitignore; touch d/x", "rm .gitattributes; mkfifo .gitattributes; echo x >> file",
+    "mkfifo $(git rev-parse --git-common-dir)/refs/heads/pipe", "cd $(git rev-parse --git-common-dir); mkfifo shallow",
+    "cd $(git rev-parse --git-common-dir); rm -f info/exclude; mkfifo info/exclude",
+    "git config core.excludesFile $PWD/.pipe; mkfifo .pipe"])
+def test_pipes_in_the_place_of_files_that_git_reads_are_not_waited_for(runs, repo, script):
+    run = isolated(runs, repo, script)
+
+    begin = time.monotonic()
+    shown = worktree(runs, run)
+    assert collected(runs, run)["action"] != "removed"
+
+    assert time.monotonic() - begin < 30
+    assert shown["reasons"], shown
+
+
+def test_a_pipe_that_a_program_holds_open_is_not_waited_for(runs, repo):
+    """git's open() returns then, and its read() gets nothing."""
+    run = isolated(runs, repo, "rm .gitattributes; mkfifo .gitattributes; echo x >> file")
+    held = os.open(runs.data / "worktrees" / run / ".gitattributes", os.O_RDWR)
+    try:
+        begin = time.monotonic()
+        worktree(runs, run)
+        assert time.monotonic() - begin < 20
+    finally:
+        os.close(held)
+
+
 def test_what_is_written_after_the_last_look_at_a_worktree_is_kept(runs, repo):
     """From the mark on the server deletes, so no path may lead to the files by then."""
     run = isolated(runs, repo)
@@ -436,3 +464,33 @@ def test_included_files_stay_sparse_and_pipes_and_links_are_left_alone(runs, rep
         assert file.read(13) == b"in the middle"
     assert not (path / "pipe").exists() and not (path / "linked" / "file").is_file() or (path / "linked").is_symlink()
     assert not (path / "etc").exists()
+
+
+# ---- what git reads for a run --------------------------------------------------------------------------------------
+
+
+BORROWS = {
+    "alternates": "mkdir -p $git/objects/info; echo {}/.git/objects > $git/objects/info/alternates; echo {} > $git/refs/heads/far",
+    "links": """ln -s {}/.git/objects/pack/* $git/objects/pack/ 2>/dev/null; ln -sfn {}/.git/refs/heads/main $git/refs/heads/far
+        for each in {}/.git/objects/??; do ln -s $each $git/objects/ 2>/dev/null; done"""}
+
+
+@pytest.mark.parametrize("how", BORROWS)
+def test_a_run_gets_no_files_of_a_repository_that_it_may_not_read(runs, repo, tmp_path, how):
+    """The server makes the worktree of the run's child, and could read more than a run at level files can."""
+    private = repository(tmp_path / "private")
+    (private / "secret").write_text("of another repository\n")
+    git("add", ".", cwd=private)
+    git("commit", "-qm", "secret", cwd=private)
+    head = git("rev-parse", "HEAD", cwd=private).strip()
+    script = f"""git=$(git rev-parse --git-common-dir); own=$(git rev-parse --git-dir)
+        {BORROWS[how].replace("{}", str(private), BORROWS[how].count("{}") - (how == "alternates")).replace("{}", head)}
+        echo "ref: refs/heads/far" > $own/HEAD
+        {runs.server.binary} run --isolate --quiet -- cat secret; true"""
+
+    run = runs.start("/bin/sh", "-c", script, workspace=str(repo), isolate=True, sandbox_level="guarded")
+    runs.wait(run)
+
+    assert "of another repository" not in runs.output(run)
+    # What is in the repository itself is read as before.
+    assert path_of(runs, isolated(runs, repo)).joinpath("file").read_text() == "as stored\n"

@@ -212,6 +212,128 @@ def test_where_the_kernel_refuses_only_the_default_falls_back_and_says_so(binary
         shutil.rmtree(home)
 
 
+# What a container is to a server: one command line that becomes the server with fewer rights.
+MASKED = """mount --make-rprivate / && mount -t proc proc /proc && mount --bind /dev/null /proc/keys &&
+    mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && """
+FILTERED = f"{sys.executable} {pathlib.Path(__file__).with_name('seccomp_of_containers.py')} "
+FEW_CAPABILITIES = """setpriv --bounding-set -all,+chown,+dac_override,+fsetid,+fowner,+mknod,+net_raw,+setgid,+setuid,+setfcap,
+    +setpcap,+net_bind_service,+sys_chroot,+kill,+audit_write """.replace("\n    ", "")
+AS_NOBODY = f"setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --bounding-set -all "
+CONTAINERS = {
+    "root with the default filter": MASKED + "exec " + FILTERED + FEW_CAPABILITIES,
+    "a user with the default filter": MASKED + "exec " + FILTERED + AS_NOBODY,
+    "a user and a masked /proc": MASKED + "exec " + AS_NOBODY,
+    "a user in a chroot": "mount --make-rprivate / && mkdir $0 && mount --rbind / $0 && exec " + AS_NOBODY.replace(
+        "setpriv", "chroot $0 setpriv"),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS.keys())
+def test_in_a_container_only_the_default_falls_back_and_nothing_hangs_or_stays(binary, tmp_path, container):
+    if os.geteuid() != 0 or os.uname().machine != "x86_64":
+        pytest.skip("only root makes containers, and the filter is for x86-64")
+    home = pathlib.Path(tempfile.mkdtemp(prefix="interlock-sandbox-", dir="/var/tmp"))
+    home.chmod(0o777)
+    script = home / "script"
+    script.write_text("""export HOME=$(mktemp -d $2/XXXX); export INTERLOCK_DATA=$HOME/data; unset INTERLOCK_KEY INTERLOCK_URL; cd $HOME
+        said() { timeout 20 "$@" 2>&1 </dev/null; echo "code $?"; }
+        said $1 up --detach --listen 127.0.0.1:0; said $1 doctor; said $1 run --no-workspace -- echo done
+        for level in guarded files sealed; do echo "at $level"; said $1 run --sandbox=$level --no-workspace -- echo done; done
+        said $1 sandbox set minimum=guarded >/dev/null; echo "at minimum"; said $1 run --no-workspace -- echo done
+        said $1 down; sleep 0.3; echo "left: $(grep -lsE 'interlock-(shim|init)' /proc/[0-9]*/comm)"; """)
+    try:
+        begin = time.monotonic()
+        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
+                               container + f'sh {script} {binary} {home}', str(home / "top")],
+                              capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        took = time.monotonic() - begin
+    finally:
+        shutil.rmtree(home)
+    before, *levels = done.stdout.split("\nat ")
+    assert before.count("code 0") == 3 and "\ndone\n" in before, done
+    assert before.count("no sandbox, so the run can do what its user can") == 2 and "runs can do what their user can" in before, done
+    for said, level in zip(levels, ["guarded", "files", "sealed", "guarded"], strict=True):
+        assert f"this machine does not allow the sandbox level {level}" in said and "code 1" in said and "\ndone\n" not in said, done
+    assert done.stdout.endswith("left: \n") and took < 60, (took, done)
+
+
+def test_at_guarded_root_does_not_leave_the_root_directory_of_its_server(binary):
+    """Who may change the root directory leaves one that was made with chroot, and finds the data at another path."""
+    if os.geteuid() != 0:
+        pytest.skip("only root changes the root directory")
+    home = pathlib.Path(tempfile.mkdtemp(prefix="interlock-sandbox-", dir="/var/tmp"))
+    escape = """import os
+os.mkdir("x")
+inside = os.open(".", os.O_RDONLY)
+try:
+    os.chroot("x")
+    os.fchdir(inside)
+    for _ in range(50): os.chdir("..")
+    os.chroot(".")
+except OSError: print("refused")
+print("data:", *os.listdir(os.environ["DATA"]))
+"""
+    (home / "escape.py").write_text(escape)
+    (home / "top").mkdir()
+    (home / "w").mkdir()
+    script = f"""export HOME={home} INTERLOCK_DATA={home}/data; unset INTERLOCK_KEY INTERLOCK_URL; cd {home}
+        {binary} up --detach --listen 127.0.0.1:0 >/dev/null
+        for level in off guarded; do
+            {binary} run --quiet --sandbox=$level --workspace {home}/w --env DATA={home}/data -- {sys.executable} {home}/escape.py
+            rmdir {home}/w/x
+        done
+        {binary} down >/dev/null"""
+    try:
+        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
+                               f"mount --make-rprivate / && mount --rbind / {home}/top && mount -t proc proc {home}/top/proc && "
+                               f"exec chroot {home}/top sh -c '{script}'"],
+                              capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        off, guarded = done.stdout.split("data:")[1:]
+    finally:
+        shutil.rmtree(home)
+    assert "interlock.db" in off and guarded.split() == ["runs"], done
+
+
+NAMES_OF_SOCKETS = """import os, socket, sys, time
+os.chdir(sys.argv[1])
+here = os.open(".", os.O_PATH)
+names = {"whole": "$/whole", "relative": "relative", "descriptor": f"/proc/self/fd/{here}/descriptor", "blank": "$/a blank",
+         "lines": "$/two\\nlines", "moved": "$/before", "linked": "$/linked"}
+sockets = []
+for name in names.values():
+    sockets.append(socket.socket(socket.AF_UNIX))
+    sockets[-1].bind(name.replace("$", os.getcwd()))
+    sockets[-1].listen()
+os.rename("before", "moved")
+os.link("linked", "second name")
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_sealed_run_connects_to_no_socket_by_whatever_name_it_was_bound(machine):
+    directory = pathlib.Path(tempfile.mkdtemp(dir=machine.outside))
+    if machine.options:
+        os.chown(directory, NOBODY, NOBODY)
+    directory.chmod(0o755)
+    connects = f"""import os, socket
+os.chdir("{directory}")
+def reached(name):
+    try: return socket.socket(socket.AF_UNIX).connect(name) is None
+    except OSError: return False
+print(*[name for name in sorted(os.listdir()) if reached(name)], sep="; ")
+"""
+    listener = subprocess.Popen([sys.executable, "-c", NAMES_OF_SOCKETS, directory], stdout=subprocess.PIPE, text=True,
+                                **machine.options)
+    try:
+        assert listener.stdout.readline() == "ready\n"
+        found = {level: machine.run(level, sys.executable, "-c", connects).strip() for level in ("off", "sealed")}
+    finally:
+        listener.kill()
+        listener.wait()
+    assert len(found["off"].split("; ")) == 8 and found["sealed"] == "", found
+
+
 @pytest.mark.parametrize("level", ["guarded", "files"])
 def test_a_workspace_around_the_data_does_not_bring_it_back(machine, level):
     script = f"test ! -e {machine.data}/admin.key && ls {machine.data} && echo x > $TMPDIR/x && echo mine"

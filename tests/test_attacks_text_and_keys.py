@@ -81,6 +81,15 @@ def test_headers_of_a_call_that_cannot_be_stored_are_refused(admin, headers):
         json.loads(admin.get(path).body.decode("utf-8", errors="strict"))
 
 
+@pytest.mark.parametrize("header", ["x-interlock-run", "x-interlock-session", "x-interlock-agent", "x-interlock-workflow",
+                                    "x-interlock-tags", "idempotency-key"])
+@pytest.mark.parametrize("text", [b"\xff", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xf0\x9f\x98", b"\xc2\x9b2J"])
+def test_a_refusal_that_quotes_a_header_is_json_all_the_same(admin, header, text):
+    reply = ask_model(agent_key(admin), **{header: text})
+    said = json.loads(reply.body.decode("utf-8", errors="strict"))
+    assert reply.status == 200 or "\x9b" not in said["error"]["message"], said
+
+
 @pytest.mark.parametrize("path, body, pointer", [
     ("/v1/charges", '{"agent":"A","cost":"0.001","cost":"0.002"}', "/cost"),
     ("/v1/charges", '[{"agent":"A","cost":"0.001"},{"agent":"A","cost":"1","cost":"1"}]', "/1/cost"),

@@ -1,10 +1,13 @@
 """What a hostile client, upstream or tenant tries at the border between clients and providers, and gets nothing for."""
 
 import contextlib
+import http.client
 import http.server
 import json
+import os
 import socket
 import sqlite3
+import subprocess
 import threading
 import time
 
@@ -447,3 +450,32 @@ def test_a_large_body_with_a_key_is_taken_wherever_the_key_stands(writer, provid
     path = "/v1/chat/completions" + (f"?key={writer.key}" if way == "query" else "")
     headers = {} if way == "query" else {way: ("Bearer " if way == "authorization" else "") + writer.key}
     assert keyless.post(path, body, headers=headers).status == 200
+
+
+def test_clients_that_ask_nothing_keep_no_other_client_out(binary, tmp_path):
+    """They need no key, and each takes a file of the server."""
+    data = {"INTERLOCK_DATA": str(tmp_path / "data")}
+    environment = {**{name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}, **data}
+
+    def cli(*words, before=()):
+        return subprocess.run([*before, binary, *words], env=environment, capture_output=True, text=True, timeout=30, check=True)
+
+    cli("up", "--detach", "--listen", "127.0.0.1:0", before=("prlimit", "--nofile=300:300"))
+    silent = []
+    try:
+        port = int(json.loads((tmp_path / "data/server.json").read_text())["url"].rsplit(":", 1)[1])
+        for number in range(400):
+            silent.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+            if number % 2:  # Some have asked something, and may rest for longer.
+                silent[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for _ in range(5):
+            begin = time.monotonic()
+            cli("status")
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as client:
+                client.request("GET", "/healthz")
+                assert client.getresponse().status == 200
+            assert time.monotonic() - begin < 5
+    finally:
+        for each in silent:
+            each.close()
+        cli("down")

@@ -16,8 +16,22 @@ constexpr std::size_t name_bytes_max = 256;
 // More than any model makes, little enough that sums and products of a few of them fit.
 constexpr std::int64_t asked_tokens_max = INT32_MAX;
 
+// Members whose value stands for what the provider has or gets from somewhere.
+constexpr std::array<std::string_view, 7> of_a_medium_elsewhere{"file_id",      "file_url",  "fileUri",  "file_uri",
+                                                                "document_url", "video_url", "audio_url"};
+
 bool is_among(std::string_view word, std::span<const std::string_view> words) {
     return std::ranges::find(words, word) != words.end();
+}
+
+// Whether all that a model reads of a part of this type is in the request. Parts without a type are text.
+bool is_of_text(std::string_view type) {
+    static constexpr std::array<std::string_view, 10> types{
+        "",           "text",      "refusal",   "thinking",      "redacted_thinking", "search_result",
+        "compaction", "reference", "reasoning", "tool_reference"};
+    static constexpr std::array<std::string_view, 6> endings{"_text", "_use", "_result", "_error", "_call", "_output"};
+    return is_among(type, types) ||
+           std::ranges::any_of(endings, [&](std::string_view ending) { return type.ends_with(ending); });
 }
 
 }  // namespace
@@ -148,7 +162,8 @@ void AskReader::messages(std::string_view name) {
 struct AskReader::Part {
     std::string type = {};
     bool has_role = false;
-    bool image_type = false;         // By media_type or mimeType.
+    bool image_type = false;  // By every media_type and mimeType that it has.
+    bool has_media_type = false;
     std::int64_t encoded_bytes = 0;  // Of the member that holds a file in base64.
 };
 
@@ -180,10 +195,13 @@ void AskReader::look_at_member(std::string_view name, std::string_view key, Part
     if (key == "type") {
         part.type = word();
     } else if (key == "media_type" || key == "mimeType" || key == "mime_type") {
-        part.image_type = word().starts_with("image/");
+        // Stated in two spellings, it is not known which one counts: an image is the cheaper of both.
+        const bool image = word().starts_with("image/");
+        part.image_type = image && (part.image_type || !part.has_media_type);
+        part.has_media_type = true;
     } else if (key == "cache_control") {
         cache_control();
-    } else if (key == "file_id" || key == "file_url" || key == "fileUri" || key == "file_uri") {
+    } else if (is_among(key, of_a_medium_elsewhere) || is("audio", "id")) {
         elsewhere();
     } else if (is("source", "data") || is("inlineData", "data") || is("inline_data", "data") ||
                is("input_audio", "data") || (key == "file_data" && json_.kind() == JsonKind::string)) {
@@ -223,6 +241,10 @@ void AskReader::count(std::string_view name, const Part& part) {
     } else if (is_among(part.type, files)) {
         ++counted_.files;
     } else if (part.type == "item_reference" || is_short_reference) {
+        ask_.input_elsewhere = true;
+    } else if ((name == "content" || name == "output") && !is_of_text(part.type)) {
+        // A film by its address, for example. What it costs is not in the request.
+        ++counted_.files;
         ask_.input_elsewhere = true;
     }
     // A provider that shortens the conversation on the way runs a model over it once more.

@@ -232,7 +232,7 @@ std::optional<No> Gateway::identify(Flight& flight) const {
         const bool is_mine = run && (caller->run.value.empty() || caller->run.value == *run);
         if (!is_mine) {
             return No{Refused::unauthorized, "run_not_found",
-                      fmt::format("there is no run '{}' that this key may act for", run_text)};
+                      fmt::format("there is no run '{}' that this key may act for", as_line(run_text))};
         }
         who.run = core::RunId(*run);
     }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <boost/json.hpp>
 
+#include "base/text.h"
 #include "gateway/dialect.h"
 
 namespace interlock::gateway {
@@ -43,7 +44,8 @@ net::Response refusal(const NoRoute& no_route, std::string_view call_id) {
     return response_of(no_route.dialect, words, code, no_route.detail, call_id, 0);
 }
 
-std::string last_words(Operation operation, std::string_view code, std::string_view message) {
+std::string last_words(Operation operation, std::string_view code, std::string_view why) {
+    const std::string message = as_utf8(why);
     const Words words = words_of(code == "budget_exceeded" ? Refused::budget : Refused::upstream_failed);
     const auto body = [&](Dialect dialect) { return json::serialize(body_of(dialect, words, code, message, {})); };
     switch (operation) {
@@ -123,7 +125,8 @@ net::Response response_of(Dialect dialect, const Words& words, std::string_view 
     response.headers.push_back({"x-interlock-call", std::string(call_id)});
     if (words.lasting) response.headers.push_back({"x-should-retry", "false"});
     if (retry_after_s != 0) response.headers.push_back({"retry-after", std::to_string(retry_after_s)});
-    response.body = json::serialize(body_of(dialect, words, code, message, call_id));
+    // It may quote a header of the client or of an upstream.
+    response.body = json::serialize(body_of(dialect, words, code, as_utf8(message), call_id));
     return response;
 }
 

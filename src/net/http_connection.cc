@@ -67,6 +67,8 @@ class Connection final : public HttpConnection,
 
     void tick(SteadyTime now) override;
     void drain() override;
+    SteadyTime waits_since() const override { return awaits_head_ && !gave_way_ ? armed_at_ : never; }
+    void give_way() override;
     void cut() override;
 
     Task<bool> write(std::string_view bytes) override;
@@ -98,7 +100,8 @@ class Connection final : public HttpConnection,
     After after_request() const;
     bool is_gone();
     void arm(milliseconds timeout) {
-        deadline_ = steady_clock::now() + timeout;
+        armed_at_ = steady_clock::now();
+        deadline_ = armed_at_ + timeout;
         expired_ = false;
     }
     void arm_body();
@@ -130,10 +133,13 @@ class Connection final : public HttpConnection,
     std::size_t buffer_size_ = 0;
 
     std::string out_;
+    SteadyTime armed_at_;
     SteadyTime deadline_ = never;
     bool expired_ = false;
     bool fresh_ = true;
-    bool idle_ = false;  // No byte of a request has come.
+    bool idle_ = false;         // No byte of a request has come.
+    bool awaits_head_ = false;  // No whole head of a request has come, and a read is under way.
+    bool gave_way_ = false;
     SteadyTime body_begun_;
     std::size_t body_bytes_held_ = 0;
     bool body_has_owner_ = true;
@@ -242,6 +248,7 @@ Task<bool> Connection<Stream>::read_request() {
     bool head_begun = false;
     bool told_to_continue = false;
     while (true) {
+        awaits_head_ = false;
         const auto state_before = parser_.state();
         const std::string_view received(buffer_.get() + buffer_begin_, buffer_end_ - buffer_begin_);
         const std::size_t seen_end = buffer_end_;
@@ -260,6 +267,7 @@ Task<bool> Connection<Stream>::read_request() {
                 // The clock of a head starts with its first byte, and is not set back by the following ones.
                 if (idle_) arm(fresh_ ? options.header_timeout : options.idle_timeout);
                 if (!idle_ && !std::exchange(head_begun, true)) arm(options.header_timeout);
+                awaits_head_ = true;
                 break;
             case RequestParser::State::body:
                 if (state_before == RequestParser::State::head) {
@@ -287,6 +295,7 @@ Task<bool> Connection<Stream>::read_request() {
         // A read that was begun beside a stream may have brought more meanwhile.
         if (buffer_end_ > seen_end) continue;
         const std::size_t count = co_await read_more();
+        awaits_head_ = false;
         if (count == 0 && expired_ && !idle_) {
             co_return co_await refuse(problem(408, "request_timeout", "the request did not come in time"));
         }
@@ -548,6 +557,13 @@ void Connection<Stream>::drain() {
 }
 
 template <class Stream>
+void Connection<Stream>::give_way() {
+    gave_way_ = true;
+    error_code ignored;
+    socket().cancel(ignored);
+}
+
+template <class Stream>
 void Connection<Stream>::cut() {
     hangup_.hang_up();
     if (tunnel_) return tunnel_->cut();
@@ -639,6 +655,19 @@ void Connection<Stream>::release_body_bytes() {
 
 void Loop::set_date(std::int64_t unix_seconds) {
     if (std::exchange(date_seconds, unix_seconds) != unix_seconds) date = http_date(unix_seconds);
+}
+
+bool Loop::make_room() {
+    HttpConnection* longest = nullptr;
+    SteadyTime since = never;
+    for (HttpConnection& connection : connections) {
+        if (connection.waits_since() >= since) continue;
+        longest = &connection;
+        since = connection.waits_since();
+    }
+    if (longest == nullptr) return false;
+    longest->give_way();
+    return true;
 }
 
 void serve_connection(Loop& loop, Socket socket, Admission admission, std::shared_ptr<Visitor> visitor) {

@@ -53,7 +53,10 @@ class HttpConnection : public ListHook<HttpConnection> {
     virtual ~HttpConnection() = default;
     virtual void tick(SteadyTime now) = 0;  // Ends a wait for the client that took too long.
     virtual void drain() = 0;               // Closes when idle; the answer under way, if any, is the last.
-    virtual void cut() = 0;                 // Closes the socket, whatever is under way.
+    // Since when it waits for the head of a request; never: it does not wait for one.
+    virtual SteadyTime waits_since() const = 0;
+    virtual void give_way() = 0;  // Closes without a word, because another client needs the place.
+    virtual void cut() = 0;       // Closes the socket, whatever is under way.
 };
 
 // One thread of the server.
@@ -61,6 +64,8 @@ struct Loop {
     explicit Loop(ServerState& its_server) : server(its_server) {}
 
     void set_date(std::int64_t unix_seconds);
+    // Closes the connection that has waited longest for a request. False: there is none that waits for one.
+    bool make_room();
 
     ServerState& server;
     Counters counters;

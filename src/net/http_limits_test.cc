@@ -122,10 +122,12 @@ TEST(HttpLimits, one_connection_too_many_is_told_so) {
     auto options = test_options();
     options.connections_max = 2;
     TestServer server(echo, options);
+    const std::string begun = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx";
     RawClient one(server.port);
     RawClient two(server.port);
-    one.ask(get("/"));
-    two.ask(get("/"));
+    one.send(begun);
+    two.send(begun);
+    ASSERT_TRUE(eventually([&] { return server.server.stats().body_bytes == 2; }));
 
     RawClient three(server.port);
     three.send(get("/"));
@@ -134,12 +136,35 @@ TEST(HttpLimits, one_connection_too_many_is_told_so) {
     EXPECT_TRUE(answer.starts_with("HTTP/1.1 503 ")) << answer;
     EXPECT_TRUE(contains(answer, R"("code":"busy")"));
     EXPECT_EQ(server.server.stats().connections_refused, 1u);
-    EXPECT_EQ(body_of(one.ask(get("/still"))), "GET /still ");
+    EXPECT_EQ(body_of(one.ask("y")), "POST / xy");
 
     one.close();
     EXPECT_TRUE(eventually([&] { return server.server.stats().connections_open < 2; }));
     RawClient four(server.port);
     EXPECT_EQ(body_of(four.ask(get("/four"))), "GET /four ");
+}
+
+TEST(HttpLimits, connections_on_which_nothing_is_asked_give_way_the_longest_first) {
+    auto options = test_options();
+    options.connections_max = 4;
+    TestServer server(echo, options);
+    RawClient silent(server.port);
+    RawClient begun(server.port);
+    begun.send("GET / HT");
+    RawClient used(server.port);
+    RawClient last(server.port);
+    EXPECT_EQ(body_of(used.ask(get("/used"))), "GET /used ");
+    EXPECT_EQ(body_of(last.ask(get("/last"))), "GET /last ");
+
+    RawClient five(server.port);
+    EXPECT_EQ(body_of(five.ask(get("/five"))), "GET /five ");
+    RawClient six(server.port);
+    EXPECT_EQ(body_of(six.ask(get("/six"))), "GET /six ");
+
+    EXPECT_TRUE(silent.is_closed_by_peer());
+    EXPECT_TRUE(begun.is_closed_by_peer());
+    EXPECT_EQ(body_of(last.ask(get("/still"))), "GET /still ");
+    EXPECT_EQ(server.server.stats().connections_refused, 0u);
 }
 
 TEST(HttpLimits, all_bodies_together_have_a_limit) {

@@ -33,7 +33,9 @@ using boost::system::error_code;
 using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 
 // Connections that may be open beyond connections_max for as long as it takes to say 503. Beyond these we just hang up.
-constexpr std::size_t turned_away_max = 256;
+std::size_t turned_away_max(const HttpServerOptions& options) {
+    return std::min<std::size_t>(256, options.connections_max / 8 + 1);
+}
 // After an accept that failed for want of descriptors or memory.
 constexpr std::chrono::milliseconds accept_pause{100};
 constexpr std::chrono::milliseconds poll_pause{2};
@@ -187,15 +189,18 @@ Task<void> HttpServer::Parts::accept(Acceptor& from, std::shared_ptr<Visitor> vi
         }
         if (visitor) ++visitor->connections;
         const std::size_t open = ++state.connections;
-        const Admission admission = open > state.options.connections_max ? Admission::turned_away : Admission::admitted;
-        if (admission == Admission::turned_away) ++own.counters.turned_away;
-        if (open > state.options.connections_max + turned_away_max) {
+        // Clients without a key can open as many connections as they like. Those on which nothing is asked give way.
+        const bool is_full = open > state.options.connections_max;
+        if (open > state.options.connections_max + turned_away_max(state.options)) {
             if (visitor) --visitor->connections;
             --state.connections;
             continue;
         }
-        asio::post(loop.context, [&loop, admission, visitor, accepted = std::move(socket)]() mutable {
-            serve_connection(loop, std::move(accepted), admission, std::move(visitor));
+        asio::post(loop.context, [&loop, is_full, visitor, accepted = std::move(socket)]() mutable {
+            const bool has_place = !is_full || loop.make_room();
+            if (!has_place) ++loop.counters.turned_away;
+            serve_connection(loop, std::move(accepted), has_place ? Admission::admitted : Admission::turned_away,
+                             std::move(visitor));
         });
     }
 }

@@ -1,5 +1,6 @@
 #include "server/server.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,6 +63,12 @@ std::string host_name() {
 }
 
 net::Task<net::Response> page_ready(net::Response response) { co_return response; }
+
+// Each connection is a file, and so are those to upstreams, to shims and to programs that the server starts.
+std::size_t connections_possible() {
+    rlimit files{};
+    return ::getrlimit(RLIMIT_NOFILE, &files) == 0 ? static_cast<std::size_t>(files.rlim_cur) / 2 : SIZE_MAX;
+}
 
 bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
@@ -422,6 +429,7 @@ Result<void, std::string> Server::Parts::listen() {
     how.host = options.host;
     how.port = options.port;
     how.threads = options.threads;
+    how.connections_max = std::min(how.connections_max, connections_possible());
     how.local_path = options.socket;
     // In the data directory no other user gets to it.
     if (options.socket != options.data_dir + "/api.sock") {

@@ -18,6 +18,7 @@
 #include "shim/mounts.h"
 #include "shim/namespaces.h"
 #include "shim/socket_filter.h"
+#include "shim/sockets.h"
 
 namespace interlock::shim {
 namespace {

@@ -387,24 +387,6 @@ bool cover_sockets(const std::vector<std::string>& sockets, const std::vector<Mo
 
 }  // namespace
 
-std::vector<std::string> sockets_of_others() {
-    std::vector<std::string> sockets;
-    constexpr int words_before_path = 7;
-    const std::string text = read_file("/proc/net/unix").value_or("");
-    for (std::string_view line : split(text, '\n')) {
-        std::size_t at = 0;
-        for (int word = 0; word < words_before_path && at < line.size(); ++word) {
-            at = line.find_first_not_of(' ', std::min(line.find(' ', at), line.size()));
-        }
-        if (at >= line.size() || line[at] != '/') continue;
-        sockets.emplace_back(line.substr(at));
-    }
-    std::ranges::sort(sockets);
-    const auto [first, last] = std::ranges::unique(sockets);
-    sockets.erase(first, last);
-    return sockets;
-}
-
 std::vector<std::string> writable_places(const Launch& launch) {
     std::vector<std::string> places = launch.writable;
     if (!launch.dir.empty()) places.push_back(launch.dir);

@@ -12,9 +12,6 @@
 
 namespace interlock::shim {
 
-// Paths of the Unix sockets that there are in this network namespace.
-std::vector<std::string> sockets_of_others();
-
 // `home` is the user's home directory, or empty; a sealed run does not see the sockets. False with errno when `part`
 // could not be had.
 bool make_view(const Launch& launch, const std::string& home, const std::vector<std::string>& sockets, Part& part);

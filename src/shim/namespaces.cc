@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -106,6 +107,28 @@ bool set_capabilities(std::uint64_t kept) {
         data[half].inheritable &= mask;
     }
     return syscall(SYS_capset, &header, data) == 0;
+}
+
+std::uint64_t mount_of(const Fd& directory) {
+    struct statx status{};
+    const bool known = statx(directory.get(), "", AT_EMPTY_PATH, STATX_MNT_ID, &status) == 0;
+    return known ? status.stx_mnt_id : 0;
+}
+
+// Whether the root directory of this process is not that of its mount namespace. Looks as a program would that leaves
+// it: with another root directory, ".." is not stopped at this one.
+bool something_is_above_root() {
+    constexpr int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    const Fd root(open("/", flags)), here(open(".", flags));
+    if (!root) return true;  // By a limit of the run.
+    if (chroot("/proc") != 0) return false;
+    const bool moved = fchdir(root.get()) == 0 && chdir("..") == 0;
+    const Fd above(moved ? open(".", flags) : -1);
+    struct stat of_root{}, of_above{};
+    const bool is_same = above && fstat(root.get(), &of_root) == 0 && fstat(above.get(), &of_above) == 0 &&
+                         of_root.st_ino == of_above.st_ino && mount_of(root) == mount_of(above);
+    const bool is_back = fchdir(root.get()) == 0 && chroot(".") == 0 && (!here || fchdir(here.get()) == 0);
+    return !is_same || !is_back;
 }
 
 // So that it is not taken for a second shim of the run. The name has as many letters as "interlock-shim".
@@ -222,7 +245,10 @@ bool separate(const Launch& launch, pid_t shim_pid, int tell, Part& part) {
 
 bool drop_capabilities(SandboxLevel level) {
     if (geteuid() != 0) return set_capabilities(0);
-    return set_capabilities(level >= SandboxLevel::files ? kept_at_files : ~dropped_at_guarded);
+    if (level >= SandboxLevel::files) return set_capabilities(kept_at_files);
+    // With it a run leaves the root directory of a server that was started with chroot. The view covers nothing there.
+    const std::uint64_t and_chroot = something_is_above_root() ? bit(CAP_SYS_CHROOT) : 0;
+    return set_capabilities(~(dropped_at_guarded | and_chroot));
 }
 
 }  // namespace interlock::shim

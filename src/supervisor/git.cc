@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "supervisor/confinement.h"
+#include "supervisor/file_tree.h"
 
 namespace interlock::supervisor {
 namespace {
@@ -36,6 +37,17 @@ std::vector<std::string> settings() {
             "core.checkStat=default",       "core.commitGraph=false"};
 }
 
+// As git expands "~/name".
+std::string at_home(const std::string& path) {
+    return path.starts_with("~/") ? passed_variable("HOME") + path.substr(1) : path;
+}
+
+// Where the user's ignored files and attributes are if no setting says otherwise.
+std::string files_of_the_user() {
+    const std::string configuration = passed_variable("XDG_CONFIG_HOME");
+    return (configuration.empty() ? at_home("~/.config") : configuration) + "/git";
+}
+
 }  // namespace
 
 Git Git::in(const std::string& dir) {
@@ -44,6 +56,7 @@ Git Git::in(const std::string& dir) {
     git.options_.dir = dir;
     git.options_.env = environment();
     git.options_.timeout = git_timeout;
+    git.options_.waits_for_no_fifo = true;
     git.confinement_ = std::make_shared<OpenFile>(confine_git({}));
     return git;
 }
@@ -51,7 +64,7 @@ Git Git::in(const std::string& dir) {
 Git Git::of_repository(const std::string& common_dir) {
     Git git = in("/");
     git.look_through_a_view(common_dir, common_dir);
-    git.confinement_ = std::make_shared<OpenFile>(confine_git({common_dir}));
+    git.confine_to({common_dir});
     return git;
 }
 
@@ -60,7 +73,7 @@ Git Git::of_worktree(const std::string& common_dir, const std::string& git_dir, 
     Git git = in("/");
     git.look_through_a_view(common_dir, git_dir);
     git.options_.env.push_back("GIT_WORK_TREE=" + path);
-    git.confinement_ = std::make_shared<OpenFile>(confine_git({common_dir, path}));
+    git.confine_to({common_dir, path});
     return git;
 }
 
@@ -71,6 +84,16 @@ void Git::look_through_a_view(const std::string& common_dir, const std::string& 
     // The user's own settings have been read for the view. Programs that they name, such as git-lfs, read settings of
     // the repository that name others.
     for (const char* none : {"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}) options_.env.emplace_back(none);
+}
+
+void Git::confine_to(const std::vector<std::string>& paths) {
+    if (!*view_) return;
+    GitReads readable{.directories = {(*view_)->dir(), files_of_the_user()}};
+    for (const char* key : {"core.excludesfile", "core.attributesfile"}) {
+        readable.files.push_back(at_home(setting(key)));
+    }
+    confinement_ = std::make_shared<OpenFile>(confine_git(paths, readable));
+    borrows_objects_ = status_of(paths.front() + "/objects/info/alternates").has_value();
 }
 
 Git Git::with_env(std::string variable) const {
@@ -114,6 +137,11 @@ Result<std::string, std::string> Git::ask(std::vector<std::string> arguments, st
         why +=
             "; this is a partial clone, and the server fetches nothing: fetch what is missing first, for example by "
             "a checkout";
+    }
+    if (borrows_objects_) {
+        why +=
+            "; the repository borrows objects of another one (objects/info/alternates), which the server does not "
+            "read: copy them with 'git repack -a -d', and remove that file";
     }
     return fail(std::move(why));
 }

@@ -4,8 +4,9 @@
 //       pager. of_repository() and of_worktree() show it the repository through a RepositoryView, which has no
 //       configuration that names one.
 //   (2) git fetches nothing: no protocol is allowed.
-//   (3) Where the kernel has Landlock, git can execute no program but itself, and writes only in the repository and in
-//       the worktree.
+//   (3) Where the kernel has Landlock, git can execute no program but itself, and reads and writes only in the
+//       repository and in the worktree.
+//   (4) git waits for no FIFO that lies where it reads a file.
 //
 // Files are written as they are stored: filters such as git-lfs do not run.
 #pragma once
@@ -51,11 +52,14 @@ class Git {
 
  private:
     void look_through_a_view(const std::string& common_dir, const std::string& git_dir);
+    // Git reads and writes there, and reads what the view and the user's own settings name. After the view.
+    void confine_to(const std::vector<std::string>& paths);
 
     std::shared_ptr<const Result<RepositoryView, std::string>> view_;
     std::shared_ptr<const OpenFile> confinement_;
     std::vector<std::string> settings_;
     ProgramOptions options_;
+    bool borrows_objects_ = false;
 };
 
 // Why a git that ended with another exit code than 0 says it did.

@@ -84,7 +84,8 @@ Result<RepositoryView, std::string> RepositoryView::make(const std::string& comm
                                     {.dir = common_dir,
                                      .env = {"LC_ALL=C", "GIT_DIR=" + git_dir, "GIT_COMMON_DIR=" + common_dir},
                                      .timeout = read_timeout,
-                                     .confinement = ruleset.fd()});
+                                     .confinement = ruleset.fd(),
+                                     .waits_for_no_fifo = true});
     if (!listed) return fail(listed.error());
     if (listed->exit_code != 0) return fail(in_its_own_words("config", *listed));
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t error_text_max = std::size_t{64} * 1024;
+constexpr std::chrono::milliseconds fifo_patience{1000};
 constexpr std::size_t pipe_bytes_max = std::size_t{1024} * 1024;  // What a user may have, by default.
 
 struct Pipe {
@@ -49,18 +52,24 @@ std::string system_error(std::string_view what) { return fmt::format("{}: {}", w
 
 }  // namespace
 
-std::string find_program(const std::string& name) {
-    constexpr std::string_view path_is = "PATH=";
-    if (name.find('/') != std::string::npos) return name;
+std::string passed_variable(std::string_view name) {
     for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-        std::string_view rest = *variable;
-        if (!rest.starts_with(path_is)) continue;
-        for (rest.remove_prefix(path_is.size()); !rest.empty();) {
-            const std::string_view dir = rest.substr(0, rest.find(':'));
-            rest.remove_prefix(std::min(dir.size() + 1, rest.size()));
-            std::string program = fmt::format("{}/{}", dir, name);
-            if (dir.starts_with('/') && access(program.c_str(), X_OK) == 0) return program;
+        const std::string_view text = *variable;
+        if (text.starts_with(name) && text.substr(name.size()).starts_with('=')) {
+            return std::string(text.substr(name.size() + 1));
         }
+    }
+    return "";
+}
+
+std::string find_program(const std::string& name) {
+    if (name.find('/') != std::string::npos) return name;
+    const std::string path = passed_variable("PATH");
+    for (std::string_view rest = path; !rest.empty();) {
+        const std::string_view dir = rest.substr(0, rest.find(':'));
+        rest.remove_prefix(std::min(dir.size() + 1, rest.size()));
+        std::string program = fmt::format("{}/{}", dir, name);
+        if (dir.starts_with('/') && access(program.c_str(), X_OK) == 0) return program;
     }
     return "";
 }
@@ -269,14 +278,44 @@ bool read_some(const OpenFile& from, std::string& text, std::size_t text_max) {
     return true;
 }
 
+std::string line_of(const std::string& path) {
+    std::array<char, 256> buffer;
+    const OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const auto count = file ? read(file.fd(), buffer.data(), buffer.size()) : -1;
+    return count > 0 ? std::string(buffer.data(), static_cast<std::size_t>(count)) : "";
+}
+
+// Whether it waits until another process opens the FIFO that it opens, or writes to the one that it reads. False where
+// the kernel does not tell what a process waits in.
+bool waits_for_a_fifo(pid_t pid) {
+    const std::string process = fmt::format("/proc/{}", pid);
+    const std::string where = line_of(process + "/wchan");
+    if (where == "wait_for_partner") return true;
+    if (where.find("pipe_read") == std::string::npos) return false;
+    // "0 0x5 …": the system call and its first argument. A pipe that the program made has no path.
+    unsigned fd = 0;
+    struct stat status{};
+    if (sscanf(line_of(process + "/syscall").c_str(), "%*u %x", &fd) != 1) return false;
+    const std::string file = fmt::format("{}/fd/{}", process, fd);
+    std::array<char, 8> target{};
+    return readlink(file.c_str(), target.data(), target.size()) > 0 && target[0] == '/' &&
+           stat(file.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
 Result<void, std::string> follow(Child& child, const ProgramOptions& options, Finished& finished) {
     const auto deadline = Clock::now() + options.timeout;
+    auto next_look = Clock::now() + fifo_patience;
     for (bool ended = false; !ended;) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
         if (left.count() <= 0) return fail(fmt::format("took longer than {} ms", options.timeout.count()));
         std::array<pollfd, 3> waiting = {pollfd{child.ended.fd(), POLLIN, 0}, pollfd{child.out.fd(), POLLIN, 0},
                                          pollfd{child.err.fd(), POLLIN, 0}};
-        const int wait_ms = static_cast<int>(std::min<std::int64_t>(left.count(), 60'000));
+        const std::int64_t wait_max = options.waits_for_no_fifo ? fifo_patience.count() : 60'000;
+        const int wait_ms = static_cast<int>(std::min<std::int64_t>(left.count(), wait_max));
+        if (options.waits_for_no_fifo && Clock::now() >= next_look) {
+            if (waits_for_a_fifo(child.pid)) return fail(std::string("waits for a FIFO in the place of a file"));
+            next_look = Clock::now() + fifo_patience;
+        }
         if (poll(waiting.data(), waiting.size(), wait_ms) < 0 && errno != EINTR) {
             return fail(system_error("cannot be waited for"));
         }

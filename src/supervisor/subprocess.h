@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -27,6 +28,8 @@ struct ProgramOptions {
     std::string input = {};                                  // What the program reads from its standard input.
     std::size_t output_max = std::size_t{64} * 1024 * 1024;  // More is an error, and the program is killed.
     int confinement = -1;  // A Landlock ruleset that the program enters before it starts; -1: none.
+    // Whether a wait for a FIFO is an error: the program reads files that anybody may have replaced by one.
+    bool waits_for_no_fifo = false;
 };
 
 struct Finished {
@@ -34,6 +37,9 @@ struct Finished {
     std::string out;
     std::string err;  // Its beginning, where it is long.
 };
+
+// The value of a variable of this process's environment that programs get too; empty when it is not set.
+std::string passed_variable(std::string_view name);
 
 // The program of that name in a directory of the PATH that is named from the root: what lies where the program is to
 // work is not meant. Empty when there is none; a name with a slash is itself.
