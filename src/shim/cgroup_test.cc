@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shim/holder.h"
+#include "shim/run_processes.h"
 
 namespace interlock::shim {
 namespace {
@@ -33,10 +33,10 @@ class CgroupTest : public testing::Test {
 
     // What keeps the run from starting; empty: nothing did, and it has ended.
     std::string run(const std::vector<std::string>& limits) const {
-        Message message{"launch", "arg", "/bin/true", "home", directory_, "cgroup", group()};
+        ShimMessage message{"launch", "arg", "/bin/true", "home", directory_, "cgroup", group()};
         for (const std::string& limit : limits) message.insert(message.end(), {"limit", limit});
-        Holder holder(false);
-        if (auto problem = holder.start(std::get<Launch>(read_launch(message)), {})) return *problem;
+        RunProcesses holder(false);
+        if (auto problem = holder.start(std::get<LaunchRequest>(read_launch(message)), {})) return *problem;
         for (std::int64_t now = 0; !holder.is_over(); ++now) {
             holder.reap(now);
             if (const auto report = holder.report_fd() >= 0 ? holder.take_report() : std::nullopt)

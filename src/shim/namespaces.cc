@@ -208,12 +208,12 @@ const char* name_of(Part part) {
     return "";
 }
 
-bool separate(const Launch& launch, pid_t shim_pid, int tell, Part& part) {
+bool separate(const LaunchRequest& launch, pid_t shim_pid, int tell, Part& part) {
     part = Part::first_process;
     const Fd shim = open_process(shim_pid);
     if (getppid() != shim_pid) return errno = ESRCH, false;
     part = Part::user_namespace;
-    const bool is_sealed = launch.level == SandboxLevel::sealed, is_root = geteuid() == 0;
+    const bool is_sealed = launch.level == AppliedSandboxLevel::sealed, is_root = geteuid() == 0;
     if (!is_root && !enter_user_namespace()) return false;
     if (is_root && is_sealed && !enter_user_namespace_with_all()) return false;
     part = Part::namespaces;
@@ -243,9 +243,9 @@ bool separate(const Launch& launch, pid_t shim_pid, int tell, Part& part) {
     _exit(0);
 }
 
-bool drop_capabilities(SandboxLevel level) {
+bool drop_capabilities(AppliedSandboxLevel level) {
     if (geteuid() != 0) return set_capabilities(0);
-    if (level >= SandboxLevel::files) return set_capabilities(kept_at_files);
+    if (level >= AppliedSandboxLevel::files) return set_capabilities(kept_at_files);
     // With it a run leaves the root directory of a server that was started with chroot. The view covers nothing there.
     const std::uint64_t and_chroot = something_is_above_root() ? bit(CAP_SYS_CHROOT) : 0;
     return set_capabilities(~(dropped_at_guarded | and_chroot));

@@ -24,11 +24,11 @@ void RunPlaces::look(const Order& order, const Then& then) {
     // A run without a workspace shares no directory with another run, so its start does not wait for a file system.
     if (std::ranges::none_of(order.places, is_workspace)) return then(event::PlaceSeen{});
     const bool taken =
-        options_.look([this, inbox = inbox_, &held = options_.held, id, fence, places = order.places, then] {
+        options_.look([this, task_queue = task_queue_, &held = options_.held, id, fence, places = order.places, then] {
             // What has moved among the places of others is known first.
             held.follow();
             const auto seen = std::make_shared<SeenPlace>(see_place(held, id, fence, places));
-            inbox->post([this, id, fence, seen, then] {
+            task_queue->post([this, id, fence, seen, then] {
                 keep(id, fence, std::move(seen->directory));
                 then(event::PlaceSeen{.problem = seen->problem, .change = seen->change, .places = seen->places});
             });

@@ -32,7 +32,7 @@ struct ProgramOptions {
     bool waits_for_no_fifo = false;
 };
 
-struct Finished {
+struct SubprocessResult {
     int exit_code = 0;  // 128 + the signal's number when a signal ended it, as a shell says it.
     std::string out;
     std::string err;  // Its beginning, where it is long.
@@ -46,6 +46,7 @@ std::string passed_variable(std::string_view name);
 std::string find_program(const std::string& name);
 
 // The error is a sentence: not found, timed out, wrote too much. A program that ended by itself is never an error.
-Result<Finished, std::string> run_program(const std::vector<std::string>& argv, const ProgramOptions& options = {});
+Result<SubprocessResult, std::string> run_program(const std::vector<std::string>& argv,
+                                                  const ProgramOptions& options = {});
 
 }  // namespace interlock::supervisor
