@@ -42,6 +42,7 @@ FORBIDDEN_IN_CORE = {
 HASHED_TEXT = r"\bunordered_\w+<(?:std::)?string(?:_view)?\b(?!\s*,[^;]*KeyedTextHash)|\bhash<(?:std::)?string\w*>|\bboost::hash\b"
 LINES_MAX = 900
 LINES_KNOWN = {}  # path: lines. A file listed here may be as long as it is, and not one line longer.
+COLUMNS_MAX = 120
 UNFINISHED = r"\b(?:" + "|".join(("TO" "DO", "FIX" "ME", "X" "XX", "HA" "CK")) + r")\b"
 MACHINE_PATH = r"(?<![\w.~/-])/(?:work|home|root)/\S*"
 CODE = (".h", ".cc")
@@ -90,6 +91,7 @@ def check(root, path):
     if path.suffix in CODE:
         yield from check_includes(root, path, text)
         yield from check_code(path, NOT_CODE.sub(blank, text))
+        yield from check_comments(path, text)
     if path.suffix == ".h":
         yield from check_header(path, text)
 
@@ -131,6 +133,26 @@ def check_code(path, code):
         yield from found(path, code, "libpq is named only in src/store/postgres_*", r"<libpq|\bPQ\w+|\bPG(?:conn|result)\b")
     if not (test or path.parts[:2] == ("src", "server") or path.parts[0] in ("sim", "crash", "bench")):
         yield from found(path, code, "only src/server reads the environment", r"\b(?:secure_)?getenv\b")
+
+
+# clang-format leaves comments as they are, because it breaks numbered items: it puts the end of a line at the start of
+# the next one, and what follows behind it.
+def check_comments(path, text):
+    indent = None  # Of the text of the numbered item that these lines belong to.
+    for number, line in enumerate(text.splitlines(), 1):
+        comment = re.match(r"\s*//( *)(.*)", line)
+        item = comment and re.match(r"\((\d+)\) (.*)", comment[2])
+        words = item[2] if item else comment[2] if comment else ""
+        if item:
+            indent = len(comment[1]) + len(comment[2]) - len(words)
+        elif not words or len(comment[1]) < 2:
+            indent = None
+        if indent and not item and len(comment[1]) < indent:
+            yield f"{path}:{number}: lines of a numbered item are indented like its text: {line.strip()}"
+        if indent and re.search(r"(?<!invariant) \(\d\) [A-Z]", words):
+            yield f"{path}:{number}: a numbered item begins a line: {line.strip()}"
+        if comment and len(line) > COLUMNS_MAX:
+            yield f"{path}:{number}: comments have up to {COLUMNS_MAX} columns: {line.strip()}"
 
 
 def check_header(path, text):

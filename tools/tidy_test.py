@@ -75,6 +75,14 @@ BAD = [
     # Headers.
     ("src/base/a.h", "// What this is.\nint x;\n", 1, "a header has #pragma once"),
     ("src/base/a.h", "#pragma once\n// Too late.\n", 1, "a header opens by saying what it is"),
+    # Comments that something has reflowed.
+    ("src/net/a.h", "// A.\n//\n//   (1) One more than a\n//   few\n//       words.\n#pragma once\n", 4,
+     "lines of a numbered item are indented like its text: //   few"),
+    ("src/net/a.h", "// A.\n//\n//   (1) One\n//       more. (2) Two.\n#pragma once\n", 4, "a numbered item begins a line"),
+    ("src/net/a.h", "// A.\n//\n//   (1) One. (2) Two.\n#pragma once\n", 3, "a numbered item begins a line"),
+    ("src/net/a.cc", "class A {\n    //   (1) One more\n    //   word.\n};\n", 3,
+     "lines of a numbered item are indented like its text: //   word."),
+    ("src/net/a.cc", "\n// " + "x" * 118 + "\n", 2, "comments have up to 120 columns"),
     # Everything.
     ("src/base/a.cc", "int x;\n// TO" "DO: finish\n", 2, "nothing is left for later"),
     ("docs/a.md", "FIX" "ME\n", 1, "nothing is left for later"),
@@ -124,6 +132,9 @@ GOOD = {
     "web/node_modules/a/a.ts": "\n" * 901,
     "web/package-lock.json": "{}" + "\n" * 901,
     "picture.bin": "\0/ro" "ot/x",
+    "src/net/numbered.h": "// A (1) in a text, and (2) Two. A list:\n//\n//   (1) One, for invariant (2) Counts.\n//       It goes on:\n"
+                          "//         - deeper.\n//   (2) Two.\n//\n//   (10) Ten\n//        more. See (1).\n// The end.\n"
+                          "#pragma once\n// " + "x" * 117 + "\n",
 }
 
 

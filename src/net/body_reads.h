@@ -1,8 +1,7 @@
 // Which thread reads a body. A hostile body of 32 MiB takes seconds to read, and a connection's thread serves many.
 //
 //   (1) A body above read_on_io_bytes_max is read by a worker. So no body keeps a connection's thread for more than a
-//   few
-//       milliseconds.
+//       few milliseconds.
 //   (2) Each byte of a body that is read is counted once per reading, by the kind of thread that read it.
 #pragma once
 

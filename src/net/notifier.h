@@ -1,8 +1,7 @@
 // A bell: any thread rings it, and every coroutine that waits for it wakes up.
 //
 //   (1) A ring is never missed: a waiter says which generation it has seen, and returns at once if there is a newer
-//   one.
-//       So read generation() first, then look at the data, then wait(); ring() after changing the data.
+//       one. So read generation() first, then look at the data, then wait(); ring() after changing the data.
 //   (2) ring() costs at most one post per io_context, however many wait there, and none while one is on its way.
 //
 // A bell carries no data and keeps no count of who has heard it.
