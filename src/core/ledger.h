@@ -55,7 +55,7 @@ void relieve_by_parent(OrgState& state, const Run& run, std::vector<BudgetImpact
 // Why a run above has no room for this one.
 std::optional<BudgetRefusal> past_parents_ceiling(OrgState& state, const Run& run, std::int64_t usd);
 
-// Sets the run's own hold aside. The budgets have been asked, and the touches are relieved.
+// Sets the run's own hold aside. The budgets have been asked, and the impacts are relieved.
 void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<BudgetImpact>& impacts);
 
 enum class RestOfRun { known_unspent, may_be_spent };

@@ -40,7 +40,7 @@ struct ClientError {
     };
     Kind kind;
     std::string detail;
-    bool timed_out = false;  // It was our patience that ended, not the connection.
+    bool timed_out = false;  // Our timeout has passed; the connection has not ended.
 };
 
 struct ClientRequest {

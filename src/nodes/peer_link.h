@@ -21,7 +21,7 @@
 
 namespace interlock::nodes {
 
-// Why submissions come back.
+// Why the submissions come back.
 enum class PeerError {
     gone,         // Nobody is there, the connection broke, or it does not understand us.
     silent,       // No answer in time.
