@@ -1,4 +1,4 @@
-// A node on PostgreSQL as a target: its switchboard, and the door through which other nodes reach it.
+// A node on PostgreSQL as a target: its command router, and the door through which other nodes reach it.
 #pragma once
 
 #include <memory>

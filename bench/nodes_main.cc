@@ -1,5 +1,5 @@
-// One node of a benchmark: clients in this process, a switchboard, and PostgreSQL behind it. bench/nodes.py starts one
-// or several of these, and says when to begin.
+// One node of a benchmark: clients in this process, a command router, and PostgreSQL behind it. bench/nodes.py starts
+// one or several of these, and says when to begin.
 //
 // It prints "ready" when its workload is set up, begins when a line comes in on standard input, and ends with one line
 // of JSON.

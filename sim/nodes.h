@@ -5,8 +5,7 @@
 //   (2) Of several nodes each has an engine for every org whose lane it believes to have. What it does not write itself
 //       it forwards to the writer it believes in; when it thinks that one dead, rightly or not, it takes the lane.
 //   (3) Nodes crash, leave in order, come back, and fall asleep for a while: between two steps, or in the middle of
-//   one,
-//       when its commit is ready and has not been sent.
+//       one, when its commit is ready and has not been sent.
 //   (4) Commits are written late, by a database whose client has gone away (store/memory_database.h).
 //
 // Which of it happens follows from the world's seed. A single server draws nothing that it would not draw alone.

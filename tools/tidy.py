@@ -42,6 +42,25 @@ FORBIDDEN_IN_CORE = {
 HASHED_TEXT = r"\bunordered_\w+<(?:std::)?string(?:_view)?\b(?!\s*,[^;]*KeyedTextHash)|\bhash<(?:std::)?string\w*>|\bboost::hash\b"
 LINES_MAX = 900
 LINES_KNOWN = {}  # path: lines. A file listed here may be as long as it is, and not one line longer.
+# Names of types that several folders define, and why. Any other type name has one meaning in all of src/.
+MIRRORED = "interlock verify has a model of its own, so that no mistake of core's can hide itself"
+SHARED_TYPE_NAMES = {
+    "Attribution": MIRRORED,
+    "Claim": MIRRORED,
+    "HoldPart": MIRRORED,
+    "Place": MIRRORED,
+    "Scope": MIRRORED,
+    "Session": MIRRORED,
+    "Tags": MIRRORED,
+    "Dialect": "the demo's agents speak the APIs that the gateway reads",
+    "Fleet": "the gateway's upstreams, and the demo's agents",
+    "Message": "a stored message, a message that the simulated provider reads, and one of the demo's workers",
+    "Refused": "why the gateway refuses a call, and the message by which a shim is refused",
+    "Role": "who wrote a message, and what an agent of the demo is for",
+    "Said": "what a model's answer said, and what the demo's books say of it",
+    "Script": "what the simulated provider is told to answer, and what an agent of the demo is going to do",
+}
+COLUMNS_MAX = 120
 UNFINISHED = r"\b(?:" + "|".join(("TO" "DO", "FIX" "ME", "X" "XX", "HA" "CK")) + r")\b"
 MACHINE_PATH = r"(?<![\w.~/-])/(?:work|home|root)/\S*"
 CODE = (".h", ".cc")
@@ -52,10 +71,17 @@ SKIPPED_FOLDERS = {".git", "build", "__pycache__", ".cache", "node_modules"}
 NOT_CODE = re.compile(r"""//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'""", re.S)
 
 
+# A definition at namespace scope, seen from its opening brace; and an alias, seen from its semicolon.
+TYPE = re.compile(r"(?<![\w<,])(?:struct|class|union|enum(?:\s+(?:class|struct))?)\s+(?:\[\[\w+\]\]\s*)?(\w+)\s*(?:<[^{}();]*>\s*)?"
+                  r"(?:final\s*)?(?::(?!:)[^(){}]*)?$")
+ALIAS = re.compile(r"(?<![\w<,])using\s+(\w+)\s*=")
+NAMESPACE = re.compile(r"(?<!using )\bnamespace\b[^;()=]*$")
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
     files = project_files(root)
-    problems = [problem for path in files for problem in check(root, path)]
+    problems = [problem for path in files for problem in check(root, path)] + list(check_type_names(root, files))
     for problem in problems:
         print(problem)
     sources = sum(path.suffix in CODE for path in files)
@@ -90,6 +116,7 @@ def check(root, path):
     if path.suffix in CODE:
         yield from check_includes(root, path, text)
         yield from check_code(path, NOT_CODE.sub(blank, text))
+        yield from check_comments(path, text)
     if path.suffix == ".h":
         yield from check_header(path, text)
 
@@ -131,6 +158,59 @@ def check_code(path, code):
         yield from found(path, code, "libpq is named only in src/store/postgres_*", r"<libpq|\bPQ\w+|\bPG(?:conn|result)\b")
     if not (test or path.parts[:2] == ("src", "server") or path.parts[0] in ("sim", "crash", "bench")):
         yield from found(path, code, "only src/server reads the environment", r"\b(?:secure_)?getenv\b")
+
+
+def check_comments(path, text):
+    """clang-format leaves comments as they are, because it breaks numbered items into lines with one word."""
+    indent = None  # Of the text of the numbered item that these lines belong to.
+    for number, line in enumerate(text.splitlines(), 1):
+        comment = re.match(r"\s*//( *)(.*)", line)
+        item = comment and re.match(r"\((\d+)\) (.*)", comment[2])
+        words = item[2] if item else comment[2] if comment else ""
+        if item:
+            indent = len(comment[1]) + len(comment[2]) - len(words)
+        elif not words or len(comment[1]) < 2:
+            indent = None
+        if indent and not item and len(comment[1]) < indent:
+            yield f"{path}:{number}: lines of a numbered item are indented like its text: {line.strip()}"
+        if indent and re.search(r"(?<!invariant) \(\d\) [A-Z]", words):
+            yield f"{path}:{number}: a numbered item begins a line: {line.strip()}"
+        if comment and len(line) > COLUMNS_MAX:
+            yield f"{path}:{number}: comments have up to {COLUMNS_MAX} columns: {line.strip()}"
+
+
+def check_type_names(root, files):
+    """Tests are left out: nobody looks for a type there. Files are compiled together, so unnamed namespaces count."""
+    where = {}  # name: {folder: "path:line"}
+    for path in files:
+        if path.parts[0] == "src" and len(path.parts) > 2 and path.suffix in CODE and not re.search("_(for_)?test", path.stem):
+            for name, line in types_in(NOT_CODE.sub(blank, (root / path).read_text(errors="replace"))):
+                where.setdefault(name, {}).setdefault(path.parts[1], f"{path}:{line}")
+    for name, places in where.items():
+        if len(places) > 1 and name not in SHARED_TYPE_NAMES:
+            first, *others = places.values()
+            for other in others:
+                yield f"{other}: a type name has one meaning: {name} is also in {first}"
+    if pathlib.Path("tools/tidy.py") in files:
+        for name in SHARED_TYPE_NAMES:
+            if len(where.get(name, ())) < 2:
+                yield f"tools/tidy.py:1: SHARED_TYPE_NAMES has only what several folders define: {name}"
+
+
+def types_in(code):
+    """Name and line of each type that is defined at namespace scope."""
+    inside = []  # For each open brace, whether it is a namespace's.
+    begin = 0
+    for match in re.finditer(r"[{};]|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", code, re.M):
+        head, begin = code[begin:match.start()].strip(), match.end()
+        outside = all(inside)
+        if match[0] == "{":
+            inside.append(outside and NAMESPACE.search(head) is not None)
+        elif match[0] == "}":
+            inside = inside[:-1]
+        defined = outside and {"{": TYPE, ";": ALIAS}.get(match[0], ALIAS).search(head)
+        if defined:
+            yield defined[1], code.count("\n", 0, match.start()) + 1
 
 
 def check_header(path, text):

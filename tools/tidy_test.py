@@ -75,6 +75,14 @@ BAD = [
     # Headers.
     ("src/base/a.h", "// What this is.\nint x;\n", 1, "a header has #pragma once"),
     ("src/base/a.h", "#pragma once\n// Too late.\n", 1, "a header opens by saying what it is"),
+    # Comments that something has reflowed.
+    ("src/net/a.h", "// A.\n//\n//   (1) One more than a\n//   few\n//       words.\n#pragma once\n", 4,
+     "lines of a numbered item are indented like its text: //   few"),
+    ("src/net/a.h", "// A.\n//\n//   (1) One\n//       more. (2) Two.\n#pragma once\n", 4, "a numbered item begins a line"),
+    ("src/net/a.h", "// A.\n//\n//   (1) One. (2) Two.\n#pragma once\n", 3, "a numbered item begins a line"),
+    ("src/net/a.cc", "class A {\n    //   (1) One more\n    //   word.\n};\n", 3,
+     "lines of a numbered item are indented like its text: //   word."),
+    ("src/net/a.cc", "\n// " + "x" * 118 + "\n", 2, "comments have up to 120 columns"),
     # Everything.
     ("src/base/a.cc", "int x;\n// TO" "DO: finish\n", 2, "nothing is left for later"),
     ("docs/a.md", "FIX" "ME\n", 1, "nothing is left for later"),
@@ -124,6 +132,16 @@ GOOD = {
     "web/node_modules/a/a.ts": "\n" * 901,
     "web/package-lock.json": "{}" + "\n" * 901,
     "picture.bin": "\0/ro" "ot/x",
+    "src/net/numbered.h": "// A (1) in a text, and (2) Two. A list:\n//\n//   (1) One, for invariant (2) Counts.\n//       It goes on:\n"
+                          "//         - deeper.\n//   (2) Two.\n//\n//   (10) Ten\n//        more. See (1).\n// The end.\n"
+                          "#pragma once\n// " + "x" * 117 + "\n",
+    # Different names, and one name in tests, in a class, in a function, in another's name, or only announced.
+    "src/core/one.h": HEADER + "namespace interlock::core {\nstruct Row {\n    struct Kind {};\n    enum class State { on };\n};\n}\n",
+    "src/store/two.cc": "namespace interlock {\nstruct Row;\nnamespace {\nstruct Kind {\n};\nusing State = int;\n"
+                        "int f() {\n    struct Row {};\n    return 0;\n}\nRow make() { return {}; }\nenum class RowKind { a };\n}\n}\n",
+    "src/store/two_test.cc": "struct Row {};\n",
+    "src/store/store_test_support.h": HEADER + "struct Row {};\n",
+    "sim/row.h": HEADER + "struct Row {};\n",
 }
 
 
@@ -145,3 +163,34 @@ def test_in_a_git_checkout_what_git_ignores_is_not_looked_at(tmp_path):
 
     assert tidy(tmp_path, files)[0] == 0
     assert tidy(tmp_path, {"new.h": "int x;\n"})[0] == 1
+
+
+ROW = "namespace interlock::core {\nstruct Row {\n};\n}\n"
+
+
+@pytest.mark.parametrize("text", [
+    "namespace interlock::store {\nstruct Row {};\n}\n",
+    "namespace interlock::store {\nnamespace {\nclass Row final : public Base {};\n}\n}\n",
+    "namespace interlock::store {\nBOOST_DESCRIBE_ENUM(Kind, a)\nenum class Row { a };\n}\n",
+    "#include <map>\nnamespace interlock::store {\nusing Row = std::map<int, int>;\n}\n",
+    "namespace interlock::store {\ntemplate <class T>\nstruct Row<T*> {};\n}\n",
+    "namespace interlock::store {\nint f() { return 0; }\nenum Row : int { a };\n}\n",
+])
+def test_a_type_name_of_two_folders_is_named_with_both_places(tmp_path, text):
+    code, printed = tidy(tmp_path, {"src/core/a.cc": ROW, "src/store/b.cc": text})
+
+    line = text[:text.index("Row")].count("\n") + 1
+    assert code == 1
+    assert f"src/store/b.cc:{line}: a type name has one meaning: Row is also in src/core/a.cc:2" in printed
+
+
+def test_a_type_name_of_two_folders_passes_only_with_a_reason_in_the_table(tmp_path):
+    place = ROW.replace("Row", "Place")
+    files = {"src/core/a.cc": place, "src/verify/b.cc": place}
+
+    assert tidy(tmp_path, files)[0] == 0
+    (tmp_path / "src/verify/b.cc").write_text(ROW)
+    code, printed = tidy(tmp_path, {"tools/tidy.py": ""})
+
+    assert code == 1
+    assert "SHARED_TYPE_NAMES has only what several folders define: Place" in printed

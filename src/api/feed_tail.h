@@ -4,7 +4,7 @@
 //   (2) A commit is read and put into words once, however many follow.
 //   (3) While nobody follows, nothing is read.
 //
-// One thread of its own reads the store after each commit it hears of and rings the bell.
+// One thread of its own reads the store after each commit it hears of and notifies them.
 #pragma once
 
 #include <condition_variable>

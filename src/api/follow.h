@@ -18,7 +18,7 @@ net::Task<Result<core::Seq, store::ReadError>> current_head(Parts& parts, core::
 // A text/event-stream that `follow` writes until it returns.
 net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> follow);
 
-// Waits for the bell, for as long as the client is there and its key is in force, and keeps the connection alive
+// Waits for the notifier, for as long as the client is there and its key is in force, and keeps the connection alive
 // meanwhile. False: it has gone, or has to.
 net::Task<bool> wait_for_news(net::StreamWriter& writer, Parts& parts, const Principal& caller, std::uint64_t seen);
 

@@ -15,8 +15,7 @@
 //   (3) Times that the clock skips in spring are made up for once, at the first instant after the gap, unless the
 //       expression is due every hour: then the hours before and after the gap already are one hour apart.
 //   (4) Times that the clock shows twice in autumn are due the first time only, unless the expression repeats by
-//   itself:
-//       its minutes start with `*`, or it is due every hour. Then it goes on at its pace.
+//       itself: its minutes start with `*`, or it is due every hour. Then it goes on at its pace.
 //
 // There are no seconds, years, or marks such as L, W, # and ?, and no @reboot, which is not a time.
 #pragma once

@@ -2,8 +2,7 @@
 //
 //   (1) Every change carries an Idempotency-Key, and every further try of it carries the same one.
 //   (2) Once a try of a change may have reached the server, no later failure turns "unknown" into "did not happen":
-//   only
-//       an answer for that key does.
+//       only an answer for that key does.
 //   (3) No try begins after the deadline of its request.
 #pragma once
 

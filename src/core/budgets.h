@@ -1,8 +1,7 @@
 // Budgets: what may be spent, by whom, in which window, and what happens when it is.
 //
 //   (1) A window's `settled` is the sum of the events that count in it, its `held` the sum of its open holds' parts,
-//   from
-//       the first moment of the budget on: a new budget starts with what the ledger already holds for its window.
+//       from the first moment of the budget on: a new budget starts with what the ledger already holds for its window.
 //   (2) Admission never takes settled + held of a hard window past its limit. Only money that is already spent does:
 //       then the event says by how much, and the budget is frozen until a person looks.
 //   (3) Each warn threshold fires once per window, and exhaustion once per window.

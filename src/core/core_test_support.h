@@ -2,8 +2,8 @@
 // one.
 //
 //   (1) apply() does what the engine does around a command: ticks that are due come first, a command that sums the
-//   ledger
-//       is the first of its batch, and a batch ends with a commit. One command is one batch, unless `batching` is set.
+//       ledger is the first of its batch, and a batch ends with a commit. One command is one batch, unless `batching`
+//       is set.
 //   (2) After every command all rows are looked through for contradictions, by sums that share no code with the rules;
 //       and a command that was refused, or was a repeat, must have left every row as it was. So each test of anything
 //       is a test of both.

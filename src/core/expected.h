@@ -1,7 +1,7 @@
 // Which rows a command is going to ask for, as far as can be seen before it is applied.
 //
-// For sources to which a question is a journey (RowSource::far). A row that is named here and not asked for costs a
-// little time, and so does one that is asked for and not named: nothing is decided here.
+// For sources where a question is a network round trip (RowSource::is_remote). A row that is named
+// here and not asked for costs a little time, and so does one that is asked for and not named: nothing is decided here.
 #pragma once
 
 #include <string_view>

@@ -161,7 +161,7 @@ std::optional<HoldRefusal> refuse_end(OrgState& state, const Hold* hold, const A
     return std::nullopt;
 }
 
-// Takes from the run's own hold what the touches' relief says, and the same from its bound.
+// Takes from the run's own hold what the impacts' relief says, and the same from its bound.
 Amounts draw(OrgState& state, HoldId own_id, const Amounts& amounts, const std::vector<BudgetImpact>& impacts) {
     const Amounts drawn = min_of(state.hold(own_id)->bound, amounts);
     state.change_hold(own_id, [&](Hold& own) {

@@ -3,8 +3,7 @@
 //   (1) Every counter (agent, run, session, day, budget window) is the sum of its cost events, after every command. A
 //       sum above limits::counter_max is written as that.
 //   (2) A hold is admitted against all budgets that cover it, or not at all. An event counts in the windows its hold
-//   was
-//       admitted in. A charge without a hold counts in those of its own time, a correction in those of its event.
+//       was admitted in. A charge without a hold counts in those of its own time, a correction in those of its event.
 //   (3) A hold ends once: settled, released, or expired. Expiry releases what never left and charges at its bound, as
 //       estimated, what may have reached a provider. Nothing is given back because time passed.
 //   (4) A run's own hold covers the run: its charges and holds take from it first and return to it what they did not
@@ -56,7 +55,7 @@ void relieve_by_parent(OrgState& state, const Run& run, std::vector<BudgetImpact
 // Why a run above has no room for this one.
 std::optional<BudgetRefusal> past_parents_ceiling(OrgState& state, const Run& run, std::int64_t usd);
 
-// Sets the run's own hold aside. The budgets have been asked, and the touches are relieved.
+// Sets the run's own hold aside. The budgets have been asked, and the impacts are relieved.
 void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<BudgetImpact>& impacts);
 
 enum class RestOfRun { known_unspent, may_be_spent };

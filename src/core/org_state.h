@@ -1,7 +1,8 @@
 // What the rules know of one org: its rows, and the indexes that are derived from them.
 //
 //   (1) Every index is a function of the rows. Rows with an index change only through put_…(), which moves the index
-//   too. (2) Nothing here is walked in an order that depends on memory addresses or hashes.
+//       too.
+//   (2) Nothing here is walked in an order that depends on memory addresses or hashes.
 //
 // It holds no rule. The nouns' files decide; this one remembers.
 #pragma once

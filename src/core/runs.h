@@ -1,18 +1,15 @@
 // Runs: admission, life and end.
 //
 //   (1) Admission is one step: the agent's state, every budget, every place and every cap are asked together, and what
-//   is
-//       granted is taken in the same step. Whoever is second finds it taken, whether the first is starting, running or
-//       paused.
+//       is granted is taken in the same step. Whoever is second finds it taken, whether the first is starting, running
+//       or paused.
 //   (2) A queued run holds nothing: no claim, no money, no place under a cap.
 //   (3) Every end frees everything the run held, charges what it used, and lets the next in line start: one step.
 //   (4) A run is changed only by whoever shows its fence. Losing a run gives it another fence, so that the one who lost
-//   it
-//       can change nothing any more.
+//       it can change nothing any more.
 //   (5) Each change of a run's state is a step of its own, numbered without a gap, and the last one's state is the
-//   run's.
-//   (6) The line is FIFO within a priority. No run overtakes a run that waits for a place by taking a place it
-//   wants.
+//       run's.
+//   (6) The line is FIFO within a priority. No run overtakes a run that waits for a place by taking a place it wants.
 #pragma once
 
 #include <string>

@@ -39,10 +39,10 @@ class RowSource {
     // Completes a row whose key is filled in. False when there is none.
     virtual bool load(OrgId org, ColdRow& row) = 0;
 
-    // Whether a question is a journey, so that it pays to announce many at once.
+    // True if each load costs a network round trip. Callers then prefetch many rows at once.
     virtual bool is_remote() const { return false; }
-    // These rows, whose keys are filled in, are going to be asked for. Fetched together, if the source is far; what it
-    // finds is good until the next commit.
+    // These rows, whose keys are filled in, are going to be asked for. A remote source fetches them together.
+    // What it finds is good until the next commit.
     virtual void prefetch(OrgId, std::vector<ColdRow>) {}
 
     // What the committed ledger holds for a scope in a span of time, by counted_at (runs: by admitted_at).

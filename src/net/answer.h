@@ -5,8 +5,7 @@
 //     });
 //
 //   (1) The coroutine goes on exactly once, on its own thread: with the first value delivered, or with AnswerDropped
-//   when
-//       every copy of the function is gone without a call.
+//       when every copy of the function is gone without a call.
 //   (2) Answers that come in a burst wake the thread once (completion_queue.h).
 //   (3) A value that comes after the coroutine's io_context has ended is dropped.
 //

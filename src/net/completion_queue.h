@@ -1,4 +1,4 @@
-// The inbox of an io_context: what other threads leave for the coroutines that run there.
+// The completion queue of an io_context: what other threads leave for the coroutines that run there.
 //
 //   (1) Whatever many put() calls leave is opened together, on the io_context's thread, for the price of one post: only
 //       the first piece of mail in an empty box wakes the thread.

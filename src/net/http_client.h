@@ -1,8 +1,7 @@
 // A blocking HTTP/1.1 client for command lines and tests.
 //
 //   (1) could_not_connect and tls_failed mean that no byte of the request was sent; outcome_unknown means that some
-//   were
-//       and no answer came. Nothing else decides whether a request may be repeated.
+//       were and no answer came. Nothing else decides whether a request may be repeated.
 //   (2) One client has one connection, kept between requests. Only a GET or HEAD is sent again by itself, when a kept
 //       connection turns out to have been closed.
 //   (3) A server is believed only with a certificate for its name, signed by the system's authorities or ca_file.
@@ -41,7 +40,7 @@ struct ClientError {
     };
     Kind kind;
     std::string detail;
-    bool timed_out = false;  // It was our patience that ended, not the connection.
+    bool timed_out = false;  // Our timeout has passed; the connection has not ended.
 };
 
 struct ClientRequest {

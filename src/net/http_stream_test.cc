@@ -15,7 +15,7 @@ namespace {
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-// An event stream of how often a bell has rung.
+// An event stream of how often a notifier was called.
 struct Rings {
     Notifier notifier;
     std::atomic<int> ended = 0;

@@ -1,8 +1,7 @@
 // Unix sockets, by which programs of one machine speak to each other: each side can ask the kernel who the other is.
 //
 //   (1) A socket is in its place only when it listens: it is made beside it and moved there. So no client finds one
-//   that
-//       does not answer yet, and one that a dead server left is replaced in one step.
+//       that does not answer yet, and one that a dead server left is replaced in one step.
 //   (2) By default only the user who made it can connect: its mode is 0600, and the server checks the user of each
 //       connection.
 //

@@ -26,7 +26,7 @@ struct Notifier::Wait final : CompletionQueue::Endable, ListHook<InWaiters> {
 
 namespace {
 
-// Those who wait on one io_context. It is also the mail that wakes them.
+// The waits of one io_context. It is also the mail that wakes them.
 struct ContextWaiters final : Mail {
     explicit ContextWaiters(std::shared_ptr<CompletionQueue::Box> its_box) : box(std::move(its_box)) {}
     void open() override;
@@ -35,8 +35,8 @@ struct ContextWaiters final : Mail {
 
     const std::shared_ptr<CompletionQueue::Box> box;
     std::weak_ptr<Notifier::State> state;
-    List<Notifier::Wait, InWaiters> waits;  // Changed on the box's thread, with the state's lock: ring() looks at it.
-    std::shared_ptr<ContextWaiters> underway;  // Keeps the mail alive while it is in the box, though the bell be gone.
+    List<Notifier::Wait, InWaiters> waits;  // Changed on the box's thread, with the state's lock: notify_all() reads it.
+    std::shared_ptr<ContextWaiters> underway;  // Keeps the mail alive while it is in the box, also without the notifier.
 };
 
 }  // namespace
@@ -113,7 +113,7 @@ List<Notifier::Wait, InWaiters> ContextWaiters::take_waits() {
     List<Notifier::Wait, InWaiters> taken;
     const auto notifier = state.lock();
     if (!notifier) {
-        underway.reset();  // The last one to know of this room was the mail itself, which ends here.
+        underway.reset();  // The mail itself was the last owner, and it ends here.
         return taken;
     }
     const std::lock_guard lock(notifier->mutex);

@@ -1,11 +1,11 @@
-// A bell: any thread rings it, and every coroutine that waits for it wakes up.
+// A notifier: any thread calls notify_all(), and every coroutine that waits for it wakes up.
 //
-//   (1) A ring is never missed: a waiter says which generation it has seen, and returns at once if there is a newer
-//   one.
-//       So read generation() first, then look at the data, then wait(); ring() after changing the data.
-//   (2) ring() costs at most one post per io_context, however many wait there, and none while one is on its way.
+//   (1) A call is never missed: a waiter says which generation it has seen, and returns at once if there is a newer
+//       one. So read generation() first, then look at the data, then wait(). Call notify_all() after
+//       changing the data.
+//   (2) notify_all() costs at most one post per io_context, however many wait there, and none while one is on its way.
 //
-// A bell carries no data and keeps no count of who has heard it.
+// A notifier carries no data and does not count who has heard it.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ class Notifier {
     Notifier(const Notifier&) = delete;
     Notifier& operator=(const Notifier&) = delete;
 
-    std::uint64_t generation() const;  // Starts at 0; each ring adds one.
+    std::uint64_t generation() const;  // Starts at 0; each notify_all() adds one.
     void notify_all();
 
-    // True: the bell has rung since `seen`. False: the deadline came, the caller's io_context ended its waits (a server
-    // that drains), or `hangup` was hung up.
+    // True: notify_all() was called since `seen`. False: the deadline came, the caller's io_context ended its waits
+    // (a server that drains), or `hangup` was hung up.
     Task<bool> wait(std::uint64_t seen, SteadyTime deadline, Hangup* hangup = nullptr);
 
     struct State;

@@ -105,7 +105,7 @@ Task<void> hear_them_all(Notifier& notifier, std::uint64_t last, std::atomic<int
     ++done;
 }
 
-// Waiters that come and go while the bell rings from two threads: none sleeps through the last ring.
+// Waiters that come and go while two threads notify: none sleeps through the last call.
 TEST(Notifier, no_ring_is_missed_while_waiters_come_and_go) {
     constexpr std::uint64_t rings = 20'000;
     Notifier notifier;

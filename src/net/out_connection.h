@@ -65,7 +65,7 @@ class OutConnection : public ListHook<OutConnection> {
                                               SSL_SESSION* session, SteadyTime deadline);
     SslSession session() const;  // Null when there is none to come back with.
 
-    // Sends all of it, with at most `patience` between two steps.
+    // Sends all of it, with at most `timeout` between two steps.
     Task<error_code> send(Outgoing outgoing, std::chrono::milliseconds timeout);
     bool sent_something() const { return bytes_sent_ > 0; }  // Since send() began.
 

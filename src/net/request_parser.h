@@ -5,8 +5,7 @@
 //   (1) The head is complete, within its limits, has no bare LF and no folded line before it is looked at.
 //   (2) One Host, of letters, digits, dots and a port; at most one each of the headers that decide something.
 //   (3) The target is a path with well-formed percent-encoding; no fragment. What is for another server has its host
-//   and
-//       port, and is taken only where Limits say so; a CONNECT has no body.
+//       and port, and is taken only where Limits say so; a CONNECT has no body.
 //   (4) The body has one length: one Content-Length of digits, or the one coding "chunked" in HTTP/1.1, read by
 //       chunked_body.h.
 //

@@ -166,7 +166,7 @@ std::size_t CommandRouter::queue_depth() const {
 // ---- beginning and end --------------------------------------------------------------------------------------------
 
 CommandRouter::CommandRouter(Options options, Log& log) : options_(std::move(options)), log_(log) {
-    ensure(options_.connect && options_.open_store, "a switchboard has a store");
+    ensure(options_.connect && options_.open_store, "a command router has a store");
 }
 
 CommandRouter::~CommandRouter() { stop(); }

@@ -1,4 +1,4 @@
-// The switchboard: every node takes every command, and brings it to the one node that writes its org.
+// The command router: every node takes every command, and brings it to the one node that writes its org.
 //
 //   (1) A command goes to the lane here, to the node that has the lane, or waits until it is known which. It keeps its
 //       key on every way, so it may be asked twice and is carried out once.
@@ -65,7 +65,7 @@ class CommandRouter {
     void stop();
 
     Instant now() { return clock_->now(); }
-    // For the door through which other nodes reach this one. Good as long as the switchboard.
+    // For the door through which other nodes reach this one. Good as long as the router.
     Inbound::Options door();
     bool writes(core::OrgId org) const;
     // Whether the store has heard of this node within the lease.

@@ -1,4 +1,4 @@
-// Several switchboards in one process, on one database in memory, each behind a door of its own on the loopback
+// Several routers in one process, on one database in memory, each behind a door of its own on the loopback
 // address.
 #include "nodes/command_router.h"
 

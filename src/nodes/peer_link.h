@@ -2,8 +2,7 @@
 //
 //   (1) What queued up while the last journey was under way is the next one, in order.
 //   (2) Each submission is answered, or handed back whole, exactly once. Handed back means: nobody here knows what
-//   became
-//       of it, and its key makes it safe to ask again.
+//       became of it, and its key makes it safe to ask again.
 //
 // One thread and one connection for each link.
 #pragma once
@@ -22,7 +21,7 @@
 
 namespace interlock::nodes {
 
-// Why submissions come back.
+// Why the submissions come back.
 enum class PeerError {
     gone,         // Nobody is there, the connection broke, or it does not understand us.
     silent,       // No answer in time.

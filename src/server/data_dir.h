@@ -1,8 +1,7 @@
 // The data directory: who may read it, the secrets in it, and the note that says where the server listens.
 //
 //   (1) The directory is the owner's alone (0700), and so are the files written here (0600). One that belongs to
-//   another
-//       user, or that others could write to, is refused; so is a secret that others could read.
+//       another user, or that others could write to, is refused; so is a secret that others could read.
 //   (2) A file is there whole or not at all: it is written beside its place and moved there.
 #pragma once
 

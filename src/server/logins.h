@@ -7,8 +7,7 @@
 //       which is of this port alone, and sends as a header. In the cookie are the key's id, its end after 12 hours, the
 //       secret's hash and a MAC by this server's secret. Nothing is stored, so that a restart ends no login.
 //   (3) A code lets one browser in, once, within ten minutes, as the key it was made for. Where the page of another
-//   site
-//       opened the link, a person confirms it first.
+//       site opened the link, a person confirms it first.
 //   (4) Whoever tries keys that are none is made to wait.
 //
 // A login that was ended by its browser is remembered as long as the process lives: a copy of its cookie is good again

@@ -1,4 +1,4 @@
-// One node of several on a PostgreSQL database: its name and its memory in the data directory, its switchboard.
+// One node of several on a PostgreSQL database: its name and its memory in the data directory, its router.
 #pragma once
 
 #include "server/backend.h"

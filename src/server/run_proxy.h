@@ -7,8 +7,7 @@
 //   (3) Each connection, and each that was refused, is one event with the bytes that went both ways. A refusal is
 //       answered after its event is committed, so a run cannot ask faster than events are stored.
 //   (4) Of a request in plain HTTP only its answer is passed on: the connection ends with it, so nothing of two
-//   requests
-//       can be mixed up.
+//       requests can be mixed up.
 //
 // What a host passes on to others is not seen here.
 #pragma once

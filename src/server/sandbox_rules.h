@@ -1,8 +1,7 @@
 // The sandbox levels that runs get: what the machine allows, how the server was started, and what operators have set.
 //
 //   (1) What operators set holds for every run that starts after the answer. The minimum is the higher one of theirs
-//   and
-//       that of the start; their default replaces that of the start.
+//       and that of the start; their default replaces that of the start.
 //   (2) A setting that cannot be read changes nothing, so no bound gets lower by it.
 //
 // For all threads.

@@ -1,4 +1,4 @@
-// The server's look at itself: what keeps it from working well, and what to do about it.
+// The server's self-check: what keeps it from working well, and what to do about it.
 //
 // Only what the server alone can tell, or can tell better than a command beside it. Everything is read at the moment
 // of the question, and blocks.

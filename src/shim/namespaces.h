@@ -1,8 +1,7 @@
 // Puts the run's main process into namespaces of its own, so that it cannot name processes that are not of the run.
 //
 //   (1) Without root, and at level sealed, there is a user namespace too. In it the user and the group keep their
-//   numbers,
-//       and root's are those of all users.
+//       numbers, and root's are those of all users.
 //   (2) The process that returns from separate() is a child of the shim, though it is in another pid namespace: its
 //       signals, its stops and its end arrive as those of any child.
 //   (3) The first process of the pid namespace takes the orphans. When it ends, the kernel ends all others in there.

@@ -3,8 +3,7 @@
 //
 //   (1) A run has one shim: whoever does not get the lock in the run's directory goes away.
 //   (2) Every process of the run is a descendant of the shim, whatever it does to hide: orphans come to the shim. If
-//   the
-//       shim dies, the kernel kills the run's main process.
+//       the shim dies, the kernel kills the run's main process.
 //   (3) `ended` is said, and written, only when no process of the run is left: the kernel says that we have no child,
 //       and that the run's control group, if it has one, is empty.
 //   (4) What the run prints is always taken from it. Nothing else the shim does waits for long.

@@ -6,8 +6,7 @@
 // commits too (sqlite_kept_lock.h), keeps every other program from writing.
 //
 //   (1) What open() finds is settled: it writes and checkpoints before it answers, so a commit whose outcome was
-//   unknown
-//       is either in the file for good, or its remains can never come back.
+//       unknown is either in the file for good, or its remains can never come back.
 //   (2) A file that is not ours, is damaged or is too new is left as it is.
 //   (3) The log does not grow without bound while no snapshot is held for long: after checkpoint_pages it is written
 //       back and used again from its start.

@@ -1,15 +1,13 @@
 // A look at the processes of this machine after runs have ended, for what is left in their directories.
 //
 //   (1) Only processes that began after the run's main process are looked at. The user's programs that were there
-//   before
-//       are none of the run's.
+//       before are none of the run's.
 //   (2) `own` carry the run's id in their environment or are children of its shim, so the run started them. They can be
 //       ended.
 //   (3) `orphans` use something in a directory of the run, have no terminal, and lost the process that started them,
 //       which began after the run did. Very likely they are daemons of the run.
 //   (4) `others` use something in a directory of the run. They may be windows that the run opened in the user's tmux,
-//   or
-//       programs that the user has started since. Nothing tells them apart.
+//       or programs that the user has started since. Nothing tells them apart.
 #pragma once
 
 #include <chrono>

@@ -3,8 +3,7 @@
 //
 //   (1) see_gone() is for runs that were given up. It kills what is found of them and looks again until nothing is.
 //   (2) depart() is for runs whose shims said that they had ended. Shims cannot see what other programs have started
-//   for
-//       a run. One look at the machine's processes serves all runs that ended since the last look.
+//       for a run. One look at the machine's processes serves all runs that ended since the last look.
 //
 // For the supervisor's thread. What blocks is done elsewhere.
 #pragma once

@@ -6,7 +6,7 @@
 //   (2) end_leftovers() says yes only after nothing of that was found alive.
 //
 //   (3) Children that a shim had before it was one are not the run's: a shell that becomes `interlock run` keeps its
-//   jobs.
+//       jobs.
 //
 // Where there are no control groups, a process that has cleared its environment and has lost its shim and the run's
 // main process is not found: a number alone could by now be a stranger's. While the shim lives, it is found: orphans

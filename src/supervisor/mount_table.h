@@ -6,8 +6,7 @@
 //   (2) A way is a guess by paths. A mount above it can cover it, so the caller looks where it ends.
 //
 //   (3) Through overlays a way leads down to layers or up from layers, and never both: two overlays on one lower
-//   directory
-//       share nothing that is written.
+//       directory share nothing that is written.
 //
 // The layers of an overlay are known by the absolute paths that they were mounted by. A layer that was named by a
 // relative path, or that lies in another mount namespace as the layers of a container do, is not seen.

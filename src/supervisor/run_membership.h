@@ -1,8 +1,7 @@
 // Whether a process belongs to a run, by what the kernel shows of it and of those that it descends from.
 //
 //   (1) A process is inside when it, or one of its ancestors, is a shim, has the mark of runs (shim/run_mark.h), is in
-//   a
-//       run's control group, was started with INTERLOCK_RUN in its environment, or was started by this server.
+//       a run's control group, was started with INTERLOCK_RUN in its environment, or was started by this server.
 //   (2) It is outside only when all of that was looked at and found missing, of a process that was there all the time.
 //   (3) Runs that this process is inside of itself do not count: a server that is tested in a run serves its tests.
 //

@@ -20,7 +20,7 @@
 namespace interlock::supervisor {
 namespace {
 
-// What an event of the poll is about. Guests are counted from here on.
+// What an event of the poll is about. Connections are counted from here on.
 constexpr std::uint64_t the_door = 0;
 constexpr std::uint64_t the_wake_up = 1;
 constexpr std::uint64_t connections_from = 2;
@@ -70,7 +70,7 @@ void ShimListener::wake() {
 }
 
 std::vector<ShimListener::Heard> ShimListener::wait(std::chrono::milliseconds timeout) {
-    // The caller has dealt with all that was heard, so a guest that gives way now has not proven anything.
+    // The caller has dealt with all that was heard, so a connection that gives way now has not proven anything.
     if (std::exchange(knocked_, false)) let_in();
     std::array<epoll_event, 128> events;
     const int count =
@@ -128,7 +128,7 @@ void ShimListener::let_in() {
     }
 }
 
-// False when the guest has left, or makes no sense.
+// False when the shim has left, or makes no sense.
 bool ShimListener::read_from(ConnectionId connection, Visit& visit, std::vector<Heard>& heard) {
     std::array<char, 16384> buffer;
     // Whoever says more has his turn again, after the others.

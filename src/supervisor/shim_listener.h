@@ -1,7 +1,7 @@
-// The door for shims: a socket in the data directory, and what comes in by it.
+// Listens for shims on a socket in the data directory, and reads and writes their messages.
 //
 //   (1) Only this user's processes, and root's, come in.
-//   (2) A connection is a stranger's until admit() is called for its guest. A stranger has one second and messages of
+//   (2) A connection is a stranger's until admit() is called for it. A stranger has one second and messages of
 //       64 KiB. There is room for two strangers per live run and a few more; then the oldest gives way to a new one.
 //   (3) Nothing here waits for a shim: what one does not take at once is kept for it, up to a bound, and a shim that
 //       takes nothing for longer than that is shown out. It comes back by itself.
@@ -41,16 +41,16 @@ class ShimListener {
 
     struct Heard {
         ConnectionId connection;
-        pid_t process = 0;                      // Whose it is, by the system's word.
+        pid_t process = 0;                      // The peer, from SO_PEERCRED.
         std::optional<shim::FromShim> message;  // None: it has left.
         shim::Fd entrance = {};                 // Came with shim::Entrance.
     };
     // What was said meanwhile; waits for at most this long if it was nothing.
     std::vector<Heard> wait(std::chrono::milliseconds timeout);
 
-    // A descriptor that is given goes with the message; the guest gets one of its own.
+    // A descriptor that is given goes with the message; the shim gets one of its own.
     void send(ConnectionId connection, const shim::FromServer& message, const shim::Fd& with = {});
-    // The guest has proven whose shim it is.
+    // The connection has proven whose shim it is.
     void admit(ConnectionId connection);
     void set_live_runs(std::size_t count) { live_runs_ = count; }
     void show_out(ConnectionId connection);

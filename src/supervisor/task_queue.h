@@ -1,5 +1,5 @@
-// What other threads leave for the supervisor's to do. It outlives both, so that a late answer finds a closed box
-// instead of nothing.
+// Tasks that other threads leave for the supervisor's thread. It outlives both, so that a late answer finds a closed
+// queue instead of nothing.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ class TaskQueue {
  public:
     using Job = std::function<void()>;
 
-    // Rung after each post, until close().
+    // `wake` is called after each post, until close().
     void open(std::function<void()> wake) {
         const std::lock_guard lock(mutex_);
         wake_ = std::move(wake);

@@ -8,8 +8,8 @@
 //   (3) Each way to the end of a launched run leads through checking or reaping: an end is submitted only after the
 //       server has seen that nothing of the run is left.
 //   (4) An end is submitted again until it is answered, always with the same content, and is followed by forget.
-//   (5) A live run that nothing is heard of within its patience is reaped, and one whose deadline has passed. The
-//       deadline of a run that was found running is counted from the start of its main process.
+//   (5) A live run that nothing is heard of within its silence timeout is reaped, and one whose deadline has passed.
+//       The deadline of a run that was found running is counted from the start of its main process.
 //   (6) Each phase holds what is true in that phase alone. docs/internals/supervisor.md has the diagram.
 //   (7) Each launch is made after a look at the run's places that found what the core keeps of them. The open directory
 //       that the look leaves is kept beside the watch, and goes with the launch.

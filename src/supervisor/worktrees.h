@@ -2,11 +2,10 @@
 // lost.
 //
 //   (1) A worktree that make_worktree() returned is whole: checked out, with what .worktreeinclude names, locked
-//   against
-//       `git worktree prune`, and marked. What a crash left halfway has no mark, was never handed to anybody, and is
-//       made anew by the next call for the same run.
+//       against `git worktree prune`, and marked. What a crash left halfway has no mark, was never handed to anybody,
+//       and is made anew by the next call for the same run.
 //   (2) Nothing is removed that is in one place only. Without force a worktree goes only if not one of the reasons in
-//       Keeps applies. With force it goes only after everything in it that git can hold was written under
+//       KeepReason applies. With force it goes only after everything in it that git can hold was written under
 //       refs/interlock/kept/<run> and read back.
 //   (3) While a run is leased or a process is inside, nothing is removed, by no force.
 //   (4) Changes to a repository's worktrees happen one after the other: there is a lock per repository, which no
