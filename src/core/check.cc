@@ -177,6 +177,15 @@ Complaint check_process(const ProcessSpec& process) {
     return std::nullopt;
 }
 
+Complaint check_final_charge(const std::optional<FinalCharge>& charge) {
+    if (!charge) return std::nullopt;
+    if (charge->cost.negative()) return "cost must not be negative";
+    if (!tokens_of(charge->usage)) return "token counts must not be negative and must add up to a 64-bit number";
+    if (auto complaint = check_range("calls", charge->calls, 0, limits::calls_per_event_max)) return complaint;
+    return first_of(check_label("provider", charge->provider), check_label("model", charge->model),
+                    check_label("price", charge->price));
+}
+
 Complaint check_retry(const Retry& retry) {
     return first_of(check_range("retry.tries", retry.tries, 1, limits::tries_max),
                     check_range("retry.backoff_s", retry.backoff_s, 0, limits::backoff_s_max),

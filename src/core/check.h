@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/command.h"
 #include "core/rows.h"
 
 namespace interlock::core {
@@ -34,6 +35,7 @@ Complaint check_path(std::string_view what, const std::string& path);
 Complaint check_place(const Place& place);
 Complaint check_process(const ProcessSpec& process);
 Complaint check_retry(const Retry& retry);
+Complaint check_final_charge(const std::optional<FinalCharge>& charge);
 
 // The first complaint of several, in order.
 template <class... Complaints>

@@ -316,15 +316,6 @@ Result<Run, RunReply> supervised_run(OrgState& state, RunId id, Fence fence) {
 constexpr const char* ends_by_supervisor =
     "the run has ended when its supervisor sees that nothing is left of it; to have it stopped, cancel it";
 
-Complaint check_final(const std::optional<FinalCharge>& charge) {
-    if (!charge) return std::nullopt;
-    if (charge->cost.negative()) return "cost must not be negative";
-    if (!tokens_of(charge->usage)) return "token counts must not be negative and must add up to a 64-bit number";
-    if (auto complaint = check_range("calls", charge->calls, 0, limits::calls_per_event_max)) return complaint;
-    return first_of(check_label("provider", charge->provider), check_label("model", charge->model),
-                    check_label("price", charge->price));
-}
-
 // The owner ends its run: what it reports is charged, the rest of its hold is known to be unspent.
 RunReply end_by_owner(OrgState& state, Stamp stamp, Run run, RunState outcome, const std::string& reason,
                       const std::optional<FinalCharge>& charge, std::int32_t exit_code) {
@@ -672,7 +663,7 @@ RunReply resume_run(OrgState& state, Stamp stamp, const ResumeRun& command) {
 }
 
 RunReply finish_run(OrgState& state, Stamp stamp, const FinishRun& command) {
-    Complaint complaint = first_of(check_final(command.charge), check_line("reason", command.reason));
+    Complaint complaint = first_of(check_final_charge(command.charge), check_line("reason", command.reason));
     const bool outcome_ok = command.outcome == RunState::succeeded || command.outcome == RunState::failed ||
                             command.outcome == RunState::timed_out;
     if (!outcome_ok) complaint = "a run finishes as succeeded, failed or timed_out";
@@ -685,7 +676,7 @@ RunReply finish_run(OrgState& state, Stamp stamp, const FinishRun& command) {
 }
 
 RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
-    if (auto complaint = first_of(check_final(command.charge), check_line("reason", command.reason))) {
+    if (auto complaint = first_of(check_final_charge(command.charge), check_line("reason", command.reason))) {
         return refused(RunStatus::invalid_request, *complaint);
     }
     if (command.fence.value == 0 && command.charge) {

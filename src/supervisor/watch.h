@@ -3,8 +3,8 @@
 //
 //   (1) No clock, no thread, no input or output. The time, and what the kernel and the files say, come with the event.
 //   (2) A run is launched at most once, also if it goes back in line after its launch: then it is cancelled. Before the
-//   launch any process with a secret of the run may be its shim, one
-//       after the other. After the launch only the process that got it speaks for the run.
+//       launch any process with a secret of the run may be its shim, one after the other. After the launch only the
+//       process that got it speaks for the run.
 //   (3) Each way to the end of a launched run leads through checking or reaping: an end is submitted only after the
 //       server has seen that nothing of the run is left.
 //   (4) An end is submitted again until it is answered, always with the same content, and is followed by forget.
