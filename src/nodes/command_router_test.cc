@@ -36,7 +36,7 @@ struct Shared {
     }
     Id writer() {
         const std::lock_guard lock(mutex);
-        return database->lane_of(org).boot;
+        return database->lane_of(test_org).boot;
     }
 };
 
@@ -194,7 +194,7 @@ class TestNode {
         router->submit(std::move(one));
         return promise->get_future();
     }
-    engine::SubmitResult tell(core::CommandBody body, core::CommandKey key = {}, core::OrgId its_org = org) {
+    engine::SubmitResult tell(core::CommandBody body, core::CommandKey key = {}, core::OrgId its_org = test_org) {
         auto answer = ask(std::move(body), key, its_org);
         if (answer.wait_for(20s) != std::future_status::ready) return fail(engine::SubmitError::outcome_unknown);
         return answer.get();
@@ -244,7 +244,7 @@ TEST_F(SwitchboardTest, the_first_node_that_is_asked_writes_and_the_others_pass_
 
     EXPECT_EQ(shared.sum_of_events(), 12);
     EXPECT_EQ(shared.writer(), first->boot);
-    EXPECT_FALSE(second->router->writes(org));
+    EXPECT_FALSE(second->router->writes(test_org));
 }
 
 TEST_F(SwitchboardTest, a_key_has_one_effect_whichever_nodes_it_is_shown_to) {
@@ -331,7 +331,7 @@ TEST_F(SwitchboardTest, an_org_whose_writer_died_is_taken_without_being_asked_fo
     {
         // As if somebody else had it, who is gone.
         const std::lock_guard lock(shared.mutex);
-        store::LaneHolder lane = shared.database->lane_of(org);
+        store::LaneHolder lane = shared.database->lane_of(test_org);
         lane.node = lane.boot = Id{1, 2};
         ASSERT_TRUE(shared.database->take(lane));
     }

@@ -38,40 +38,40 @@ class HistoryTest : public testing::Test {
 };
 
 TEST_F(HistoryTest, a_page_is_remembered_by_the_next_process) {
-    open_on(here)->remember(org, page(10, 'a'));
+    open_on(here)->remember(test_org, page(10, 'a'));
 
     const auto memory = open()->memory();
 
     EXPECT_EQ(memory.store, here);
-    EXPECT_EQ(memory.pages.at(org), page(10, 'a'));
+    EXPECT_EQ(memory.pages.at(test_org), page(10, 'a'));
 }
 
 TEST_F(HistoryTest, the_latest_page_counts_whatever_the_order_they_are_heard_in) {
     const auto history = open_on(here);
 
-    history->remember(org, page(20, 'b'));
-    history->remember(org, page(10, 'a'));
+    history->remember(test_org, page(20, 'b'));
+    history->remember(test_org, page(10, 'a'));
 
-    EXPECT_EQ(history->memory().pages.at(org), page(20, 'b'));
+    EXPECT_EQ(history->memory().pages.at(test_org), page(20, 'b'));
 }
 
 TEST_F(HistoryTest, a_store_that_went_on_is_served) {
     const auto history = open_on(here);
-    history->remember(org, page(10, 'a'));
+    history->remember(test_org, page(10, 'a'));
 
-    const auto checked = history->check(org, page(10, 'a'), page(30, 'c'),
+    const auto checked = history->check(test_org, page(10, 'a'), page(30, 'c'),
                                         [](core::Seq) { return std::optional(std::string(64, 'a')); });
 
     EXPECT_TRUE(checked);
     EXPECT_FALSE(history->block_reason());
-    EXPECT_EQ(history->memory().pages.at(org), page(30, 'c'));
+    EXPECT_EQ(history->memory().pages.at(test_org), page(30, 'c'));
 }
 
 TEST_F(HistoryTest, a_store_that_lost_pages_is_not_served_until_somebody_accepts_it) {
     const auto history = open_on(here);
-    history->remember(org, page(10, 'a'));
+    history->remember(test_org, page(10, 'a'));
 
-    EXPECT_FALSE(history->check(org, page(10, 'a'), page(7, '7'), no_such_page));
+    EXPECT_FALSE(history->check(test_org, page(10, 'a'), page(7, '7'), no_such_page));
 
     ASSERT_TRUE(history->block_reason());
     EXPECT_NE(history->block_reason()->find("event 10"), std::string::npos) << *history->block_reason();
@@ -83,20 +83,20 @@ TEST_F(HistoryTest, a_store_that_lost_pages_is_not_served_until_somebody_accepts
 
 TEST_F(HistoryTest, a_memory_that_was_taken_away_begins_anew_also_when_nobody_objects) {
     const auto history = open_on(here);
-    history->remember(org, page(10, 'a'));
+    history->remember(test_org, page(10, 'a'));
     ::unlink(path.c_str());
 
     history->check(here);
-    history->remember(org, page(11, 'b'));
+    history->remember(test_org, page(11, 'b'));
 
-    EXPECT_EQ(open()->memory().pages.at(org), page(11, 'b'));
+    EXPECT_EQ(open()->memory().pages.at(test_org), page(11, 'b'));
 }
 
 TEST_F(HistoryTest, a_store_that_went_another_way_is_not_served) {
     const auto history = open_on(here);
-    history->remember(org, page(10, 'a'));
+    history->remember(test_org, page(10, 'a'));
 
-    EXPECT_FALSE(history->check(org, page(10, 'a'), page(30, 'c'),
+    EXPECT_FALSE(history->check(test_org, page(10, 'a'), page(30, 'c'),
                                 [](core::Seq) { return std::optional(std::string(64, 'x')); }));
 
     EXPECT_TRUE(history->block_reason());
@@ -114,21 +114,21 @@ TEST_F(HistoryTest, another_store_or_an_earlier_timeline_is_not_served_and_a_lat
 
 TEST_F(HistoryTest, an_objection_is_taken_back_when_the_store_has_everything_again) {
     const auto history = open_on(here);
-    history->remember(org, page(10, 'a'));
+    history->remember(test_org, page(10, 'a'));
 
     history->conclude({.store = here, .block_reason = "event 10 is missing"});
     ASSERT_TRUE(history->own_objection());
     EXPECT_NE(history->own_objection()->why.find("event 10 is missing"), std::string::npos);
 
-    history->conclude({.store = {"7001", 2}, .heads = {{org, page(12, 'c')}}});
+    history->conclude({.store = {"7001", 2}, .heads = {{test_org, page(12, 'c')}}});
     EXPECT_FALSE(history->block_reason());
-    EXPECT_EQ(history->memory().pages.at(org), page(12, 'c'));
+    EXPECT_EQ(history->memory().pages.at(test_org), page(12, 'c'));
     EXPECT_EQ(history->memory().store->timeline, 2);
 }
 
 TEST_F(HistoryTest, what_a_power_loss_left_of_the_file_is_less_memory_and_no_error) {
     const std::string store = "store s 1" + std::string(118, ' ') + "\n";
-    const std::string org = "org 1 5 aa" + std::string(117, ' ') + "\n";
+    const std::string org_line = "org 1 5 aa" + std::string(117, ' ') + "\n";
     const std::string zeros(128, '\0');
     const auto read = [&](const std::string& text) {
         std::ofstream(path, std::ios::trunc) << text;
@@ -137,11 +137,11 @@ TEST_F(HistoryTest, what_a_power_loss_left_of_the_file_is_less_memory_and_no_err
         return history ? (*history)->memory() : History::Memory();
     };
 
-    EXPECT_EQ(read(store + org).pages.size(), 1u);
+    EXPECT_EQ(read(store + org_line).pages.size(), 1u);
     EXPECT_EQ(read(store + zeros).pages.size(), 0u);
-    EXPECT_EQ(read(zeros + org).pages.size(), 1u);
-    EXPECT_EQ(read(zeros + org).store, std::nullopt);
-    EXPECT_EQ(read(store + org.substr(0, 50)).pages.size(), 0u);
+    EXPECT_EQ(read(zeros + org_line).pages.size(), 1u);
+    EXPECT_EQ(read(zeros + org_line).store, std::nullopt);
+    EXPECT_EQ(read(store + org_line.substr(0, 50)).pages.size(), 0u);
     EXPECT_EQ(read("").pages.size(), 0u);
 }
 
@@ -162,7 +162,7 @@ TEST_F(HistoryTest, an_engine_does_not_open_a_store_that_forgot_what_it_committe
         return std::make_unique<GuardedStore>(std::make_unique<store::MemoryStore>(on), *history);
     };
     const auto tell = [&](engine::Engine& engine, core::CommandBody body) {
-        engine.submit({.command = {.org = org, .key = core::CommandKey(ids.next(noon)), .body = std::move(body)},
+        engine.submit({.command = {.org = test_org, .key = core::CommandKey(ids.next(noon)), .body = std::move(body)},
                        .on_answer = [](engine::SubmitResult answer) { EXPECT_TRUE(answer); }});
         engine.step(noon);
     };

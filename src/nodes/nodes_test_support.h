@@ -6,6 +6,6 @@
 namespace interlock::nodes {
 
 inline constexpr Instant noon = from_micros(1'762'948'800'000'000);
-inline constexpr core::OrgId org{1};
+inline constexpr core::OrgId test_org{1};
 
 }  // namespace interlock::nodes
