@@ -70,7 +70,8 @@ feed.on_resync(() => {
   for (const source of sources.values()) source.refresh();
 });
 
-function source_of(path: string, changes: Changes): Source {
+/** The one source of a path. */
+export function source_of(path: string, changes: Changes): Source {
   let source = sources.get(path);
   if (!source) sources.set(path, (source = new Source(path, changes)));
   source.changes = changes;

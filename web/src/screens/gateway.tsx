@@ -5,7 +5,7 @@ import { useLive } from "../lib/live";
 import { link } from "../lib/route";
 import type { GatewaySettings, Page, RateLimit, Upstream } from "../lib/types";
 import { count, length, quoted, shell_command, spoken } from "../lib/words";
-import { seconds_words } from "../ui/cron";
+import { seconds_words } from "../lib/cron";
 import { Unread } from "../ui/list";
 import { Empty, Screen, Section, Table, Waiting } from "../ui/parts";
 import { Ago, Badge, Command, State } from "../ui/words";

@@ -7,7 +7,7 @@ import { refresh, useLive } from "../lib/live";
 import { link } from "../lib/route";
 import type { Page, PastTick, Schedule } from "../lib/types";
 import { absolute, ago, count, length, spoken } from "../lib/words";
-import { cron_words, every_words, seconds_words } from "../ui/cron";
+import { cron_words, every_words, seconds_words } from "../lib/cron";
 import { More, useKept, useList } from "../ui/list";
 import { Action, Empty, Section, Table, Trouble, Waiting } from "../ui/parts";
 import { Ago, Command, Id, State } from "../ui/words";
