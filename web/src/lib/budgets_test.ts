@@ -22,7 +22,7 @@ test("a scope names what the budget covers", () => {
 test("a window has its length, and its time zone where that matters", () => {
   expect(window_words(budget_of({}))).toBe("per day");
   expect(window_words(budget_of({ timezone: "Europe/Berlin" }))).toBe("per day, Europe/Berlin");
-  expect(window_words(budget_of({ window: { kind: "total", start: null, end: null } }))).toBe("in all");
+  expect(window_words(budget_of({ window: { kind: "total", start: null, end: null } }))).toBe("in total");
 });
 
 test("settled and held fill a budget", () => {
@@ -33,13 +33,13 @@ test("settled and held fill a budget", () => {
 test("the standing is the worst that is true of a budget", () => {
   expect(word({})).toBe("ok");
   expect(tone({})).toBe("quiet");
-  expect(word({ settled: "5.00" })).toBe("past 50 %");
-  expect(word({ settled: "8.00" })).toBe("past 80 %");
+  expect(word({ settled: "5.00" })).toBe("over 50 %");
+  expect(word({ settled: "8.00" })).toBe("over 80 %");
   expect(word({ settled: "4.00", held: "5.50" })).toBe("nearly used up");
   expect(word({ settled: "4.00", held: "6.00" })).toBe("all held");
   expect(word({ settled: "10.00" })).toBe("used up");
   expect(word({ settled: "9.00", exhausted: true })).toBe("used up");
-  expect(word({ settled: "11.00", hard: false })).toBe("past its limit");
+  expect(word({ settled: "11.00", hard: false })).toBe("over its limit");
   expect(tone({ settled: "11.00", hard: false })).toBe("wait");
   expect(standing(budget_of({ settled: "11.00", frozen: "overage of $1.00" }))).toMatchObject({ word: "frozen", tone: "bad", why: "overage of $1.00" });
 });

@@ -163,7 +163,7 @@ test("a network that is back ends the wait for the next try", async () => {
   expect(feed.connection).toBe("live");
 });
 
-test.each([[401, "logged_out"], [403, "unfollowed"]])("a refusal with %i ends it: %s", async (status, connection) => {
+test.each([[401, "logged_out"], [403, "no_feed"]])("a refusal with %i ends it: %s", async (status, connection) => {
   store.status = status;
   const feed = await begin();
   await vi.advanceTimersByTimeAsync(60_000);

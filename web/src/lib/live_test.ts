@@ -13,7 +13,7 @@ function shown(path: string, changes: Parameters<typeof source_of>[1] = never) {
   const source = source_of(path, changes);
   const draw = vi.fn();
   source.listeners.add(draw);
-  source.fresh();
+  source.refresh_if_stale();
   return { source, draw };
 }
 
@@ -112,14 +112,14 @@ test("a failure keeps the data, and goes away with the next read", async () => {
   expect(source.problem).toBeUndefined();
 });
 
-test("a source hears the events that it names, or those that its function picks", () => {
+test("a source is changed by the events that it names, or those that its function picks", () => {
   const named = source_of(new_path(), ["charged"]);
-  expect(named.hears(event("charged"))).toBe(true);
-  expect(named.hears(event("held"))).toBe(false);
+  expect(named.is_changed_by(event("charged"))).toBe(true);
+  expect(named.is_changed_by(event("held"))).toBe(false);
 
   const picked = source_of(new_path(), (each) => each.data.run === "run_1");
-  expect(picked.hears(event("charged", { run: "run_1" }))).toBe(true);
-  expect(picked.hears(event("charged", { run: "run_2" }))).toBe(false);
+  expect(picked.is_changed_by(event("charged", { run: "run_1" }))).toBe(true);
+  expect(picked.is_changed_by(event("charged", { run: "run_2" }))).toBe(false);
 });
 
 test("refresh reads the paths that begin so, and no other", async () => {

@@ -125,7 +125,7 @@ test("two reads never run beside each other", async () => {
   runs.add(3_000);
   const list = shown();
   for (let i = 0; i < 50; i += 1) {
-    list.hear(changed(runs.add(1)[0]!));
+    list.on_event(changed(runs.add(1)[0]!));
     list.show(0, Math.min(list.ids.length, rows_in_view));
     await vi.advanceTimersByTimeAsync(100);
   }
@@ -140,8 +140,8 @@ test("a new run is first, and appears only once", async () => {
   const list = shown();
   await settle();
   const [run] = runs.add(1);
-  list.hear(changed(run!));
-  list.hear(changed(run!));
+  list.on_event(changed(run!));
+  list.on_event(changed(run!));
   await settle();
 
   expect(list.ids).toEqual(ids_of(runs.all));
@@ -154,7 +154,7 @@ test("events are read for at most every 400 ms", async () => {
   runs.server.requests.length = 0;
   runs.delay_ms = 50;
   for (let i = 0; i < 100; i += 1) {
-    list.hear(changed(runs.all[29]!, "charged"));
+    list.on_event(changed(runs.all[29]!, "charged"));
     await vi.advanceTimersByTimeAsync(20);
   }
 
@@ -167,7 +167,7 @@ test("a run in view that changed is shown as it is now", async () => {
   const list = shown();
   await settle();
   runs.all[29]!.status = "running";
-  list.hear(changed(runs.all[29]!));
+  list.on_event(changed(runs.all[29]!));
   await settle();
 
   expect(list.at(0)?.status).toBe("running");
@@ -182,10 +182,10 @@ test("a run that changed out of view is read when it comes into view", async () 
   await settle();
   const before = runs.server.requests.length;
   runs.all[0]!.status = "running";
-  list.hear(changed(runs.all[0]!));
+  list.on_event(changed(runs.all[0]!));
   await settle();
   expect(runs.server.requests).toHaveLength(before);
-  list.hear(changed(runs.all[999]!)); // This one is in view, and is read without the other.
+  list.on_event(changed(runs.all[999]!)); // This one is in view, and is read without the other.
   await settle();
   expect(runs.server.requests).toHaveLength(before + 1);
 
@@ -200,7 +200,7 @@ test("a run that no longer fits the filter leaves the list", async () => {
   const list = shown({ status: "queued" });
   await settle();
   runs.all[29]!.status = "running";
-  list.hear(changed(runs.all[29]!));
+  list.on_event(changed(runs.all[29]!));
   await settle();
 
   expect(list.ids).toEqual(ids_of(runs.all.slice(0, 29)));
@@ -211,14 +211,14 @@ test("an old run that fits the filter now takes its place by its id", async () =
   const list = shown({ status: "queued" });
   await settle();
   runs.all[500]!.status = "running";
-  list.hear(changed(runs.all[500]!));
+  list.on_event(changed(runs.all[500]!));
   top = 480;
   list.show(480, 500);
   await settle();
   expect(list.index_of("run_000500")).toBe(-1);
 
   runs.all[500]!.status = "queued";
-  list.hear(changed(runs.all[500]!));
+  list.on_event(changed(runs.all[500]!));
   await settle();
   expect(list.ids).toEqual(ids_of(runs.all));
 });
@@ -228,7 +228,7 @@ test("an old run that fitted only when its event was made stays out", async () =
   runs.all[500]!.status = "running";
   const list = shown({ status: "queued" });
   await settle();
-  list.hear({ ...changed(runs.all[500]!), data: { run: "run_000500", agent: "a", state: "queued" } });
+  list.on_event({ ...changed(runs.all[500]!), data: { run: "run_000500", agent: "a", state: "queued" } });
   await settle();
 
   expect(runs.server.requests.at(-1)).toBe("GET v1/runs/run_000500");
@@ -240,9 +240,9 @@ test("an event about a run that cannot fit the filter reads nothing", async () =
   const list = shown({ agent: "a" });
   await settle();
   const before = runs.server.requests.length;
-  list.hear(changed(runs.add(1, { agent: "b" })[0]!));
-  list.hear({ seq: 1, at: "", type: "held", data: { run: "run_000001" } });
-  list.hear({ seq: 1, at: "", type: "budget_changed", data: {} });
+  list.on_event(changed(runs.add(1, { agent: "b" })[0]!));
+  list.on_event({ seq: 1, at: "", type: "held", data: { run: "run_000001" } });
+  list.on_event({ seq: 1, at: "", type: "budget_changed", data: {} });
   await settle();
 
   expect(runs.server.requests).toHaveLength(before);
@@ -252,7 +252,7 @@ test("more new runs than one page has leave no hole", async () => {
   runs.add(300);
   const list = shown();
   await settle();
-  list.hear(changed(runs.add(700).at(-1)!));
+  list.on_event(changed(runs.add(700).at(-1)!));
   await settle();
 
   expect(list.ids).toEqual(ids_of(runs.all));
@@ -262,7 +262,7 @@ test("far more new runs than it reads at once leave no hole either: what was bel
   runs.add(300);
   const list = shown();
   await settle();
-  list.hear(changed(runs.add(6_000).at(-1)!));
+  list.on_event(changed(runs.add(6_000).at(-1)!));
   await settle();
 
   expect(list.ids).toEqual(ids_of(runs.all).slice(0, list.ids.length));
@@ -282,15 +282,15 @@ test("after a gap in the feed everything in view is read again", async () => {
   expect(list.of("run_000025")?.status).toBe("failed");
 });
 
-test("a change while the answer is under way is not lost", async () => {
+test("a change while the response is under way is not lost", async () => {
   runs.add(30);
   const list = shown();
   await settle();
   runs.delay_ms = 300;
-  list.hear(changed(runs.all[29]!));
-  await vi.advanceTimersByTimeAsync(100); // The server has answered already; the answer has not arrived.
+  list.on_event(changed(runs.all[29]!));
+  await vi.advanceTimersByTimeAsync(100); // The server has responded already; the response has not arrived.
   runs.all[29]!.status = "running";
-  list.hear(changed(runs.all[29]!));
+  list.on_event(changed(runs.all[29]!));
   await settle();
 
   expect(list.at(0)?.status).toBe("running");
@@ -302,7 +302,7 @@ test("a failed read is a problem until a resync, and loses no change", async () 
   await settle();
   runs.down = true;
   runs.all[29]!.status = "running";
-  list.hear(changed(runs.all[29]!));
+  list.on_event(changed(runs.all[29]!));
   await settle();
   expect(list.problem).toMatchObject({ status: 503 });
   expect(list.ids).toHaveLength(30);
@@ -319,9 +319,9 @@ test("a closed list reads nothing more", async () => {
   const list = shown();
   await settle();
   const before = runs.server.requests.length;
-  list.hear(changed(runs.all[29]!));
+  list.on_event(changed(runs.all[29]!));
   list.close();
-  list.hear(changed(runs.all[29]!));
+  list.on_event(changed(runs.all[29]!));
   await settle();
 
   expect(runs.server.requests).toHaveLength(before);

@@ -39,7 +39,7 @@ test("a queued run says what it waits for", () => {
 
   expect(segments.map((each) => each.kind)).toEqual(["waiting", "queued", "waiting"]);
   expect(segments[0]!.note).toBe("held by run_1");
-  expect(segments[2]!.what).toBe("waiting: a new kind");
+  expect(segments[2]!.label).toBe("waiting: a new kind");
 });
 
 test("calls to models divide a running step, whatever their order", () => {

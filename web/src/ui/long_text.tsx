@@ -1,4 +1,4 @@
-// Text of any length that somebody else wrote: always as text, and never more of it at a time than a browser bears.
+// Text of any length from agents and models: always as text, and only as much at a time as a browser can lay out.
 import { useState } from "preact/hooks";
 import { count } from "../lib/words";
 
@@ -9,7 +9,7 @@ const piece_chars = 10_000;
 
 const escapes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 
-/** Without colours and cursor movements; what else is no letter is shown by its sign, so that it cannot hide. */
+/** Removes terminal sequences. Other control characters become visible symbols, so that they cannot hide text. */
 export function plain(text: string): string {
   return text
     .replace(escapes, "")
@@ -24,17 +24,17 @@ function folded_at(text: string): number {
     if (line === -1 || line > folded_chars) break;
   }
   const at = line === -1 || line > folded_chars ? folded_chars : line;
-  // A text that is hardly longer is shown whole: the button would take as much room.
+  // A slightly longer text is shown whole, because the button would take as much room.
   return at + 200 >= text.length ? text.length : at;
 }
 
-/** A pair of halves that make one sign is not torn apart. */
+/** Cuts text without splitting a surrogate pair. */
 function cut(text: string, at: number): string {
   const half = text.charCodeAt(at - 1);
   return text.slice(0, half >= 0xd800 && half < 0xdc00 ? at - 1 : at);
 }
 
-/** In pieces that a browser lays out one by one, and only those in view. They end where lines do, if those have an end. */
+/** Pieces with content-visibility. They end at line ends where possible. */
 function pieces_of(text: string): string[] {
   const pieces: string[] = [];
   for (let rest = text; rest !== ""; ) {
