@@ -8,6 +8,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { get, Problem, query } from "../lib/api";
 import type { FeedEvent } from "../lib/feed";
 import { type Live, useLive } from "../lib/live";
+import { parts_of } from "../lib/message_parts";
 import { link } from "../lib/route";
 import type { Message, Session } from "../lib/types";
 import { count, shell_command, spoken } from "../lib/words";
@@ -265,67 +266,3 @@ function MessageBody({ message, session, run, aimed, inherited, actions }: Messa
 
 /** Finish reasons of a complete response. */
 const whole_ends = new Set(["", "stop", "end_turn", "tool_calls", "tool_use", "STOP", "completed", "stop_sequence"]);
-
-// ---- content of a message -------------------------------------------------------------------------------------------
-
-interface Part {
-  kind: "text" | "call" | "result" | "json";
-  head?: string;
-  text: string;
-}
-
-const parsed_max = 400_000; // Larger content is shown as plain text.
-
-function parts_of(message: Message): Part[] {
-  const parts = content_parts(message.content);
-  const calls = message.metadata?.tool_calls;
-  return Array.isArray(calls) ? [...parts, ...calls.flatMap(block_parts)] : parts;
-}
-
-function content_parts(content: string): Part[] {
-  if (content === "") return [];
-  const value = parsed(content);
-  if (value === undefined) return [{ kind: "text", text: content }];
-  return (Array.isArray(value) ? value : [value]).flatMap(block_parts);
-}
-
-/** A JSON object or array. Other JSON values are treated as text that people wrote. */
-function parsed(text: string): unknown {
-  if (text.length > parsed_max || !/^\s*[[{]/.test(text)) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-type Fields = Record<string, unknown>;
-
-/** Content of provider messages: text, tool calls and tool results. All else is shown as JSON. */
-function block_parts(value: unknown): Part[] {
-  if (typeof value === "string") return [{ kind: "text", text: value }];
-  if (typeof value !== "object" || value === null) return [{ kind: "json", text: JSON.stringify(value) }];
-  const block = value as Fields;
-  if (typeof block.text === "string") return [{ kind: "text", text: block.text }];
-  if (Array.isArray(block.tool_calls)) {
-    const words = typeof block.content === "string" ? content_parts(block.content) : [];
-    return [...words, ...block.tool_calls.flatMap(block_parts)];
-  }
-  const called = (block.function ?? block.functionCall ?? block) as Fields;
-  const given = called.input ?? called.arguments ?? called.args;
-  if (typeof called.name === "string" && given !== undefined) {
-    return [{ kind: "call", head: `calls ${called.name}`, text: readable(given) }];
-  }
-  if (block.type === "tool_result") {
-    const inner = Array.isArray(block.content) ? block.content.flatMap(block_parts).map((part) => part.text).join("\n") : readable(block.content);
-    return [{ kind: "result", head: block.is_error === true ? "the tool failed" : "result", text: inner }];
-  }
-  return [{ kind: "json", text: JSON.stringify(value, null, 2) }];
-}
-
-/** Arguments are an object, or JSON text. */
-function readable(value: unknown): string {
-  if (typeof value !== "string") return JSON.stringify(value, null, 2) ?? "";
-  const inner = parsed(value);
-  return inner === undefined ? value : JSON.stringify(inner, null, 2);
-}
