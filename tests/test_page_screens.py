@@ -333,6 +333,67 @@ def test_an_error_of_the_api_is_shown(page, shop):
     page.sees(detail)
 
 
+# ---- sandbox ------------------------------------------------------------------------------------------------------
+
+HOSTILE = "<img src=x onerror=\"document.title='taken'\">"
+
+
+def fact(page, name, within="main"):
+    """The value of a term in a list of facts."""
+    return page.do("return page.locator(args.within).locator('dt', {hasText: args.name}).locator('+ dd').first().innerText()",
+                   within=within, name=name)
+
+
+def answer_with(page, path, change):
+    """Changes the responses for a path of the API. `change` is JavaScript that changes `body`."""
+    page.do(f"await page.route((url) => url.pathname === args.path, async (route) => {{ const response = await route.fetch(); "
+            f"const body = await response.json(); {change}; await route.fulfill({{response, json: body}}); }})", path=path)
+
+
+def test_an_agent_and_its_runs_show_their_sandbox_level_and_allowed_hosts(page, shop):
+    agent, sealed = fresh("open"), fresh("sealed")
+    hosts = ["packages.example.com", "*.example.org:443"]
+    shop.admin.put(f"/v1/agents/{agent}", {}).ok()
+    shop.admin.put(f"/v1/agents/{sealed}", {"sandbox_level": "sealed", "allowed_hosts": hosts, "writable": ["/var/cache/x"]}).ok()
+    run = shop.admin.post("/v1/runs", {"agent": agent, "launch": True, "command": ["true"], "sandbox_level": "guarded"}).ok()["id"]
+    eventually(lambda: status(shop, run) == "succeeded")
+
+    page.go(f"agents?agent={sealed}")
+    page.do("await page.getByRole('dialog').getByText('allowed hosts').waitFor()")
+    assert fact(page, "sandbox level", "dialog") == "sealed"
+    assert fact(page, "allowed hosts", "dialog").split() == hosts
+    assert fact(page, "writable", "dialog") == "/var/cache/x"
+    page.go(f"agents?agent={agent}")
+    page.do("await page.getByRole('dialog').getByText('default of the server').waitFor()")
+    assert "allowed hosts" not in page.reads("dialog")
+
+    page.go(f"runs/{run}")
+    page.sees("sandbox level")
+    assert fact(page, "sandbox level").startswith("guarded") and "allowed hosts" not in page.reads()
+
+
+def test_the_hosts_of_a_sealed_run_are_text(browser, shop):
+    """The responses are made up, because not every machine can seal a run, and the API refuses such names."""
+    agent = fresh("hostile")
+    shop.admin.put(f"/v1/agents/{agent}", {"command": ["true"]}).ok()
+    run, other = (shop.admin.post("/v1/runs", {"agent": agent, "launch": True}).ok()["id"] for _ in range(2))
+    with browser.open(shop.address) as page:
+        page.log_in(shop.link())
+        hosts = json.dumps([HOSTILE, "a.example"])
+        answer_with(page, f"/v1/runs/{run}", f"body.sandbox = 'sealed'; body.process.allowed_hosts = {hosts}")
+        answer_with(page, f"/v1/runs/{other}", "body.sandbox = 'sealed'")
+        answer_with(page, "/v1/agents", f"body.items.forEach((each) => each.allowed_hosts = {hosts})")
+
+        for where, within in ((f"runs/{run}", "main"), (f"agents?agent={agent}", "dialog")):
+            page.go(where)
+            page.do("await page.locator(args.within).getByText('allowed hosts').waitFor()", within=within)
+            assert fact(page, "allowed hosts", within).split("\n") == [HOSTILE, "a.example"]
+            assert page.do("return page.locator('main img').count()") == 0 and page.do("return page.title()") != "taken"
+        page.go(f"runs/{other}")
+        page.sees("allowed hosts")
+        assert (fact(page, "sandbox level"), fact(page, "allowed hosts")) == ("sealed", "none")
+
+
 # ---- commands -----------------------------------------------------------------------------------------------------
 
 

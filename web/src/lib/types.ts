@@ -229,6 +229,9 @@ export interface Agent {
   resources: string[];
   timeout_s: number;
   sandbox_level: string;
+  writable: string[];
+  readable: string[];
+  allowed_hosts: string[];
   adapter: string;
   retry: { tries: number; backoff_s: number; backoff_max_s: number };
   env: Record<string, string | null>;
@@ -473,6 +476,8 @@ export interface RunProcess {
   limits: Record<string, number>;
   sandbox_level: string;
   writable: string[];
+  readable: string[];
+  allowed_hosts: string[];
   adapter: string;
   setup: string;
   teardown: string;

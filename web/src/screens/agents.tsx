@@ -8,6 +8,7 @@ import type { Agent, Cap, Page, Spend } from "../lib/types";
 import { absolute, count, length, moment, shell_command } from "../lib/words";
 import { More, ReadError, useList } from "../ui/list";
 import { Action, Bar, Dialog, Empty, ErrorMessage, Loading, no_right, Screen, Section, Table } from "../ui/parts";
+import { SandboxFacts } from "../ui/sandbox";
 import { Ago, Command, Money, State } from "../ui/words";
 import { Schedules } from "./schedules";
 
@@ -149,7 +150,6 @@ function Settings({ of: agent, name }: { of: Agent | undefined; name: string }) 
     ["adapter", agent.adapter],
     ["timeout", agent.timeout_s > 0 && length(agent.timeout_s * 1_000)],
     ["max attempts", agent.retry.tries > 1 && `${agent.retry.tries}, first retry after ${length(agent.retry.backoff_s * 1_000)}`],
-    ["sandbox level", agent.sandbox_level !== "server_default" && agent.sandbox_level],
     ["capture", agent.capture],
     ["environment", names(agent.env)],
     ["tags", names(agent.tags)],
@@ -160,6 +160,7 @@ function Settings({ of: agent, name }: { of: Agent | undefined; name: string }) 
     <Dialog title={name} close={close} wide>
       <dl class="facts">
         {facts.filter(([, value]) => value).map(([fact, value]) => [<dt key={fact}>{fact}</dt>, <dd key={`${fact}=`}>{value}</dd>])}
+        <SandboxFacts of={agent} />
       </dl>
       <div class="row">
         <a href={`${link("runs")}?agent=${encodeURIComponent(name)}`}>Runs</a>

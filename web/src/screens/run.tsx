@@ -9,6 +9,7 @@ import type { Page, Run as RunRow, RunDetail, RunStep } from "../lib/types";
 import { length, shell_command, short_id, spoken } from "../lib/words";
 import { Log } from "../ui/log";
 import { Empty, Screen, Section, Tile, ErrorMessage, Loading } from "../ui/parts";
+import { SandboxFacts } from "../ui/sandbox";
 import { Timeline } from "../ui/timeline";
 import { Transcript } from "../ui/transcript";
 import { Ago, Badge, Command, Id, State } from "../ui/words";
@@ -116,8 +117,7 @@ function Process({ run }: { run: RunDetail }) {
         <>
           {process.adapter && <><dt>adapter</dt><dd>{process.adapter}</dd></>}
           <dt>timeout</dt><dd>{process.timeout_s > 0 ? length(process.timeout_s * 1_000) : "none"}</dd>
-          {run.sandbox && <><dt>sandbox level</dt><dd>{run.sandbox}</dd></>}
-          {process.writable.length > 0 && <><dt>writable</dt><dd>{process.writable.join(", ")}</dd></>}
+          <SandboxFacts of={process} applied={run.sandbox} />
           {process.env.length + process.pass_env.length > 0 && <><dt>environment</dt><dd><code>{[...process.env, ...process.pass_env].join(" ")}</code></dd></>}
           {process.foreground && <><dt>started</dt><dd>from a terminal</dd></>}
         </>
