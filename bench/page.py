@@ -86,7 +86,7 @@ def look(browser, server):
                 await page.goto('about:blank');
                 const start = Date.now();
                 await page.goto(args.address);
-                await page.getByText('Runs under way').waitFor();
+                await page.getByText('Live and queued runs').waitFor();
                 await page.locator('main table a').first().waitFor();
                 const there = Date.now() - start;
                 await wait(1000);
@@ -109,7 +109,7 @@ def feed(browser, server, seconds):
 
     with browser.open(f"http://127.0.0.1:{server.port}") as page:
         log_in(page, server)
-        page.do("await page.getByText('Runs under way').waitFor(); await wait(1000)")
+        page.do("await page.getByText('Live and queued runs').waitFor(); await wait(1000)")
         before = server.admin.get("/v1/events", limit=1).ok()["head"]
         thread = threading.Thread(target=happen)
         thread.start()

@@ -17,7 +17,7 @@ class Shop:
             self.say(text)
         self.fork = admin.post(f"/v1/sessions/{self.session}/fork", {"at_seq": 0}).ok()["id"]
         self.key = self.key_of("reviewer")
-        self.run = self.start("reviewer", session=self.session)
+        self.run = self.start("reviewer", session=self.session, lease_s=600)
         self.ask("Hello", run=self.run)
         self.ask("Hello", model="sim/no-such-model")
 

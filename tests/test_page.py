@@ -1,4 +1,4 @@
-"""The page in a real browser: each screen's main path, live updates, the keyboard, light, dark and small, and bad guests."""
+"""The dashboard in a real browser: each screen, live updates, the keyboard, light, dark and small, and hostile text."""
 
 import contextlib
 import signal
@@ -11,7 +11,8 @@ from interlock_server import eventually, fresh
 
 SCREENS = {"now": "Now", "runs": "Runs", "budgets": "Budgets", "sessions": "Sessions", "agents": "Agents & schedules",
            "gateway": "Gateway", "system": "System"}
-CHANGES = {"Pause", "Resume", "Wake now", "Set price", "Revoke", "Make a key", "Raise or lower", "Stop …", "Retry …"}
+CHANGES = {"Pause agent", "Resume agent", "Trigger schedule", "Pause schedule", "Set price", "Revoke key", "Create API key",
+           "Change limit", "Cancel runs …", "Retry runs …", "Cancel run", "Retry run", "Pause run", "Remove worktrees"}
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 
 
@@ -26,7 +27,7 @@ def test_a_link_logs_in_once(browser, shop):
     link = shop.link()
     with browser.open(shop.address) as page:
         page.log_in(link)
-        page.sees("Needs you")
+        page.sees("Needs attention")
     with browser.open(shop.address) as page:
         page.do("await page.goto(args.link)", link=link)
         page.sees("Get a new one with: interlock login")
@@ -36,12 +37,12 @@ def test_a_key_logs_in_and_a_wrong_one_does_not(browser, shop):
     with browser.open(shop.address) as page:
         page.do("await page.goto(args.to)", to=shop.address)
         page.sees("interlock login")
-        fill = "await page.getByLabel('Key').fill(args.key); await page.getByRole('button', {name: 'Log in'}).click()"
+        fill = "await page.getByLabel('API key').fill(args.key); await page.getByRole('button', {name: 'Log in'}).click()"
         page.do(fill, key="ilk_000000000000_0000000000000000000000000000000000000000000000000000000000000000")
         page.do("await page.getByRole('alert').waitFor()")
         page.do(fill, key=shop.admin.key)
         page.sees("live")
-        page.do("await page.getByRole('button', {name: 'log out'}).click()")
+        page.do("await page.getByRole('button', {name: 'Log out'}).click()")
         page.sees("interlock login")
 
 
@@ -49,13 +50,13 @@ def test_a_key_that_may_only_read_gives_a_page_that_only_shows(browser, shop):
     key = shop.admin.post("/v1/keys", {"scopes": ["read"]}).ok()["key"]
     with browser.open(shop.address) as page:
         page.do("await page.goto(args.to)", to=shop.address)
-        page.do("await page.getByLabel('Key').fill(args.key); await page.keyboard.press('Enter')", key=key)
+        page.do("await page.getByLabel('API key').fill(args.key); await page.keyboard.press('Enter')", key=key)
         page.sees("read only")
         page.go(f"runs/{shop.run}")
         page.sees("reviewer")
         pressable = "return (await page.getByRole('button', {name: args.name, exact: true}).all()).length && " \
                     "await page.getByRole('button', {name: args.name, exact: true}).first().isEnabled()"
-        assert page.do(pressable, name="Stop") is False
+        assert page.do(pressable, name="Cancel run") is False
         # Nothing that changes anything can be pressed, on any screen.
         for screen in SCREENS:
             page.go(screen)
@@ -103,7 +104,7 @@ def test_the_keyboard_goes_everywhere(page):
         page.press("g", key)
         page.do("await page.getByRole('heading', {level: 1, name: args.title, exact: true}).waitFor()", title=title)
     page.press("g", "r", "?")
-    page.sees("Keys of the keyboard")
+    page.sees("Keyboard shortcuts")
     page.press("Escape")
     page.do("await page.getByRole('dialog').waitFor({state: 'detached'})")
 
@@ -112,7 +113,7 @@ def test_what_happens_is_seen_within_a_second(page, shop):
     agent, waits = fresh("quick"), []
     shop.admin.put(f"/v1/agents/{agent}", {"max_concurrent_runs": 5}).ok()
     page.go("now")
-    page.sees("Runs under way")
+    page.sees("Live and queued runs")
     # A busy machine may delay one of them. A page that polls would delay all.
     while not waits or min(waits) >= 1.0:
         assert len(waits) < 5, waits
@@ -127,7 +128,7 @@ def test_it_comes_back_by_itself_after_the_server_was_away(browser, shop):
     with browser.open(shop.address) as page:
         page.log_in(shop.link())
         page.go("now")
-        page.sees("Runs under way")
+        page.sees("Live and queued runs")
         shop.server.kill9()
         page.sees("reconnecting", seconds=10)
         shop.server.start()
@@ -145,7 +146,7 @@ def test_a_connection_that_went_silent_is_noticed(browser, shop):
     with browser.open(shop.address) as page:
         page.log_in(shop.link())
         page.go("now")
-        page.sees("Runs under way")
+        page.sees("Live and queued runs")
         shop.server.signal(signal.SIGSTOP)
         page.sees("reconnecting", seconds=60)
         shop.server.signal(signal.SIGCONT)
@@ -236,7 +237,7 @@ def test_a_page_of_a_proxy_with_a_prefix(browser, shop, binary):
 def test_half_an_hour_of_events_leaves_no_more_in_memory(page, shop):
     """1,800 events, as many as half an hour brings at one a second, once to get warm and then again."""
     page.go("now")
-    page.sees("Runs under way")
+    page.sees("Live and queued runs")
     held = "return page.evaluate(() => { gc(); gc(); return performance.memory.usedJSHeapSize })"
 
     def half_an_hour():
@@ -291,7 +292,7 @@ def first_look(browser, shop):
             let bytes = 0;
             session.on('Network.loadingFinished', (event) => { bytes += event.encodedDataLength; });
             await page.reload();
-            await page.getByText('Runs under way').waitFor();
+            await page.getByText('Live and queued runs').waitFor();
             await wait(1000);
             const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime);
             return {bytes, paint};

@@ -3,6 +3,7 @@
 
     tools/page.py OUT_DIR                # page_files.cc and page_files.bin; what has not changed is not touched
     tools/page.py --check-types STAMP    # checks the types and touches STAMP
+    tools/page.py --test [--report=FILE] # runs the unit tests of web/src; FILE gets a JUnit report
 
 What npm brings and what Vite makes is in build/web, which every preset shares; a lock keeps them from building there at
 once. npm is asked only when web/package.json or web/package-lock.json has changed, so that all other builds need no
@@ -13,6 +14,7 @@ import contextlib
 import fcntl
 import gzip
 import hashlib
+import os
 import pathlib
 import re
 import shutil
@@ -26,6 +28,7 @@ FOLDERS = ("src", "public")  # And the files beside them. CMakeLists.txt watches
 NODE_MAJOR_MIN = 18          # Debian 12's own.
 NPM_SECONDS = 600
 BUILD_SECONDS = 300
+TEST_SECONDS = 300
 NPM_LINES_MAX = 5            # Of npm's own words, when there is no network.
 # With the patience that npm has by default nobody would hear for minutes that there is no network. No package needs a
 # script of its own to be installed, so none may run one.
@@ -49,22 +52,28 @@ class Trouble(Exception):
 
 def main():
     words = sys.argv[1:]
-    check_only = words[:1] == ["--check-types"]
-    if len(words) != 1 + check_only:
-        sys.exit(__doc__)
-    out = pathlib.Path(words[-1]).resolve()
     try:
         with alone():
-            copy_sources()
-            install()
-            if check_only:
+            if words[:1] == ["--test"] and len(words) <= 2 and all(word.startswith("--report=") for word in words[1:]):
+                prepare()
+                sys.exit(test([word.removeprefix("--report=") for word in words[1:]]))
+            elif words[:1] == ["--check-types"] and len(words) == 2:
+                prepare()
                 check_types()
-                out.touch()
-            else:
+                pathlib.Path(words[1]).touch()
+            elif len(words) == 1 and not words[0].startswith("-"):
+                prepare()
                 build()
-                write_files(out)
+                write_files(pathlib.Path(words[0]).resolve())
+            else:
+                sys.exit(__doc__)
     except Trouble as trouble:
         sys.exit(f"tools/page.py: {trouble}")
+
+
+def prepare():
+    copy_sources()
+    install()
 
 
 @contextlib.contextmanager
@@ -136,6 +145,15 @@ def build():
 
 def check_types():
     run_tool("tsc", "--noEmit")
+
+
+def test(reports):
+    """Prints what Vitest says, and answers with its exit code."""
+    check_node()
+    flags = [flag for report in reports for flag in ("--reporter=junit", f"--outputFile.junit={pathlib.Path(report).resolve()}")]
+    code, said = run([WORK / "node_modules" / ".bin" / "vitest", "run", "--reporter=default", *flags], TEST_SECONDS)
+    print(re.sub(r"(?<![\w/])(?=src/)", "web/", said))
+    return code
 
 
 def run_tool(name, *words):
@@ -215,7 +233,7 @@ def write_if_other(path, content):
 def run(command, seconds):
     try:
         done = subprocess.run(command, cwd=WORK, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=seconds)
+                              text=True, timeout=seconds, env={**os.environ, "NO_COLOR": "1"})
         return done.returncode, done.stdout.strip()
     except subprocess.TimeoutExpired as late:
         said = late.stdout.decode(errors="replace") if late.stdout else ""

@@ -4,9 +4,9 @@
     tools/run_tests.py BUILD_DIR [--slowest [N]] [suite...]
 
 tools/suites.py lists the suites and divides them into jobs. The runner starts the longest jobs first, and as many at once
-as the cores can take. It counts single test cases, read from the reports that GoogleTest and pytest write. A program that
-writes no report counts as one case, by its exit code. Everything that cannot be counted is a failure: a missing program,
-a program that died or timed out, and a test program whose report is missing or empty.
+as the cores can take. It counts single test cases, read from the reports that GoogleTest, pytest and Vitest write. A
+program that writes no report counts as one case, by its exit code. Everything that cannot be counted is a failure: a
+missing program, a program that died or timed out, and a test program whose report is missing or empty.
 
 --slowest lists the N slowest test cases (default 30). BUILD_DIR/test_times.json keeps the time of each job, for the
 order and the estimate of the next run.
@@ -277,8 +277,8 @@ class Run:
 
 def start_process(job, report, output):
     command, environment = job.command, {**os.environ, **job.environment}
-    if "pytest" in command:
-        command = [*command, f"--junitxml={report}"]
+    if job.report_flag:
+        command = [*command, f"{job.report_flag}={report}"]
     else:
         environment |= {"GTEST_OUTPUT": f"xml:{report}", "GTEST_BRIEF": "1"}
     # A session of its own, so that a timeout also ends the children of the program.

@@ -84,6 +84,7 @@ COSTS = {
     "page/test_page:1": (55, 0.6),
     "page/test_page:2": (80, 0.4),
     "page/test_page_screens": (19, 0.6),
+    "page_units": (4, 1.3),
     "gateway_clients/test_gateway_clients:1": (25, 0.9),
     "gateway_clients/test_gateway_clients:2": (20, 0.9),
     "gateway_clients/test_gateway_clients:3": (29, 0.8),
@@ -135,6 +136,7 @@ class Job:
     timeout_seconds: float = TIMEOUT_SECONDS
     alone: bool = False  # No other job runs beside this one.
     must_report: bool = False
+    report_flag: str = ""  # Takes the path of the JUnit report. If empty, GoogleTest's variable has the path.
     problem: str = "there is no program to run"  # Printed if there is no command.
 
     @property
@@ -174,6 +176,8 @@ def own_suites():
         black_box("several_nodes", NODES),
         black_box("shim_program", SHIM),
         black_box("page", PAGE),
+        Suite("page_units", [Job("page_units", command=[PYTHON, "tools/page.py", "--test"], must_report=True,
+                                 report_flag="--report")]),
         black_box("gateway_clients", CLIENTS),
         black_box("tests_on_postgres", ON_POSTGRES_LONG if LONG else ON_POSTGRES, INTERLOCK_TEST_STORE="postgres"),
     ]
@@ -193,10 +197,11 @@ def black_box(name, paths, **environment):
         command = [*PYTEST, path, *(["-k", f"not {alone}"] if alone else [])]
         for number in range(1, count + 1):
             part, words = (f"{stem}:{number}", [f"--part={number}/{count}"]) if count > 1 else (stem, [])
-            jobs.append(Job(name, part, [*command, *words], environment=environment, must_report=True))
+            jobs.append(Job(name, part, [*command, *words], environment=environment, must_report=True,
+                            report_flag="--junitxml"))
         if alone:
             jobs.append(Job(name, f"{stem}:alone", [*PYTEST, path, "-k", alone], environment=environment, alone=True,
-                            must_report=True))
+                            must_report=True, report_flag="--junitxml"))
     return Suite(name, jobs or [Job(name)])
 
 

@@ -1,4 +1,4 @@
-// The frame of the page: who is looking, where they are, and whether what they see is live.
+// Frame of the dashboard: login, navigation, and the state of the connection.
 import type { ComponentType } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, Problem, send } from "./lib/api";
@@ -13,12 +13,12 @@ import type { Incident, Key, Page } from "./lib/types";
 import { spoken } from "./lib/words";
 import { Login } from "./login";
 import { Now } from "./screens/now";
-import { Dialog, Trouble, Waiting } from "./ui/parts";
+import { Dialog, ErrorMessage, Loading, no_right } from "./ui/parts";
 
 interface Screen {
   name: string;
   path: string;
-  key: string; // Behind g.
+  key: string; // Pressed after g.
   load: () => Promise<ComponentType<{ path: string[]; query: URLSearchParams }>>;
 }
 
@@ -33,10 +33,10 @@ const screens: Screen[] = [
 ];
 
 export function App() {
-  const [me, set_me] = useState<Key | null>(); // Null: nobody is logged in.
+  const [me, set_me] = useState<Key | null>(); // Null: not logged in.
   const [problem, set_problem] = useState<Problem>();
   const connection = useConnection();
-  const look = async () => {
+  const log_in = async () => {
     try {
       set_me(await get<Key>("v1/keys/self"));
       set_problem(undefined);
@@ -46,13 +46,13 @@ export function App() {
       else if (error instanceof Problem) set_problem(error);
     }
   };
-  useEffect(() => void look(), []);
+  useEffect(() => void log_in(), []);
   if (me === null || connection === "logged_out") return <Login />;
   if (problem) {
     return (
       <main class="alone">
-        <Trouble of={problem} />
-        <button type="button" onClick={() => void look()}>Try again</button>
+        <ErrorMessage of={problem} />
+        <button type="button" onClick={() => void log_in()}>Try again</button>
       </main>
     );
   }
@@ -73,7 +73,7 @@ function Frame({ me }: { me: Key }) {
     window.scrollTo(0, 0);
   }, [screen]);
   useKeys(useMemo(() => {
-    let g_until = 0; // Not a state: the next key may come before anything is drawn.
+    let g_until = 0; // Not a state, because the next key may come before the next render.
     const jumps = screens.map((each): [string, () => boolean] => [each.key, () => {
       const meant = performance.now() < g_until;
       g_until = 0;
@@ -104,14 +104,14 @@ function Frame({ me }: { me: Key }) {
         </nav>
         <footer>
           <Liveness />
-          {!may(me, "operate") && <span class="badge wait" title="your key may only look">read only</span>}
-          <button type="button" class="plain" onClick={() => show_help(true)} aria-label="Keys of the keyboard">?</button>
-          <button type="button" class="plain" onClick={() => void send("POST", "logout").catch(() => undefined).then(forget).then(() => location.reload())}>log out</button>
+          {!may(me, "operate") && <span class="badge wait" title={no_right}>read only</span>}
+          <button type="button" class="plain" onClick={() => show_help(true)} aria-label="Keyboard shortcuts">?</button>
+          <button type="button" class="plain" onClick={() => void send("POST", "logout").catch(() => undefined).then(forget).then(() => location.reload())}>Log out</button>
         </footer>
       </aside>
       <main id="main" tabIndex={-1}>
         {screen ? <Shown key={screen.path} screen={screen} path={route.path.slice(1)} query={route.query} /> : (
-          <p>There is no screen “{route.path.join("/")}”. <a href={link("now")}>Now</a> shows what is going on.</p>
+          <p>No screen “{route.path.join("/")}”. Go to <a href={link("now")}>Now</a>.</p>
         )}
       </main>
       {help && <Help close={() => show_help(false)} />}
@@ -126,24 +126,24 @@ function Shown({ screen, path, query }: { screen: Screen; path: string[]; query:
   useEffect(() => {
     screen.load().then((loaded) => set(() => loaded), () => set_failed(true));
   }, [screen]);
-  // A server that was replaced by a newer one has other files than this page knows of.
-  if (failed) return <p class="trouble">This part of the page could not be loaded. <a href="./">Load the page again</a>.</p>;
-  return Body ? <Body path={path} query={query} /> : <Waiting />;
+  // After an upgrade of the server, the files of the old dashboard are gone.
+  if (failed) return <p class="error">This screen could not be loaded. <a href="./">Reload the dashboard</a>.</p>;
+  return Body ? <Body path={path} query={query} /> : <Loading />;
 }
 
-/** How many things need somebody. */
+/** Number of problems that need attention. */
 function Needs() {
   const { data } = useLive<Page<Incident>>("v1/incidents", of_incidents);
   const many = data?.items.filter((each) => each.level !== "note").length ?? 0;
-  return many > 0 ? <span class="badge bad" aria-label={`${many} need you`}>{many}</span> : null;
+  return many > 0 ? <span class="badge bad" aria-label={`${many} need attention`}>{many}</span> : null;
 }
 
 function Liveness() {
   const connection = useConnection();
   return (
     <span class={`state ${connection === "live" ? "good" : "wait"}`} role="status"
-      title={connection === "unfollowed" ? "your key may not follow the feed: what you see is as of when it was read" : undefined}>
-      {connection === "live" ? "live" : connection === "unfollowed" ? "not live" : `${spoken(connection)} …`}
+      title={connection === "no_feed" ? "your API key does not have the right to follow events; the data does not refresh" : undefined}>
+      {connection === "live" ? "live" : connection === "no_feed" ? "not live" : `${spoken(connection)} …`}
     </span>
   );
 }
@@ -152,18 +152,18 @@ function Help({ close }: { close: () => void }) {
   const keys: [string, string][] = [
     ...screens.map((each): [string, string] => [`g ${each.key}`, each.name]),
     ["j, k", "down and up in a list"],
-    ["Enter", "look into it, then open it"],
-    ["Esc", "close what is open"],
+    ["Enter", "preview a run, then open it"],
+    ["Esc", "close a dialog or preview"],
     ["x", "mark a row"],
     ["/", "filter"],
-    ["?", "this help"],
+    ["?", "keyboard shortcuts"],
   ];
   return (
-    <Dialog title="Keys of the keyboard" close={close}>
+    <Dialog title="Keyboard shortcuts" close={close}>
       <dl class="keys">
         {keys.map(([key, what]) => [<dt key={key}><kbd>{key}</kbd></dt>, <dd key={what}>{what}</dd>])}
       </dl>
-      <button type="button" onClick={() => refresh("")}>Read everything again</button>
+      <button type="button" onClick={() => refresh("")}>Refresh all data</button>
     </Dialog>
   );
 }

@@ -1,8 +1,8 @@
-// Nobody is logged in: how to get in.
+// Login screen.
 import { useState } from "preact/hooks";
 import { Problem, send } from "./lib/api";
 import { keep } from "./lib/login";
-import { Trouble } from "./ui/parts";
+import { ErrorMessage } from "./ui/parts";
 import { Command } from "./ui/words";
 
 export function Login() {
@@ -21,18 +21,18 @@ export function Login() {
   return (
     <main class="alone">
       <h1><img src="./icon.svg" alt="" width="28" height="28" /> Interlock</h1>
-      <p>On the machine where it runs, this prints a link that logs you in:</p>
+      <p>Print a login link on the machine of the server:</p>
       <Command text="interlock login" />
-      <p>Or with a key:</p>
+      <p>Or log in with an API key:</p>
       <form class="row" onSubmit={log_in}>
         <label class="grow">
-          <span class="unseen">Key</span>
+          <span class="unseen">API key</span>
           <input type="password" value={key} onInput={(event) => set_key(event.currentTarget.value)} placeholder="ilk_…" autocomplete="current-password" required />
         </label>
         <button class="primary">Log in</button>
       </form>
-      <Trouble of={problem} />
-      <p class="dim">A key that may only read gives a page that only shows: <code>interlock keys create --scope read</code></p>
+      <ErrorMessage of={problem} />
+      <p class="dim">Create a read-only key: <code>interlock keys create --scope read</code></p>
     </main>
   );
 }

@@ -1,8 +1,8 @@
-// What programs write for a terminal, as text with a few looks: colours and weights are kept, everything else that a
-// terminal would obey (moving about, titles, clearing) is left out. Whatever was written stays text.
+// Terminal output as text with styles. Colours and weights are kept. All other control sequences (cursor movements, titles,
+// clearing) are dropped. The result is always plain text, never markup.
 
 export interface Look {
-  colour: number; // 0 to 15 as terminals count them; -1: none.
+  colour: number; // Terminal colour 0 to 15; -1: none.
   bold: boolean;
   faint: boolean;
   italic: boolean;
@@ -16,10 +16,10 @@ export interface Piece {
 
 export const plain: Look = { colour: -1, bold: false, faint: false, italic: false, underlined: false };
 
-// Colours and weights (1), other sequences of a terminal, titles and the like up to their end, and control characters.
+// Colours and weights (group 1), other control sequences, titles up to their terminator, and control characters.
 const codes = /\x1b\[([\d;:]*)m|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 
-/** The pieces of one line, and how the next one begins. */
+/** The styled pieces of one line, and the style at its end, with which the next line begins. */
 export function pieces_of(line: string, first: Look): { pieces: Piece[]; last: Look } {
   const pieces: Piece[] = [];
   let look = first;
@@ -34,7 +34,7 @@ export function pieces_of(line: string, first: Look): { pieces: Piece[]; last: L
   return { pieces, last: look };
 }
 
-/** A line as a terminal would leave it that was written over: what is behind the last return to its beginning. */
+/** A line without the text that a carriage return would overwrite. */
 export function overwritten(line: string): string {
   const end = line.endsWith("\r") ? line.length - 1 : line.length;
   return line.slice(line.lastIndexOf("\r", end - 1) + 1, end);
@@ -67,7 +67,7 @@ function changed(look: Look, codes_text: string): Look {
     else if (code >= 90 && code <= 97) next.colour = code - 82;
     else if (code === 39) next.colour = -1;
     else if (code === 38 || code === 48) {
-      // One of 256, or red, green and blue: only the first sixteen have a look of ours that can be read on any ground.
+      // Of the 256 and RGB colours only the first sixteen are kept, because they have readable styles in both themes.
       const one = numbers[i + 1] === 5;
       if (code === 38) next.colour = one && numbers[i + 2]! < 16 ? numbers[i + 2]! : -1;
       i += one ? 2 : 4;

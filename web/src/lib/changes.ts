@@ -1,4 +1,4 @@
-// Which events change what. A screen that reads something else names the events itself.
+// Event types after which data is read again. Each screen lists further ones itself.
 
 export const of_runs = ["run_changed", "run_ended", "run_stop_requested", "places_restated", "charged"];
 export const of_money = ["charged", "held", "hold_released", "budget_changed", "budget_deleted", "budget_froze", "budget_thawed",

@@ -1,4 +1,4 @@
-// The page's clock: relative times move on by themselves, all of them at the same moment.
+// One timer for all relative times, so that they change together.
 import { useEffect, useState } from "preact/hooks";
 
 const listeners = new Set<() => void>();

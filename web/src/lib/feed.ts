@@ -1,9 +1,9 @@
-// The feed: every event, once and in order, for as long as the page is open.
+// Feed: delivers each event of the server once and in order.
 //
-//   (1) What is shown comes from reads; events only say what to read again. So an event that is not heard cannot leave
-//       anything wrong on the page: whoever comes back after a gap is told `resynced` and reads everything again.
-//   (2) A connection that is silent for longer than the server's heartbeat is dead, whatever the network says.
-//   (3) A page that nobody looks at lets its connection go after a while: browsers have few for each server.
+//   (1) All data on the dashboard comes from reads. Events only say which data to read again. After a gap in the events,
+//       listeners of on_resync() read all data again, so a missed event leaves no stale data.
+//   (2) A connection that is silent for longer than the server's heartbeat is closed and opened again.
+//   (3) A hidden page closes its connection after a minute, because browsers allow few connections per server.
 import { login_header } from "./login";
 
 export interface FeedEvent {
@@ -13,12 +13,12 @@ export interface FeedEvent {
   data: Record<string, unknown>;
 }
 
-/** `unfollowed`: the key may not follow the feed; what is shown is as of when it was read. */
-export type Connection = "connecting" | "live" | "reconnecting" | "logged_out" | "unfollowed";
+/** `no_feed`: the API key does not have the right to follow events, so data is as of its read. */
+export type Connection = "connecting" | "live" | "reconnecting" | "logged_out" | "no_feed";
 
-const silence_max_ms = 40_000; // The server says something at least every 15 s.
+const silence_max_ms = 40_000; // The server sends a heartbeat every 15 s.
 const hidden_max_ms = 60_000;
-const replay_max = 2_000; // Further behind than this, it is quicker to read everything again.
+const replay_max = 2_000; // Further behind than this, reading all data again is faster.
 
 type EventListener = (event: FeedEvent) => void;
 
@@ -35,14 +35,14 @@ class Feed {
   start(): void {
     if (this.started) return;
     this.started = true;
-    let let_go: number | undefined;
-    const look = () => {
-      clearTimeout(let_go);
-      if (document.hidden) let_go = window.setTimeout(() => this.abort?.abort(), hidden_max_ms);
+    let closing: number | undefined;
+    const on_visibility = () => {
+      clearTimeout(closing);
+      if (document.hidden) closing = window.setTimeout(() => this.abort?.abort(), hidden_max_ms);
       else this.wake?.();
     };
-    document.addEventListener("visibilitychange", look);
-    look(); // It may have been opened behind another.
+    document.addEventListener("visibilitychange", on_visibility);
+    on_visibility(); // The page may have been opened in a background tab.
     window.addEventListener("online", () => this.wake?.());
     void this.follow();
   }
@@ -60,7 +60,7 @@ class Feed {
     return () => this.resyncs.delete(listener);
   }
 
-  private become(connection: Connection): void {
+  private set_connection(connection: Connection): void {
     if (this.connection === connection) return;
     this.connection = connection;
     for (const listener of this.changes) listener();
@@ -72,15 +72,15 @@ class Feed {
       try {
         await this.connect();
       } catch (error) {
-        if (error instanceof Refused) return this.become(error.status === 401 ? "logged_out" : "unfollowed");
+        if (error instanceof Refused) return this.set_connection(error.status === 401 ? "logged_out" : "no_feed");
       }
       if (this.connection === "live") failures = 0;
-      this.become("reconnecting");
+      this.set_connection("reconnecting");
       await this.pause(Math.min(250 * 2 ** failures, 5_000) * (0.75 + Math.random() / 2));
     }
   }
 
-  /** Until somebody looks, or the time is over. */
+  /** Waits for `ms`, or until the page is shown or the network is back. */
   private pause(ms: number | undefined): Promise<void> {
     return new Promise((resolve) => {
       const timer = ms === undefined ? undefined : setTimeout(resolve, ms);
@@ -95,15 +95,15 @@ class Feed {
     const abort = new AbortController();
     this.abort = abort;
     let silence = 0;
-    const heard = () => {
+    const reset_timer = () => {
       clearTimeout(silence);
       silence = window.setTimeout(() => abort.abort(), silence_max_ms);
     };
-    heard();
+    reset_timer();
     try {
       const resumed = this.cursor >= 0;
       const head = await this.head(abort.signal);
-      // A head behind the cursor is another store: what the page knows is not of this one.
+      // A head behind the cursor means another store, so the old cursor has no meaning.
       if (!resumed || head < this.cursor || head - this.cursor > replay_max) {
         this.cursor = head;
       }
@@ -113,18 +113,18 @@ class Feed {
       });
       check(response);
       if (!response.body) throw new Error("no feed");
-      this.become("live");
-      // What has no event of its own may have changed while nobody was listening.
+      this.set_connection("live");
+      // Data without events of its own may have changed during the gap.
       if (resumed) this.resync();
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let rest = ""; ; ) {
         const { value, done } = await reader.read();
         if (done) return;
-        heard();
+        reset_timer();
         const lines = (rest + value).split("\n");
         rest = lines.pop() ?? "";
         for (const line of lines) {
-          if (line.startsWith("data: ")) this.take(JSON.parse(line.slice(6)) as FeedEvent);
+          if (line.startsWith("data: ")) this.deliver(JSON.parse(line.slice(6)) as FeedEvent);
         }
       }
     } finally {
@@ -143,7 +143,7 @@ class Feed {
     for (const listener of this.resyncs) listener();
   }
 
-  private take(event: FeedEvent): void {
+  private deliver(event: FeedEvent): void {
     if (event.seq <= this.cursor) return;
     this.cursor = event.seq;
     for (const listener of this.events) listener(event);
@@ -152,7 +152,7 @@ class Feed {
 
 class Refused extends Error {
   constructor(readonly status: number) {
-    super(`the feed is refused: ${status}`);
+    super(`the server refused the feed: ${status}`);
   }
 }
 

@@ -1,12 +1,13 @@
-// What the server says at a path, kept true by the feed.
+// Live data: the response of an API path, read again after events.
 //
-//   (1) A path is read once for all who show it, again when an event says that it changed, and after every gap.
-//   (2) However many events come, a path is read at most once per `pause_ms`, and never twice at the same time.
+//   (1) All components that show a path share one read. It is repeated after an event that changes the data, and after
+//       each gap in the feed.
+//   (2) A path is read at most once per `pause_ms`, and never twice at the same time.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, Problem } from "./api";
 import { feed, type FeedEvent } from "./feed";
 
-/** Which events change what is read: their types, or a closer look at one. */
+/** Events that change the data: their types, or a predicate. */
 export type Changes = readonly string[] | ((event: FeedEvent) => boolean);
 
 export interface Live<T> {
@@ -16,7 +17,7 @@ export interface Live<T> {
 }
 
 const pause_ms = 400;
-const kept_ms = 30_000; // What nobody shows any more is still there for who comes back soon.
+const kept_ms = 30_000; // Data of a closed screen is kept this long.
 
 class Source {
   data: unknown;
@@ -29,7 +30,7 @@ class Source {
 
   constructor(readonly path: string, public changes: Changes) {}
 
-  hears(event: FeedEvent): boolean {
+  is_changed_by(event: FeedEvent): boolean {
     return typeof this.changes === "function" ? this.changes(event) : this.changes.includes(event.type);
   }
 
@@ -40,7 +41,7 @@ class Source {
     this.timer = window.setTimeout(() => void this.read(), wait);
   }
 
-  fresh(): void {
+  refresh_if_stale(): void {
     if (this.stale) this.refresh();
   }
 
@@ -64,27 +65,28 @@ class Source {
 
 const sources = new Map<string, Source>();
 feed.on_event((event) => {
-  for (const source of sources.values()) if (source.hears(event)) source.refresh();
+  for (const source of sources.values()) if (source.is_changed_by(event)) source.refresh();
 });
 feed.on_resync(() => {
   for (const source of sources.values()) source.refresh();
 });
 
-function source_of(path: string, changes: Changes): Source {
+/** The source that all components share for a path. */
+export function source_of(path: string, changes: Changes): Source {
   let source = sources.get(path);
   if (!source) sources.set(path, (source = new Source(path, changes)));
   source.changes = changes;
   return source;
 }
 
-/** Reads again whatever is at the paths that begin so: after a change of one's own. */
+/** Reads all paths with these prefixes again, after a change by the user. */
 export function refresh(...prefixes: string[]): void {
   for (const source of sources.values()) {
     if (prefixes.some((prefix) => source.path.startsWith(prefix))) source.refresh();
   }
 }
 
-/** What is at `path`; nothing is read where that is null. `changes` must not be made anew at each drawing. */
+/** The data at `path`, or none if `path` is null. `changes` must be the same object at each render. */
 export function useLive<T>(path: string | null, changes: Changes): Live<T> {
   const source = useMemo(() => (path === null ? undefined : source_of(path, changes)), [path]);
   const [, draw] = useState(0);
@@ -92,7 +94,7 @@ export function useLive<T>(path: string | null, changes: Changes): Live<T> {
     if (!source) return;
     const listener = () => draw((n) => n + 1);
     source.listeners.add(listener);
-    source.fresh();
+    source.refresh_if_stale();
     return () => {
       source.listeners.delete(listener);
       setTimeout(() => {
@@ -107,7 +109,7 @@ export function useLive<T>(path: string | null, changes: Changes): Live<T> {
   };
 }
 
-/** The events themselves, for as long as the component is shown. */
+/** Calls `listener` with each event while the component is mounted. */
 export function useFeed(listener: (event: FeedEvent) => void): void {
   useEffect(() => feed.on_event(listener), [listener]);
 }

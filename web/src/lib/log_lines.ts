@@ -1,14 +1,14 @@
-// The log of a run as lines, kept by the pieces in which the server hands it out.
+// Lines of a log, built from the pieces that the API returns.
 import { type Look, overwritten, pieces_of, plain } from "./ansi";
 
 export interface Line {
   text: string;
-  look: Look; // As which it begins.
+  look: Look; // Style at its begin.
   bytes: number;
-  gap?: number; // Bytes that were not kept: the line stands for them.
+  gap?: number; // Size of a missing piece, for which this line stands.
 }
 
-/** Lines that are drawn together. One that is full is never changed again. */
+/** Lines that are rendered together. A full block never changes. */
 export interface Block {
   id: number;
   lines: readonly Line[];
@@ -18,20 +18,20 @@ let blocks_made = 0;
 
 const block_lines = 100;
 const blocks_max = 40;
-const line_bytes_max = 2 << 20; // A line without an end is cut here.
-const looked_into_max = 64 << 10; // Of a line, for what changes the look of the next.
+const line_bytes_max = 2 << 20; // Longer lines are split.
+const styled_bytes_max = 64 << 10; // Bytes of a line that are searched for style changes.
 const new_line = 0x0a;
 const escape = 0x1b;
 
 export class LogLines {
   blocks: Block[] = [];
-  begin = 0; // Where the first line begins, in bytes from the beginning of the log.
-  next: number | undefined; // Where to read on.
+  begin = 0; // Offset of the first line in the log.
+  next: number | undefined; // Offset to read next.
   private rest: Uint8Array = new Uint8Array();
   private look = plain;
   private decoder = new TextDecoder();
 
-  /** What is at `offset`, behind everything that is here. A log that became too long has a hole in it, over which reading goes on. */
+  /** Appends the bytes at `offset`. If `offset` is larger than `next`, the server dropped a piece, and a gap stands for it. */
   add(offset: number, bytes: Uint8Array): void {
     const end = offset + bytes.length;
     if (this.next === undefined) {
@@ -46,13 +46,13 @@ export class LogLines {
     const ends: number[] = [];
     for (let at = together.indexOf(new_line); at >= 0; at = together.indexOf(new_line, at + 1)) ends.push(at);
     let from = 0;
-    // What would be let go of at once is not made into lines: a program can write half a million of them in a moment.
+    // Lines that trim() would drop are not built, because a program can write half a million in a moment.
     const over = ends.length - blocks_max * block_lines;
     if (over > 0) {
-      this.let_go(this.blocks.length);
+      this.drop(this.blocks.length);
       from = ends[over - 1]! + 1;
       this.begin += from;
-      this.pass_over(together.subarray(0, from));
+      this.skip_lines(together.subarray(0, from));
     }
     const lines: Line[] = [];
     for (const end of over > 0 ? ends.slice(over) : ends) {
@@ -65,7 +65,7 @@ export class LogLines {
     this.next = end;
   }
 
-  /** What is before everything that is here: of very many lines, the last. */
+  /** Prepends earlier bytes. Of very many lines only the last are kept. */
   add_before(offset: number, bytes: Uint8Array): void {
     const gap = this.begin - offset - bytes.length;
     const cut = offset > 0 ? first_whole(bytes) : 0;
@@ -78,24 +78,24 @@ export class LogLines {
     this.begin = earlier.begin;
   }
 
-  /** The line that has no end yet, or never had one. */
+  /** The last line, if it has no newline. */
   get unended(): Line | undefined {
     return this.rest.length > 0 ? this.shown(this.rest, 0).line : undefined;
   }
 
-  /** Lets go of the oldest lines when there are too many. They can be read again. */
+  /** Drops the oldest lines if there are too many. They can be read again. */
   trim(): void {
     const over = this.blocks.length - blocks_max;
-    if (over > 0) this.let_go(over);
+    if (over > 0) this.drop(over);
   }
 
-  private let_go(blocks: number): void {
+  private drop(blocks: number): void {
     for (const block of this.blocks.slice(0, blocks)) for (const line of block.lines) this.begin += line.bytes;
     this.blocks = this.blocks.slice(blocks);
   }
 
-  /** Lines that are not kept: only how they change the look of the next. */
-  private pass_over(lines: Uint8Array): void {
+  /** Applies the style changes of lines that are not kept. */
+  private skip_lines(lines: Uint8Array): void {
     for (let at = lines.indexOf(escape); at >= 0;) {
       const begin = lines.lastIndexOf(new_line, at) + 1;
       const end = lines.indexOf(new_line, at);
@@ -118,7 +118,7 @@ export class LogLines {
   private shown(bytes: Uint8Array, ending: number): { line: Line; last: Look } {
     const text = overwritten(this.decoder.decode(bytes));
     const line = { text, look: this.look, bytes: bytes.length + ending };
-    const last = text.includes("\x1b") ? pieces_of(text.slice(0, looked_into_max), this.look).last : this.look;
+    const last = text.includes("\x1b") ? pieces_of(text.slice(0, styled_bytes_max), this.look).last : this.look;
     return { line, last };
   }
 
@@ -138,7 +138,7 @@ export class LogLines {
   }
 }
 
-/** A piece begins somewhere: its first line is the first whole one, unless there is hardly one. */
+/** Offset of the first whole line in a piece that may begin inside a line; 0 if that would drop most of the piece. */
 function first_whole(bytes: Uint8Array): number {
   const behind = bytes.indexOf(new_line) + 1;
   return behind <= bytes.length / 2 ? behind : 0;

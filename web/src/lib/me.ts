@@ -1,4 +1,4 @@
-// Who is looking, and what their key lets them do.
+// The API key of the login, and its rights.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { Key } from "./types";
@@ -14,7 +14,7 @@ export function may(key: Key | undefined, access: Access): boolean {
   return Math.max(0, ...(key?.scopes ?? []).map((scope) => ranks[scope] ?? 0)) >= needed[access];
 }
 
-/** Whether the one who looks may do this. What they may not do is shown, and is not to be pressed. */
+/** Whether the API key has this right. Buttons without it are shown disabled. */
 export function useMay(access: Access): boolean {
   return may(useContext(Me), access);
 }

@@ -1,5 +1,5 @@
-// Where on the page somebody is. Everything that can be chosen is in the address, behind the #, so that it can be kept,
-// sent to others and gone back to.
+// The address of a screen, with its filters, behind the #. So each view can be bookmarked, shared and reached by the back
+// button.
 import { useEffect, useState } from "preact/hooks";
 
 export interface Route {
@@ -12,7 +12,7 @@ export function current(): Route {
   return { path: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(query) };
 }
 
-/** What somebody typed may not be an encoding of anything; then it is what it is. */
+/** Invalid percent-encoding, such as in a typed address, stays as it is. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -39,7 +39,7 @@ export function go(...path: string[]): void {
   location.hash = link(...path);
 }
 
-/** Changes what is chosen here; an empty value is left out. Not a step to go back to. */
+/** Changes filters of this screen, without a history entry. Empty values are removed. */
 export function choose(changes: Record<string, string | undefined>): void {
   const { path, query } = current();
   for (const [name, value] of Object.entries(changes)) {
@@ -51,7 +51,7 @@ export function choose(changes: Record<string, string | undefined>): void {
   window.dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
-/** The name of the tab for as long as something is shown; then it is the screen's again. */
+/** Title of the tab while the component is mounted. */
 export function useTitle(title: string): void {
   useEffect(() => {
     const before = document.title;

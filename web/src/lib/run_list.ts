@@ -1,15 +1,15 @@
-// A list of runs, the newest first, of which the page holds what it needs.
+// RunList: runs that match a filter, newest first, loaded page by page.
 //
-//   (1) All ids that were read are kept, in order; of the runs themselves only those about what is in view.
-//   (2) One read at a time. What is in view comes first, then what is new, then what comes next below.
-//   (3) Events say which runs changed. Those in view are read again as one page of the list; the others are only
-//       remembered, and read when they come into view.
+//   (1) It keeps all ids that it has read, in order, but only the runs near the view.
+//   (2) One read at a time: first missing runs in view, then pages below, then new runs and changed ones.
+//   (3) Events mark runs as stale. Stale runs in view are read again as one page of the list. Other stale runs are read
+//       when they come into view.
 import { get, Problem, query } from "./api";
 import type { FeedEvent } from "./feed";
 import type { Page, Run } from "./types";
 
 export interface RunFilter {
-  status: string; // As the API takes it: "queued,running".
+  status: string; // As in the API: "queued,running".
   agent: string;
   schedule: string;
   name: string;
@@ -17,21 +17,21 @@ export interface RunFilter {
 
 const page = 500;
 const first_page = 200;
-const around = 100; // So many are read beside those in view.
-const ahead = 1_000; // So many are known below what is in view.
+const margin = 100; // Rows read above and below the view.
+const ahead = 1_000; // Ids known below the view.
 const kept_max = 6_000;
 const pause_ms = 400;
 const gap_pages_max = 5;
-const strays_max = 50;
+const candidates_max = 50;
 
 export class RunList {
   ids: string[] = [];
-  complete = false; // Nothing is below the last one.
+  complete = false; // No run is below the last one.
   started = false;
   problem: Problem | undefined;
   private runs = new Map<string, Run>();
   private stale = new Set<string>();
-  private strays = new Set<string>(); // Changed, and perhaps of this list now.
+  private candidates = new Set<string>(); // Changed runs that may match the filter now.
   private head_stale = true;
   private first = 0;
   private last = 0;
@@ -51,11 +51,11 @@ export class RunList {
   }
 
   index_of(id: string): number {
-    const index = this.place_of(id);
+    const index = this.position_of(id);
     return this.ids[index] === id ? index : -1;
   }
 
-  /** What is in view. */
+  /** Sets the rows in view. */
   show(first: number, last: number): void {
     this.first = first;
     this.last = last;
@@ -67,27 +67,27 @@ export class RunList {
     clearTimeout(this.timer);
   }
 
-  /** Nothing that is here can be trusted to be the newest. */
+  /** Marks all runs as stale, after a gap in the feed. */
   resync(): void {
     this.stale = new Set(this.ids);
     this.head_stale = true;
     this.problem = undefined;
-    this.soon();
+    this.read_later();
   }
 
-  hear(event: FeedEvent): void {
+  on_event(event: FeedEvent): void {
     const id = event.data.run;
-    if (typeof id !== "string" || !heard.has(event.type)) return;
+    if (typeof id !== "string" || !run_events.has(event.type)) return;
     if (this.index_of(id) >= 0) this.stale.add(id);
     else if (event.type === "charged" || event.type === "run_stop_requested" || !this.may_match(event)) return;
-    else if (this.ids.length < around || id > this.ids[around - 1]!) this.head_stale = true; // It is among the first.
-    else if ((this.complete || id > this.ids.at(-1)!) && this.strays.size < strays_max) this.strays.add(id);
+    else if (this.ids.length < margin || id > this.ids[margin - 1]!) this.head_stale = true; // It belongs near the top.
+    else if ((this.complete || id > this.ids.at(-1)!) && this.candidates.size < candidates_max) this.candidates.add(id);
     else return;
-    this.soon();
+    this.read_later();
   }
 
-  /** Reads for events are never made more often than somebody can look. */
-  private soon(): void {
+  /** Reads after a pause, so that many events cause few reads. */
+  private read_later(): void {
     if (this.timer !== 0 || this.closed) return;
     this.timer = window.setTimeout(() => {
       this.timer = 0;
@@ -107,7 +107,7 @@ export class RunList {
       this.read_at = performance.now();
       if (this.closed) return;
       this.trim();
-      this.changed(); // Who draws says what is in view, and so what to read next.
+      this.changed(); // The listener calls show(), which starts the next read.
     });
   }
 
@@ -115,14 +115,14 @@ export class RunList {
     if (!this.started) return () => this.read_head(first_page);
     const view = this.ids.slice(this.first, this.last);
     if (view.some((id) => !this.runs.has(id))) return () => this.read_view();
-    // What only changed can wait until the pause is over.
+    // Changed runs are read only after the pause.
     const rested = performance.now() >= this.read_at + pause_ms;
     if (!this.complete && this.last + ahead > this.ids.length) return () => this.read_page(this.ids.at(-1), page);
-    if (this.head_stale || this.strays.size > 0 || view.some((id) => this.stale.has(id))) {
-      if (!rested) return void this.soon();
-      if (this.head_stale) return () => this.read_head(around);
+    if (this.head_stale || this.candidates.size > 0 || view.some((id) => this.stale.has(id))) {
+      if (!rested) return void this.read_later();
+      if (this.head_stale) return () => this.read_head(margin);
       if (view.some((id) => this.stale.has(id))) return () => this.read_view();
-      return () => this.read_stray();
+      return () => this.read_candidate();
     }
     return undefined;
   }
@@ -133,50 +133,50 @@ export class RunList {
 
   private async read_page(after: string | undefined, limit: number): Promise<Page<Run>> {
     const before = this.stale;
-    this.stale = new Set(); // What is heard of from here on may be newer than the answer.
-    const answer = await get<Page<Run>>(this.path(after, limit)).catch((error: unknown) => {
+    this.stale = new Set(); // Later events may be newer than the response.
+    const response = await get<Page<Run>>(this.path(after, limit)).catch((error: unknown) => {
       for (const id of before) this.stale.add(id);
       throw error;
     });
-    const read = this.merge(after, answer);
+    const read = this.merge(after, response);
     for (const id of before) if (!read.has(id)) this.stale.add(id);
-    return answer;
+    return response;
   }
 
   private async read_head(limit: number): Promise<void> {
     this.head_stale = false;
     const newest = this.ids[0];
-    let answer = await this.read_page(undefined, limit);
+    let response = await this.read_page(undefined, limit);
     this.started = true;
-    // More came than one page has: all of them, down to what was here before, or else from the beginning.
-    for (let pages = 0; newest !== undefined && answer.next !== null && answer.items.at(-1)!.id > newest; pages += 1) {
+    // More runs are new than a page has: read on down to the known ones, or drop those.
+    for (let pages = 0; newest !== undefined && response.next !== null && response.items.at(-1)!.id > newest; pages += 1) {
       if (pages === gap_pages_max) {
-        this.cut_below(answer.items.at(-1)!.id);
+        this.cut_below(response.items.at(-1)!.id);
         return;
       }
-      answer = await this.read_page(answer.items.at(-1)!.id, page);
+      response = await this.read_page(response.items.at(-1)!.id, page);
     }
   }
 
   private async read_view(): Promise<void> {
-    const from = Math.max(0, this.first - around);
-    await this.read_page(from > 0 ? this.ids[from - 1] : undefined, this.last - from + around);
+    const from = Math.max(0, this.first - margin);
+    await this.read_page(from > 0 ? this.ids[from - 1] : undefined, this.last - from + margin);
   }
 
-  private async read_stray(): Promise<void> {
-    const [id] = this.strays;
-    this.strays.delete(id!);
+  private async read_candidate(): Promise<void> {
+    const [id] = this.candidates;
+    this.candidates.delete(id!);
     const run = await get<Run>(`v1/runs/${id}`);
     if (!this.matches(run) || this.index_of(run.id) >= 0) return;
-    const place = this.place_of(run.id);
-    this.ids = [...this.ids.slice(0, place), run.id, ...this.ids.slice(place)];
+    const position = this.position_of(run.id);
+    this.ids = [...this.ids.slice(0, position), run.id, ...this.ids.slice(position)];
     this.runs.set(run.id, run);
   }
 
-  /** Puts a page in its place: between `after` and its last one the list is now exactly what the page says. Which ids that was. */
+  /** Replaces the ids between `after` and the end of the page by those of the page. Returns the replaced ids. */
   private merge(after: string | undefined, { items, next }: Page<Run>): Set<string> {
-    const begin = after === undefined ? 0 : this.place_behind(after);
-    const end = next === null ? this.ids.length : this.place_behind(items.at(-1)!.id);
+    const begin = after === undefined ? 0 : this.position_after(after);
+    const end = next === null ? this.ids.length : this.position_after(items.at(-1)!.id);
     const read = new Set(this.ids.slice(begin, end));
     for (const id of read) this.runs.delete(id);
     this.ids = [...this.ids.slice(0, begin), ...items.map((run) => run.id), ...this.ids.slice(end)];
@@ -186,7 +186,7 @@ export class RunList {
   }
 
   private cut_below(id: string): void {
-    this.ids = this.ids.slice(0, this.place_behind(id));
+    this.ids = this.ids.slice(0, this.position_after(id));
     this.complete = false;
   }
 
@@ -196,8 +196,8 @@ export class RunList {
     for (const id of this.runs.keys()) if (!near.has(id)) this.runs.delete(id);
   }
 
-  /** Where an id is, or would be. Ids are made in the order of time, and compare as text. */
-  private place_of(id: string): number {
+  /** Index of an id, or where it would be. Ids sort by time as text. */
+  private position_of(id: string): number {
     let low = 0;
     let high = this.ids.length;
     while (low < high) {
@@ -208,9 +208,9 @@ export class RunList {
     return low;
   }
 
-  private place_behind(id: string): number {
-    const place = this.place_of(id);
-    return this.ids[place] === id ? place + 1 : place;
+  private position_after(id: string): number {
+    const position = this.position_of(id);
+    return this.ids[position] === id ? position + 1 : position;
   }
 
   private may_match({ data }: FeedEvent): boolean {
@@ -225,4 +225,4 @@ export class RunList {
   }
 }
 
-const heard = new Set(["run_changed", "run_ended", "run_stop_requested", "charged"]);
+const run_events = new Set(["run_changed", "run_ended", "run_stop_requested", "charged"]);

@@ -1,4 +1,4 @@
-// The API's answers, as far as the page shows them. Amounts are decimal text, instants ISO 8601; what is not is null.
+// Responses of the API, as far as the dashboard uses them. Amounts are decimal text, instants ISO 8601 text.
 
 export interface Page<T> {
   items: T[];
@@ -26,7 +26,7 @@ export interface Status {
 
 export type RunStatus = "queued" | "starting" | "running" | "paused" | "succeeded" | "failed" | "cancelled" | "timed_out" | "lost";
 
-export interface Place {
+export interface ClaimTarget {
   kind: string;
   path: string;
   mode: string;
@@ -45,7 +45,7 @@ export interface Run {
   node: string;
   workspace: string | null;
   isolated: boolean;
-  places: Place[];
+  places: ClaimTarget[];
   fence: number;
   priority: number;
   lease_s: number;
@@ -97,7 +97,7 @@ export interface Budget {
   free: string;
   open_holds: number;
   exhausted: boolean;
-  window: { kind: "day" | "week" | "month" | "total"; start: string | null; end: string | null }; // Null: of all time.
+  window: { kind: "day" | "week" | "month" | "total"; start: string | null; end: string | null }; // Null: unlimited.
 }
 
 export interface BudgetLine {
@@ -229,6 +229,9 @@ export interface Agent {
   resources: string[];
   timeout_s: number;
   sandbox_level: string;
+  writable: string[];
+  readable: string[];
+  allowed_hosts: string[];
   adapter: string;
   retry: { tries: number; backoff_s: number; backoff_max_s: number };
   env: Record<string, string | null>;
@@ -308,7 +311,7 @@ export interface Upstream {
   minutes: { at: string; calls: number; errors: number }[];
 }
 
-/** Dollars per million tokens and per call, as text; what is not there costs what the server says it costs instead. */
+/** Dollars per million tokens and per call, as text. The server has defaults for missing ones. */
 export type Price = Partial<Record<"input_per_mtok" | "output_per_mtok" | "cache_read_per_mtok" | "cache_write_5m_per_mtok"
   | "cache_write_1h_per_mtok" | "reasoning_per_mtok" | "per_call" | "version", string>> & {
   provider: string;
@@ -349,7 +352,7 @@ export interface Session {
   metadata: Record<string, unknown>;
   created_at: string;
   parent: string | null;
-  first_seq: number; // What comes before is of its forebears.
+  first_seq: number; // Earlier messages are shared with its ancestors.
   next_seq: number;
   messages: number;
   closed: boolean;
@@ -406,7 +409,7 @@ export interface Node {
   lease_until: string | null;
 }
 
-export interface Claim extends Place {
+export interface Claim extends ClaimTarget {
   run: string;
   agent: string;
   status: RunStatus;
@@ -423,7 +426,7 @@ export interface Worktree {
   path: string;
   branch: string;
   base: string;
-  state: "open" | "saved"; // saved: removed, and what was in it is under saved_as.
+  state: "open" | "saved"; // saved: removed, its work is at the ref saved_as.
   saved_as: string | null;
   created_at: string;
   here: boolean;
@@ -462,7 +465,7 @@ export interface Org {
   created_at: string;
 }
 
-/** How the process of a supervised run is started; of its environment only the names. */
+/** Process settings of a supervised run. Only the names of its environment are known. */
 export interface RunProcess {
   directory: string;
   env: string[];
@@ -473,6 +476,8 @@ export interface RunProcess {
   limits: Record<string, number>;
   sandbox_level: string;
   writable: string[];
+  readable: string[];
+  allowed_hosts: string[];
   adapter: string;
   setup: string;
   teardown: string;
@@ -481,7 +486,7 @@ export interface RunProcess {
 
 export interface RunDetail extends Run {
   process: RunProcess | null;
-  sandbox: string | null;
+  sandbox: string | null; // The level at which it was started; null before.
 }
 
 export interface CallDetail extends ModelCall {

@@ -1,4 +1,4 @@
-// Money, times and sizes in words for people. Money is never a float: it is counted in nano-dollars.
+// Money, times, counts and ids as text. Money is counted in nano-dollars, never in floats.
 
 const nanos_per_dollar = 1_000_000_000n;
 
@@ -20,7 +20,7 @@ function grouped(whole: bigint): string {
   return whole.toString().replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** As many decimals as say something: $1,234.50, $0.0123, <$0.0001. */
+/** Rounded dollars: $1,234.50, $0.0123, <$0.0001. */
 export function rounded(value: bigint): string {
   const abs = value < 0n ? -value : value;
   const sign = value < 0n ? "-" : "";
@@ -37,22 +37,22 @@ export function amount(text: string, metric: string): string {
   return metric === "usd" ? rounded(nanos(text)) : `${count(Number(text))} ${metric}`;
 }
 
-/** The same to the last digit, where it is about to become so. */
+/** An exact amount, for the confirmation of a change. */
 export function exact_amount(value: bigint, metric: string): string {
   return metric === "usd" ? `$${exact(value)}` : `${value / nanos_per_dollar} ${metric}`;
 }
 
-/** Part of a whole in percent, exact until the last step. */
+/** Part of a whole in percent, computed in integers. */
 export function percent(part: bigint, whole: bigint): number {
   return whole <= 0n ? (part > 0n ? 100 : 0) : Number((part * 10_000n) / whole) / 100;
 }
 
-/** Units of any metric, as whole numbers that can be compared. */
+/** An amount of any metric in nano-units. */
 export function units(text: string): bigint {
   return nanos(text);
 }
 
-/** Dollars as a float: for the height of a curve only, never for a figure. */
+/** Dollars as a float, only for positions in a chart. */
 export function height(value: bigint): number {
   return Number(value) / 1e9;
 }
@@ -97,7 +97,7 @@ export function ago(at: number, now: number): string {
   return ms < 0 ? `in ${coarse(-ms)}` : `${coarse(ms)} ago`;
 }
 
-/** "Thursday 14:00", or with the date when it is more than six days away, and the year when it is another one. */
+/** "Thursday 14:00", or with the date if it is more than six days away, and the year if that differs. */
 export function moment(at: Date, now = new Date()): string {
   const time = at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   if (at.toDateString() === now.toDateString()) return `today ${time}`;
@@ -112,23 +112,23 @@ export function absolute(at: string): string {
   return `${new Date(at).toLocaleString("en-GB")}  (${at})`;
 }
 
-/** The end of an id is what tells it from its neighbours; the whole is on hover. */
+/** Shortened id: ids of one time differ at their end. */
 export function short_id(id: string): string {
   const [kind, rest = ""] = id.split("_", 2);
   return rest.length > 8 ? `${kind}_…${rest.slice(-6)}` : id;
 }
 
-/** "timed_out" as people say it. */
+/** "timed_out" as "timed out". */
 export function spoken(word: string): string {
   return word.replaceAll("_", " ");
 }
 
-/** A word as a shell takes it. Names come from clients and from the address. */
+/** A word quoted for a shell. Names come from clients and from the address. */
 export function quoted(word: string): string {
   return /^[\w.,:/@=+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** A command for people to copy: every word of it as a shell takes it. */
+/** A command to copy, with each word quoted for a shell. */
 export function shell_command(...words: string[]): string {
   return words.map(quoted).join(" ");
 }

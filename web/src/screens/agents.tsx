@@ -1,4 +1,4 @@
-// Agents & schedules: who works here, how much at once, who stands still and why, and who wakes up when.
+// Agents and schedules: state, live runs and caps of agents, and when schedules fire.
 import { useState } from "preact/hooks";
 import { send } from "../lib/api";
 import { refresh, useLive } from "../lib/live";
@@ -6,8 +6,9 @@ import { useMay } from "../lib/me";
 import { choose, link } from "../lib/route";
 import type { Agent, Cap, Page, Spend } from "../lib/types";
 import { absolute, count, length, moment, shell_command } from "../lib/words";
-import { More, Unread, useList } from "../ui/list";
-import { Action, Bar, Dialog, Empty, Screen, Section, Table, Trouble, Waiting } from "../ui/parts";
+import { More, ReadError, useList } from "../ui/list";
+import { Action, Bar, Dialog, Empty, ErrorMessage, Loading, no_right, Screen, Section, Table } from "../ui/parts";
+import { SandboxFacts } from "../ui/sandbox";
 import { Ago, Command, Money, State } from "../ui/words";
 import { Schedules } from "./schedules";
 
@@ -19,7 +20,7 @@ export function Agents({ query }: { path: string[]; query: URLSearchParams }) {
   const agents = useList<Agent>("v1/agents", agents_change);
   const chosen = query.get("agent");
   return (
-    <Screen title="Agents & schedules" question="Who works here, how much at once, and who wakes up when?" twin="interlock agents ls">
+    <Screen title="Agents & schedules" summary="Agents with their live runs, schedules and caps" command="interlock agents ls">
       <AgentList agents={agents} />
       <Schedules />
       <Caps />
@@ -34,9 +35,9 @@ function AgentList({ agents }: { agents: ReturnType<typeof useList<Agent>> }) {
   const { data, problem } = agents;
   return (
     <Section title="Agents">
-      <Trouble of={problem} />
-      {!data && !problem && <Waiting />}
-      {data?.items.length === 0 && <Empty command="interlock agents put coder -- claude -p 'fix the tests'">There is no agent yet. This makes one:</Empty>}
+      <ErrorMessage of={problem} />
+      {!data && !problem && <Loading />}
+      {data?.items.length === 0 && <Empty command="interlock agents put coder -- claude -p 'fix the tests'">No agents. Create one:</Empty>}
       {data && data.items.length > 0 && (
         <Table label="All agents" rows={data.items} id={(agent) => agent.name} open={(agent) => choose({ agent: agent.name })}
           columns={[
@@ -44,13 +45,13 @@ function AgentList({ agents }: { agents: ReturnType<typeof useList<Agent>> }) {
             { title: "state", of: (agent) => <Standing agent={agent} /> },
             { title: "runs", of: (agent) => (
               <a class="quiet" href={`${link("runs")}?agent=${encodeURIComponent(agent.name)}`}>
-                <Slots live={agent.live_runs} queued={agent.queued_runs} most={agent.max_concurrent_runs} />
+                <Slots live={agent.live_runs} queued={agent.queued_runs} cap={agent.max_concurrent_runs} />
               </a>
             ) },
-            { title: "today", of: (agent) => <Money value={today.get(agent.name) ?? "0"} />, number: true },
-            { title: "last spent", of: (agent) => <Ago at={agent.last_event_at} />, number: true, wide: true },
+            { title: "spent today", of: (agent) => <Money value={today.get(agent.name) ?? "0"} />, number: true },
+            { title: "last cost", of: (agent) => <Ago at={agent.last_event_at} />, number: true, wide: true },
             { title: "command", of: (agent) => <code class="cut" title={agent.command.join(" ")}>{agent.command.join(" ") || "–"}</code>, wide: true },
-            { title: "captures", of: (agent) => <span title="what its sessions keep of calls to models">{agent.capture}</span>, wide: true },
+            { title: "capture", of: (agent) => <span title="what sessions store of model calls">{agent.capture}</span>, wide: true },
             { title: "actions", untitled: true, of: (agent) => <div class="buttons"><PauseOrResume agent={agent} /></div> },
           ]} />
       )}
@@ -59,7 +60,7 @@ function AgentList({ agents }: { agents: ReturnType<typeof useList<Agent>> }) {
   );
 }
 
-/** Whether it may begin anything; if not, who said so, why, and since when. */
+/** State of an agent, with the origin, reason and time of each pause. */
 function Standing({ agent }: { agent: Agent }) {
   return (
     <>
@@ -80,19 +81,19 @@ function Standing({ agent }: { agent: Agent }) {
 const slots_drawn_max = 24;
 const queued_drawn_max = 6;
 
-/** One box for each run that may be live: full ones are taken, and behind them is who waits. */
-function Slots({ live, queued = 0, most }: { live: number; queued?: number; most: number }) {
-  const boxes = Math.max(most, live);
-  const words = `${count(live)} of ${count(most)} at work${queued > 0 ? `, ${count(queued)} in line` : ""}`;
+/** One box per run that the cap allows, filled for live runs, followed by the queued runs. */
+function Slots({ live, queued = 0, cap }: { live: number; queued?: number; cap: number }) {
+  const boxes = Math.max(cap, live);
+  const words = `${count(live)} of ${count(cap)} live${queued > 0 ? `, ${count(queued)} queued` : ""}`;
   return (
     <span class="slots" title={words}>
       <span class="unseen">{words}</span>
       <span aria-hidden="true">
-        {boxes > slots_drawn_max && <Bar settled={BigInt(live)} held={0n} limit={BigInt(most)} label={words} />}
-        {boxes <= slots_drawn_max && Array.from({ length: boxes }, (_, i) => <i key={i} class={i >= live ? "" : i < most ? "live" : "over"} />)}
+        {boxes > slots_drawn_max && <Bar settled={BigInt(live)} held={0n} limit={BigInt(cap)} label={words} />}
+        {boxes <= slots_drawn_max && Array.from({ length: boxes }, (_, i) => <i key={i} class={i >= live ? "" : i < cap ? "live" : "over"} />)}
         {Array.from({ length: Math.min(queued, queued_drawn_max) }, (_, i) => <i key={`q${i}`} class="queued" />)}
       </span>
-      <small class="dim number" aria-hidden="true">{count(live)}/{count(most)}{queued > 0 && ` +${count(queued)}`}</small>
+      <small class="dim number" aria-hidden="true">{count(live)}/{count(cap)}{queued > 0 && ` +${count(queued)}`}</small>
     </span>
   );
 }
@@ -106,19 +107,19 @@ function PauseOrResume({ agent }: { agent: Agent }) {
   if (agent.state === "paused") {
     return (
       <Action act={async () => { await send("POST", `${path}/resume`); refresh("v1/agents", "v1/incidents"); }}
-        confirm={by_budget.length > 0 && <>The budget {by_budget.join(", ")} has paused {agent.name}. This lifts that pause too.</>}>
-        Resume
+        confirm={by_budget.length > 0 && <>Budget {by_budget.join(", ")} paused {agent.name}. This also ends that pause.</>}>
+        Resume agent
       </Action>
     );
   }
   return (
     <>
-      <button type="button" disabled={!allowed} title={allowed ? undefined : "your key may only look"} onClick={() => ask(true)}>Pause</button>
+      <button type="button" disabled={!allowed} title={allowed ? undefined : no_right} onClick={() => ask(true)}>Pause agent</button>
       {asking && (
-        <Dialog title={`Pause ${agent.name}`} close={() => ask(false)}>
-          <p>It begins nothing new until somebody resumes it. What runs goes on.</p>
+        <Dialog title={`Pause ${agent.name}?`} close={() => ask(false)}>
+          <p>No new runs start until you resume the agent. Live runs continue.</p>
           <label>
-            Why, for those who wonder
+            Reason
             <input value={reason} onInput={(event) => set_reason(event.currentTarget.value)} autofocus />
           </label>
           <div class="row end">
@@ -126,7 +127,7 @@ function PauseOrResume({ agent }: { agent: Agent }) {
               await send("POST", `${path}/pause`, { reason: reason.trim() });
               refresh("v1/agents", "v1/incidents");
               ask(false);
-            }}>Pause {agent.name}</Action>
+            }}>Pause agent</Action>
           </div>
         </Dialog>
       )}
@@ -140,30 +141,30 @@ function Settings({ of: agent, name }: { of: Agent | undefined; name: string }) 
   const names = (values: Record<string, string | null>) => Object.entries(values).map(([key, value]) => (value === null ? key : `${key}=${value}`)).join("  ");
   const facts: [string, preact.ComponentChildren][] = [
     ["state", <Standing agent={agent} />],
-    ["runs", <Slots live={agent.live_runs} queued={agent.queued_runs} most={agent.max_concurrent_runs} />],
+    ["runs", <Slots live={agent.live_runs} queued={agent.queued_runs} cap={agent.max_concurrent_runs} />],
     ["command", agent.command.length > 0 && <code>{agent.command.join(" ")}</code>],
-    ["works in", agent.workspace && <>{agent.workspace} ({agent.mode}{agent.isolate ? ", each run in a worktree of its own" : ""})</>],
+    ["workspace", agent.workspace && <>{agent.workspace} ({agent.mode}{agent.isolate ? "; each run in its own worktree" : ""})</>],
     ["resources", agent.resources.join(", ")],
-    ["when that is taken", (agent.workspace || agent.resources.length > 0) && (spoken_conflict[agent.on_conflict] ?? agent.on_conflict)],
+    ["if claimed", (agent.workspace || agent.resources.length > 0) && (spoken_conflict[agent.on_conflict] ?? agent.on_conflict)],
     ["provider", agent.provider],
-    ["program", agent.adapter],
-    ["a run may take", agent.timeout_s > 0 && length(agent.timeout_s * 1_000)],
-    ["tries", agent.retry.tries > 1 && `${agent.retry.tries}, the second after ${length(agent.retry.backoff_s * 1_000)}`],
-    ["sandbox", agent.sandbox_level !== "server_default" && agent.sandbox_level],
-    ["captures of calls", agent.capture],
+    ["adapter", agent.adapter],
+    ["timeout", agent.timeout_s > 0 && length(agent.timeout_s * 1_000)],
+    ["max attempts", agent.retry.tries > 1 && `${agent.retry.tries}, first retry after ${length(agent.retry.backoff_s * 1_000)}`],
+    ["capture", agent.capture],
     ["environment", names(agent.env)],
     ["tags", names(agent.tags)],
     ["spent", <><Money value={agent.spent} /> with {count(agent.tokens)} tokens</>],
-    ["made", <Ago at={agent.created_at} />],
+    ["created", <Ago at={agent.created_at} />],
   ];
   return (
     <Dialog title={name} close={close} wide>
       <dl class="facts">
         {facts.filter(([, value]) => value).map(([fact, value]) => [<dt key={fact}>{fact}</dt>, <dd key={`${fact}=`}>{value}</dd>])}
+        <SandboxFacts of={agent} />
       </dl>
       <div class="row">
-        <a href={`${link("runs")}?agent=${encodeURIComponent(name)}`}>Its runs</a>
-        <a href={`${link("sessions")}?q=${encodeURIComponent(name)}`}>Its sessions</a>
+        <a href={`${link("runs")}?agent=${encodeURIComponent(name)}`}>Runs</a>
+        <a href={`${link("sessions")}?q=${encodeURIComponent(name)}`}>Sessions</a>
         <Command text={shell_command("interlock", "agents", "show", name)} />
         <span class="grow" />
         <PauseOrResume agent={agent} />
@@ -173,21 +174,21 @@ function Settings({ of: agent, name }: { of: Agent | undefined; name: string }) 
 }
 
 const spoken_conflict: Record<string, string> = {
-  queue: "waits in line", refuse: "is refused", replace: "takes the place of who is there", isolate: "works in a worktree",
+  queue: "the run is queued", refuse: "the run is refused", replace: "the other run is cancelled", isolate: "the run gets a worktree",
 };
 
 function Caps() {
   const { data, problem } = useLive<Page<Cap>>("v1/caps", caps_change);
   return (
     <Section title="Caps" aside={<Command text="interlock caps ls" />}>
-      <Unread of={problem} />
-      {!data && !problem && <Waiting />}
-      {data?.items.length === 0 && <Empty command="interlock caps set org 20">Nothing bounds how many runs are live at once, but each agent's own number.</Empty>}
+      <ReadError of={problem} />
+      {!data && !problem && <Loading />}
+      {data?.items.length === 0 && <Empty command="interlock caps set org 20">No caps besides those of agents. Create one:</Empty>}
       {data && data.items.length > 0 && (
         <dl class="facts">
           {data.items.map((cap) => [
-            <dt key={cap.kind + cap.name}>{cap.kind === "org" ? "all together" : `${cap.kind} ${cap.name}`}</dt>,
-            <dd key={`${cap.kind + cap.name}=`}><Slots live={cap.live} most={cap.max_live} /></dd>,
+            <dt key={cap.kind + cap.name}>{cap.kind === "org" ? "all runs" : `${cap.kind} ${cap.name}`}</dt>,
+            <dd key={`${cap.kind + cap.name}=`}><Slots live={cap.live} cap={cap.max_live} /></dd>,
           ])}
         </dl>
       )}

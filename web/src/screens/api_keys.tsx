@@ -1,4 +1,4 @@
-// Keys: who may ask this server, and for what. A key's secret is in one answer and nowhere else.
+// API keys. The secret of a key is in the response that creates it, and nowhere else.
 import { useContext, useState } from "preact/hooks";
 import { send } from "../lib/api";
 import { refresh, useLive } from "../lib/live";
@@ -6,8 +6,8 @@ import { may, Me } from "../lib/me";
 import { choose, link } from "../lib/route";
 import type { Agent, Budget, Key, Page } from "../lib/types";
 import { count, shell_command } from "../lib/words";
-import { More, Unread, useList } from "../ui/list";
-import { Action, Dialog, Empty, Section, Table, Waiting } from "../ui/parts";
+import { More, ReadError, useList } from "../ui/list";
+import { Action, Dialog, Empty, Section, Table, Loading } from "../ui/parts";
 import { Ago, Badge, Command, Id, State } from "../ui/words";
 
 const keys_change = ["key_created", "key_revoked"];
@@ -17,8 +17,8 @@ export function Keys({ query }: { query: URLSearchParams }) {
   const me = useContext(Me);
   if (may(me, "administer")) return <AllKeys query={query} />;
   return (
-    <Section title="Keys" aside={<Command text="interlock keys show self" />}>
-      <p class="dim">Keys are shown to an admin key only. Yours is <code>{me?.id}</code>{me?.note && ` (${me.note})`}.</p>
+    <Section title="API keys" aside={<Command text="interlock keys show self" />}>
+      <p class="dim">Only an admin key can list API keys. Yours is <code>{me?.id}</code>{me?.note && ` (${me.note})`}.</p>
     </Section>
   );
 }
@@ -28,27 +28,27 @@ function AllKeys({ query }: { query: URLSearchParams }) {
   const [making, make] = useState(false);
   const { data, problem } = keys;
   const all = query.get("keys") === "all";
-  // Keys of single runs are many, and end with their run: they are no more looked after than revoked ones.
+  // Keys of runs are many and end with their run, so they are hidden like revoked ones.
   const rows = data?.items.filter((key) => all || !(key.revoked_at || key.run)) ?? [];
   const others = data?.items.filter((key) => key.revoked_at || key.run).length ?? 0;
   return (
-    <Section title="Keys" aside={
+    <Section title="API keys" aside={
       <div class="row">
-        <button type="button" onClick={() => make(true)}>Make a key</button>
+        <button type="button" onClick={() => make(true)}>Create API key</button>
         <Command text="interlock keys ls" />
       </div>
     }>
-      <Unread of={problem} />
-      {!data && !problem && <Waiting />}
-      {data && rows.length === 0 && <Empty command="interlock keys create --scope read">There is no key in use.</Empty>}
+      <ReadError of={problem} />
+      {!data && !problem && <Loading />}
+      {data && rows.length === 0 && <Empty command="interlock keys create --scope read">No API keys. Create one:</Empty>}
       {rows.length > 0 && (
-        <Table label="All keys" rows={rows} id={(key) => key.id}
+        <Table label="All API keys" rows={rows} id={(key) => key.id}
           columns={[
             { title: "key", of: (key) => <code>{key.id}</code> },
-            { title: "may", of: (key) => <span class="row">{key.scopes.map((scope) => <Badge key={scope} title={scopes[scope]}>{scope}</Badge>)}</span> },
-            { title: "only for", of: (key) => <Bound of={key} /> },
+            { title: "scopes", of: (key) => <span class="row">{key.scopes.map((scope) => <Badge key={scope} title={scopes[scope]}>{scope}</Badge>)}</span> },
+            { title: "bound to", of: (key) => <Bound of={key} /> },
             { title: "note", of: (key) => key.note, wide: true },
-            { title: "made", of: (key) => <Ago at={key.created_at} />, wide: true },
+            { title: "created", of: (key) => <Ago at={key.created_at} />, wide: true },
             { title: "actions", untitled: true, of: (key) => (
               <div class="buttons">{key.revoked_at ? <State of="revoked" title={key.revoked_at} /> : <Revoke of={key} />}</div>
             ) },
@@ -57,7 +57,7 @@ function AllKeys({ query }: { query: URLSearchParams }) {
       {others > 0 && (
         <div>
           <button type="button" class="plain" onClick={() => choose({ keys: all ? undefined : "all" })}>
-            {all ? "leave out" : "show"} {count(others)} that are revoked or of one run
+            {all ? "Hide" : "Show"} {count(others)} revoked keys and keys of runs
           </button>
         </div>
       )}
@@ -68,10 +68,10 @@ function AllKeys({ query }: { query: URLSearchParams }) {
 }
 
 const scopes: Record<string, string> = {
-  read: "look at everything",
-  agent: "charge, hold, run, write to sessions",
-  operator: "do all but keys and backups",
-  admin: "do everything",
+  read: "read everything",
+  agent: "run, hold, charge and append messages",
+  operator: "everything except API keys and backups",
+  admin: "everything",
 };
 
 function Bound({ of }: { of: Key }) {
@@ -89,15 +89,15 @@ function Revoke({ of }: { of: Key }) {
   const mine = useContext(Me)?.id === of.id;
   return (
     <>
-      {mine && <Badge title="this page is logged in with it">yours</Badge>}
+      {mine && <Badge title="you are logged in with it">yours</Badge>}
       <Action needs="administer" danger act={async () => { await send("DELETE", `v1/keys/${encodeURIComponent(of.id)}`); refresh("v1/keys?"); }}
         confirm={
           <>
-            Nobody comes in with <code>{of.id}</code>{of.note && ` (${of.note})`} any more, at once and for good.
-            {mine && " It is the key of this page: you will be logged out."}
+            <code>{of.id}</code>{of.note && ` (${of.note})`} stops working at once, for good.
+            {mine && " You are logged in with this key, so this logs you out."}
           </>
         }>
-        Revoke
+        Revoke key
       </Action>
     </>
   );
@@ -111,36 +111,36 @@ function NewKey({ close }: { close: () => void }) {
   const set = (part: Partial<typeof said>) => say({ ...said, ...part });
   if (secret !== undefined) {
     return (
-      <Dialog title="The new key" close={close}>
-        <p>This is the only time it is shown. Whoever has it may {scopes[said.scope]}.</p>
+      <Dialog title="New API key" close={close}>
+        <p>The key is shown only once. Its scope: {said.scope} ({scopes[said.scope]}).</p>
         <Command text={secret} />
-        <div class="row end"><button type="button" class="primary" onClick={close}>I have it</button></div>
+        <div class="row end"><button type="button" class="primary" onClick={close}>Done</button></div>
       </Dialog>
     );
   }
   const flags: [string, string][] = [["--agent", said.agent], ["--budget", said.budget], ["--note", said.note]];
   return (
-    <Dialog title="Make a key" close={close}>
+    <Dialog title="Create API key" close={close}>
       <label>
-        What it may do
+        Scope
         <select value={said.scope} onChange={(event) => set({ scope: event.currentTarget.value })}>
           {Object.entries(scopes).map(([scope, words]) => <option key={scope} value={scope}>{scope}: {words}</option>)}
         </select>
       </label>
-      <Choice words="Only for this agent" names={agents.data?.items.map((agent) => agent.name)} value={said.agent} set={(agent) => set({ agent })} />
-      <Choice words="Only within this budget" names={budgets.data?.items.map((budget) => budget.name)} value={said.budget} set={(budget) => set({ budget })} />
+      <Choice words="Agent" names={agents.data?.items.map((agent) => agent.name)} value={said.agent} set={(agent) => set({ agent })} />
+      <Choice words="Budget" names={budgets.data?.items.map((budget) => budget.name)} value={said.budget} set={(budget) => set({ budget })} />
       <label>
-        What it is for
-        <input value={said.note} onInput={(event) => set({ note: event.currentTarget.value })} placeholder="the dashboard" maxLength={200} />
+        Note
+        <input value={said.note} onInput={(event) => set({ note: event.currentTarget.value })} placeholder="for the build server" maxLength={200} />
       </label>
       <Command text={shell_command("interlock", "keys", "create", "--scope", said.scope, ...flags.flatMap(([flag, value]) => (value ? [flag, value] : [])))} />
       <div class="row end">
-        <button type="button" onClick={close}>Leave it</button>
+        <button type="button" onClick={close}>Back</button>
         <Action needs="administer" act={async () => {
           const made = await send<{ key: string | null }>("POST", "v1/keys", { scopes: [said.scope], agent: said.agent, budget: said.budget, note: said.note });
           refresh("v1/keys?");
           set_secret(made?.key ?? "");
-        }}>Make it</Action>
+        }}>Create key</Action>
       </div>
     </Dialog>
   );

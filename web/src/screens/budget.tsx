@@ -1,4 +1,4 @@
-// One budget: what is left of it, until when at this rate, who holds what, and whom it refused.
+// One budget: what is free, for how long at the present rate, its holds, and the calls that it refused.
 import { useMemo, useState } from "preact/hooks";
 import { Problem, send } from "../lib/api";
 import { exhaustion_words, fullness, scope_words, standing, window_words } from "../lib/budgets";
@@ -12,42 +12,42 @@ import { amount, exact, exact_amount, height, moment, percent, shell_command, sp
 import { Amount } from "../ui/amount";
 import { Chart, type Line } from "../ui/chart";
 import { More, useList } from "../ui/list";
-import { Action, Bar, Dialog, Screen, Section, Table, Tile, Trouble, Waiting } from "../ui/parts";
+import { Action, Bar, Dialog, ErrorMessage, Loading, no_right, Screen, Section, Table, Tile } from "../ui/parts";
 import { Ago, Badge, Command, Id } from "../ui/words";
-import { BudgetBar, BudgetState, UnpricedBadge, useTurn } from "./budgets";
+import { BudgetBar, BudgetState, UnpricedBadge, useWindowReset } from "./budgets";
 
 const windows_at_a_time = 8;
 const calls_looked_at = 200;
-// A refusal is no event, and to find the latest takes longer the fewer there are: these are the moments it is worth it.
+// Refusals have no events, and the fewer there are, the longer the search takes. So it runs only after these events.
 const refusals_change = ["budget_exhausted", "budget_froze", "budget_thawed", "budget_changed", "agent_paused"];
 
-export function OneBudget({ name }: { name: string }) {
+export function BudgetScreen({ name }: { name: string }) {
   const path = `v1/budgets/${encodeURIComponent(name)}`;
   const { data, problem, reload } = useLive<Budget>(path, of_money);
   const line = useLive<BudgetLine>(`${path}/line`, of_money);
-  useTurn([data?.window.end ?? null], () => (reload(), line.reload()));
+  useWindowReset([data?.window.end ?? null], () => (reload(), line.reload()));
   const [changing, change] = useState(false);
   useTitle(name);
   const may_operate = useMay("operate");
   const title = <><a href={link("budgets")}>Budgets</a> <span class="dim">/</span> {name}</>;
   const covers = data && `${scope_words(data.scope)}, ${window_words(data)}`;
   return (
-    <Screen title={title} question={covers} twin={shell_command("interlock", "budgets", "show", name)} actions={data && (
+    <Screen title={title} summary={covers} command={shell_command("interlock", "budgets", "show", name)} actions={data && (
       <>
         {data.metric === "usd" && <UnpricedBadge />}
         {data.frozen !== null && (
           <Action act={async () => { await send("POST", `${path}/unfreeze`); refresh("v1/budgets"); }}
-            confirm={<><p>It was frozen: {data.frozen}.</p><p>It can be spent from again then, up to what is left of it.</p></>}>
-            Unfreeze
+            confirm={<><p>Frozen: {data.frozen}.</p><p>Charges are accepted again, up to what is free.</p></>}>
+            Unfreeze budget
           </Action>
         )}
-        <button type="button" disabled={!may_operate} title={may_operate ? undefined : "your key may only look"} onClick={() => change(true)}>
-          Raise or lower
+        <button type="button" disabled={!may_operate} title={may_operate ? undefined : no_right} onClick={() => change(true)}>
+          Change limit
         </button>
       </>
     )}>
-      <Trouble of={problem} />
-      {!data && !problem && <Waiting />}
+      <ErrorMessage of={problem} />
+      {!data && !problem && <Loading />}
       {data && (
         <>
           <Figures budget={data} />
@@ -76,7 +76,7 @@ function Figures({ budget }: { budget: Budget }) {
       <div class="tiles">
         <Tile name="settled" value={figure(budget.settled)} note={`${used} % of the limit`} tone={tone} />
         <Tile name="held" value={figure(budget.held)} note={`${budget.open_holds} open holds`} />
-        <Tile name="free" value={figure(budget.free)} note={budget.window.end ? <>until the window turns <Ago at={budget.window.end} /></> : "in all"} />
+        <Tile name="free" value={figure(budget.free)} note={budget.window.end ? <>window resets <Ago at={budget.window.end} /></> : "in total"} />
         <Tile name="limit" value={figure(budget.limit)} note={budget.metric === "usd" ? "dollars" : budget.metric} />
       </div>
       <BudgetBar of={budget} />
@@ -87,41 +87,41 @@ function Figures({ budget }: { budget: Budget }) {
 function Rules({ budget }: { budget: Budget }) {
   const { word, why } = standing(budget);
   return (
-    <Section title="How it works">
+    <Section title="Rules">
       <dl class="facts">
         <dt>state</dt><dd><BudgetState of={budget} />{why && word !== "ok" && <div class="dim">{why}</div>}</dd>
         <dt>covers</dt><dd>{scope_words(budget.scope)}</dd>
-        <dt>window</dt><dd>{window_words(budget)}{budget.window.end && <span class="dim">, turns {moment(new Date(budget.window.end))}</span>}</dd>
+        <dt>window</dt><dd>{window_words(budget)}{budget.window.end && <span class="dim">, resets {moment(new Date(budget.window.end))}</span>}</dd>
         <dt>limit</dt>
-        <dd>{budget.hard ? "hard: what might pass it is refused, and what costs more than was held freezes it" : "soft: passing it only warns"}</dd>
-        <dt>warns</dt><dd>{budget.warn.length > 0 ? `at ${budget.warn.join(", ")} %` : <span class="dim">not before it is used up</span>}</dd>
-        <dt>used up</dt><dd>{exhaustion_words(budget)}</dd>
-        <dt>made</dt><dd><Ago at={budget.created_at} /></dd>
+        <dd>{budget.hard ? "hard: calls that could exceed it are refused; a cost above the hold freezes it" : "soft: exceeding it only warns"}</dd>
+        <dt>warns</dt><dd>{budget.warn.length > 0 ? `at ${budget.warn.join(", ")} %` : <span class="dim">no warnings</span>}</dd>
+        <dt>if used up</dt><dd>{exhaustion_words(budget)}</dd>
+        <dt>created</dt><dd><Ago at={budget.created_at} /></dd>
       </dl>
     </Section>
   );
 }
 
-// ---- how long it lasts ----------------------------------------------------------------------------------------------
+// ---- forecast -------------------------------------------------------------------------------------------------------
 
-/** The forecast in words. */
+/** Forecast as a sentence. */
 function outlook(budget: Budget, line: BudgetLine): string {
   const words = (value: string) => amount(value, line.metric);
   const rate = units(line.rate_per_hour);
-  const pace = `at this rate, ${words(line.rate_per_hour)} per hour`;
-  if (budget.frozen !== null) return "Frozen: nothing is spent from it until somebody lets it go on.";
+  const pace = `at ${words(line.rate_per_hour)} per hour`;
+  if (budget.frozen !== null) return "Frozen: charges and calls are refused until you unfreeze the budget.";
   if (units(line.settled) >= units(line.limit)) {
-    const turns = line.end ? ` The window turns ${moment(new Date(line.end))}.` : "";
-    return budget.hard ? `Used up.${turns}` : `Past its limit by ${amount(exact(units(line.settled) - units(line.limit)), line.metric)}.${turns}`;
+    const turns = line.end ? ` The window resets ${moment(new Date(line.end))}.` : "";
+    return budget.hard ? `Used up.${turns}` : `Over the limit by ${amount(exact(units(line.settled) - units(line.limit)), line.metric)}.${turns}`;
   }
-  if (budget.hard && budget.exhausted) return `Used up: ${words(budget.free)} is left, and what was asked for last needs more.`;
-  if (line.used_up_at) return `Used up ${moment(new Date(line.used_up_at))} ${pace}.`;
-  if (rate === 0n) return `Nothing is being spent: ${words(line.settled)} of ${words(line.limit)} so far.`;
-  if (!line.end) return `Lasts ${pace}.`;
-  return `Lasts: ${words(line.projected ?? line.settled)} of ${words(line.limit)} by ${moment(new Date(line.end))} ${pace}.`;
+  if (budget.hard && budget.exhausted) return `Used up: ${words(budget.free)} is free, and the last request needed more.`;
+  if (line.used_up_at) return `Forecast: used up ${moment(new Date(line.used_up_at))}, ${pace}.`;
+  if (rate === 0n) return `No cost at present: ${words(line.settled)} of ${words(line.limit)} so far.`;
+  if (!line.end) return `Forecast: not used up, ${pace}.`;
+  return `Forecast: ${words(line.projected ?? line.settled)} of ${words(line.limit)} by ${moment(new Date(line.end))}, ${pace}.`;
 }
 
-/** What is left over the window: as it was, as it would be if it were spent evenly, and as it will be at this rate. */
+/** Lines of the remaining budget over the window: past, even use, and forecast at the present rate. */
 function burn_down(budget: Budget, line: BudgetLine, now_ms: number): { times: number[]; lines: Line[] } {
   const limit = units(line.limit);
   const left = (settled: string) => height(limit > units(settled) ? limit - units(settled) : 0n);
@@ -132,15 +132,15 @@ function burn_down(budget: Budget, line: BudgetLine, now_ms: number): { times: n
   const used_up = line.used_up_at ? Date.parse(line.used_up_at) : undefined;
   const projected = line.projected ?? line.settled;
   const ahead: { at: number; left: number }[] = [];
-  // Of a budget without an end only as much future is shown as there is past.
+  // Without an end of the window, the forecast is at most twice as long as the past.
   const near = used_up !== undefined && (end !== undefined || used_up - now_ms < 2 * (now_ms - start));
   if (near && used_up > now_ms) ahead.push({ at: used_up, left: 0 });
   if (end !== undefined && end > now_ms && end !== used_up) ahead.push({ at: end, left: used_up === undefined ? left(projected) : 0 });
   const times = [...past, ...ahead].map((each) => each.at);
   const even = (at: number) => (height(limit) * (end! - at)) / (end! - start);
   const lines: Line[] = [
-    { name: "left", tone: "accent", values: [...past.map((each) => each.left), ...ahead.map(() => null)] },
-    ...(end === undefined ? [] : [{ name: "spent evenly", tone: "limit" as const, dashed: true, values: times.map(even) }]),
+    { name: "remaining", tone: "accent", values: [...past.map((each) => each.left), ...ahead.map(() => null)] },
+    ...(end === undefined ? [] : [{ name: "even use", tone: "limit" as const, dashed: true, values: times.map(even) }]),
     ...(ahead.length === 0 || budget.frozen !== null ? [] : [{
       name: "at this rate", tone: used_up === undefined ? "held" as const : "bad" as const, dashed: true,
       values: [...past.slice(1).map(() => null), past[past.length - 1]!.left, ...ahead.map((each) => each.left)],
@@ -154,16 +154,16 @@ function BurnDown({ budget, line, problem }: { budget: Budget; line: BudgetLine 
   const drawn = useMemo(() => line && burn_down(budget, line, now), [line, now, budget.frozen]);
   const figure = (value: number) => amount(value.toFixed(9), budget.metric);
   return (
-    <Section title="What is left" aside={<Command text={shell_command("interlock", "budgets", "line", budget.name)} />}>
-      <Trouble of={problem} />
-      {!line && !problem && <Waiting />}
+    <Section title="Remaining" aside={<Command text={shell_command("interlock", "budgets", "line", budget.name)} />}>
+      <ErrorMessage of={problem} />
+      {!line && !problem && <Loading />}
       {line && drawn && (
         <>
           <p>{outlook(budget, line)}</p>
-          {drawn.times.length > 1 && <Chart tall label={`What is left of ${budget.name} over its window. ${outlook(budget, line)}`}
+          {drawn.times.length > 1 && <Chart tall label={`Remaining budget of ${budget.name} over its window. ${outlook(budget, line)}`}
             times={drawn.times} lines={drawn.lines} figure={figure}
             rows={{
-              heads: ["until", "settled", "left"],
+              heads: ["time", "settled", "remaining"],
               cells: line.points.map((point) => [
                 new Date(point.at).toLocaleString("en-GB"), point.settled, exact(units(line.limit) - units(point.settled)),
               ]).reverse(),
@@ -183,7 +183,7 @@ interface PastWindow {
 }
 
 function window_name(start: string, budget: Budget): string {
-  if (start === budget.window.start) return "this one";
+  if (start === budget.window.start) return "current";
   const at = new Date(start);
   const zone = { timeZone: budget.timezone };
   if (budget.window.kind === "month") return at.toLocaleDateString("en-GB", { ...zone, month: "long", year: "numeric" });
@@ -196,9 +196,9 @@ function Windows({ budget, path }: { budget: Budget; path: string }) {
   const { data, problem } = list;
   return (
     <Section title="Windows" aside={<Command text={shell_command("interlock", "budgets", "windows", budget.name)} />}>
-      <Trouble of={problem} />
-      {!data && !problem && <Waiting />}
-      {data?.items.length === 0 && <p class="empty">Nothing was spent from it yet.</p>}
+      <ErrorMessage of={problem} />
+      {!data && !problem && <Loading />}
+      {data?.items.length === 0 && <p class="empty">No windows with a cost.</p>}
       {data && data.items.length > 0 && (
         <Table label={`Windows of ${budget.name}`} rows={data.items} id={(window) => window.start ?? ""}
           columns={[
@@ -223,17 +223,17 @@ function WindowBar({ of, metric }: { of: PastWindow; metric: Budget["metric"] })
   );
 }
 
-// ---- who holds, and who was refused ---------------------------------------------------------------------------------
+// ---- holds and refusals ---------------------------------------------------------------------------------------------
 
 function Holds({ budget }: { budget: Budget }) {
   const { data, problem } = useLive<Page<Hold>>("v1/holds?status=open&limit=200", of_money);
   const part = (hold: Hold) => hold.budgets.find((each) => each.budget === budget.name);
   const holds = data?.items.filter(part) ?? [];
   return (
-    <Section title="Held now" aside={<Command text="interlock holds ls --status open" />}>
-      <Trouble of={problem} />
-      {!data && !problem && <Waiting />}
-      {data && holds.length === 0 && <p class="empty">Nothing is set aside from it right now.</p>}
+    <Section title="Open holds" aside={<Command text="interlock holds ls --status open" />}>
+      <ErrorMessage of={problem} />
+      {!data && !problem && <Loading />}
+      {data && holds.length === 0 && <p class="empty">No open holds.</p>}
       {holds.length > 0 && (
         <Table label={`Open holds on ${budget.name}`} rows={holds.slice(0, 50)} id={(hold) => hold.id}
           columns={[
@@ -245,7 +245,7 @@ function Holds({ budget }: { budget: Budget }) {
             { title: "amount", of: (hold) => <Amount value={part(hold)!.amount} metric={budget.metric} bare />, number: true },
           ]} />
       )}
-      {(holds.length > 50 || data?.next) && <p class="dim">The oldest ones; the command lists all.</p>}
+      {(holds.length > 50 || data?.next) && <p class="dim">Only the oldest are shown. The command lists all.</p>}
     </Section>
   );
 }
@@ -255,11 +255,11 @@ interface Refusal {
   times: number;
 }
 
-/** Whoever is refused asks again: the same agent, model and reason are one row, with what was said last. */
+/** Refused calls are repeated, so calls with the same agent, model and reason are one row with the last call. */
 function refusals_of(calls: ModelCall[], budget: string): Refusal[] {
   const found = new Map<string, Refusal>();
   for (const call of calls) {
-    // The gateway names the budget in quotes, in the sentence that it answers with.
+    // The gateway quotes the name of the budget in the detail of the refusal.
     if (!call.detail.includes(`'${budget}'`)) continue;
     const key = JSON.stringify([call.agent, call.model, call.refusal]);
     const known = found.get(key);
@@ -274,15 +274,15 @@ function Refusals({ budget }: { budget: Budget }) {
   const refusals = useMemo(() => refusals_of(data?.items ?? [], budget.name), [data, budget.name]);
   const among = data?.next ? ` among the last ${calls_looked_at} refusals` : "";
   return (
-    <Section title="Refused lately" aside={(
+    <Section title="Refused calls" aside={(
       <div class="row">
-        <button type="button" onClick={reload}>Look again</button>
+        <button type="button" onClick={reload}>Refresh</button>
         <Command text="interlock calls ls --refused" />
       </div>
     )}>
-      <Trouble of={problem} />
-      {!data && !problem && <Waiting />}
-      {data && refusals.length === 0 && <p class="empty">It has refused no call{among}.</p>}
+      <ErrorMessage of={problem} />
+      {!data && !problem && <Loading />}
+      {data && refusals.length === 0 && <p class="empty">No refused calls{among}.</p>}
       {refusals.length > 0 && (
         <Table label={`Calls that ${budget.name} refused`} rows={refusals} id={({ last }) => last.id}
           columns={[
@@ -290,38 +290,38 @@ function Refusals({ budget }: { budget: Budget }) {
             { title: "times", of: ({ times }) => times, number: true },
             { title: "agent", of: ({ last }) => last.agent },
             { title: "model", of: ({ last }) => last.model, wide: true },
-            { title: "why", of: ({ last }) => <Why of={last} /> },
+            { title: "reason", of: ({ last }) => <Reason of={last} /> },
           ]} />
       )}
     </Section>
   );
 }
 
-function Why({ of }: { of: ModelCall }) {
+function Reason({ of }: { of: ModelCall }) {
   return <div class="refusal"><Badge tone="bad">{spoken(of.refusal ?? "")}</Badge> <small class="dim">{of.detail}</small></div>;
 }
 
-// ---- raise or lower -------------------------------------------------------------------------------------------------
+// ---- change the limit -----------------------------------------------------------------------------------------------
 
-/** What another limit means, said before it is so. */
+/** Effects of another limit, shown before it is set. */
 function consequences(budget: Budget, limit: bigint): string[] {
   const words = (value: bigint) => exact_amount(value, budget.metric);
   const settled = units(budget.settled);
   const used = settled + units(budget.held);
   const free = limit > used ? limit - used : 0n;
-  const said = [`The limit goes from ${words(units(budget.limit))} to ${words(limit)}, for this window and those to come.`];
+  const said = [`The limit goes from ${words(units(budget.limit))} to ${words(limit)}, for this window and later ones.`];
   said.push(`Free: ${words(free)} instead of ${words(units(budget.free))}.`);
   if (limit > units(budget.limit)) {
-    if (settled < limit && budget.on_exhausted === "pause_agent") said.push("Agents that this budget paused go on at once.");
-    if (used < limit) said.push("Runs that wait for it may start at once.");
-    if (budget.frozen !== null) said.push("It stays frozen: that is lifted by itself.");
+    if (settled < limit && budget.on_exhausted === "pause_agent") said.push("Agents that this budget paused resume at once.");
+    if (used < limit) said.push("Runs that wait for this budget may start at once.");
+    if (budget.frozen !== null) said.push("The budget stays frozen. Unfreeze it separately.");
   } else if (settled >= limit) {
-    said.push(`${words(settled)} is spent already: it is used up at once.`);
-    if (budget.on_exhausted === "stop_runs") said.push("The runs it covers are asked to stop at once.");
-    else if (budget.hard) said.push("From then on calls, charges and runs that it covers are refused.");
-    if (budget.on_exhausted === "pause_agent") said.push("Each agent that runs into it is paused.");
+    said.push(`${words(settled)} is already settled, so the budget is used up at once.`);
+    if (budget.on_exhausted === "stop_runs") said.push("The runs that it covers are cancelled at once.");
+    else if (budget.hard) said.push("Calls, charges and runs that it covers are refused.");
+    if (budget.on_exhausted === "pause_agent") said.push("Agents that exceed it are paused.");
   } else if (used > limit) {
-    said.push("More is held than is left. Calls under way are still settled; new ones are refused until holds end.");
+    said.push("The holds exceed what remains. Open calls are still settled. New calls are refused until holds end.");
   }
   return said;
 }
@@ -348,7 +348,7 @@ function ChangeLimit({ budget, path, close }: { budget: Budget; path: string; cl
   };
   const raise = limit !== undefined && limit > units(budget.limit);
   return (
-    <Dialog title={`Another limit for ${budget.name}`} close={close}>
+    <Dialog title={`Change the limit of ${budget.name}?`} close={close}>
       <form class="stack" onSubmit={put}>
         <label>
           New limit, {budget.metric === "usd" ? "in dollars" : `in ${budget.metric}`}
@@ -357,14 +357,14 @@ function ChangeLimit({ budget, path, close }: { budget: Budget; path: string; cl
         <div class="stack" aria-live="polite">
           {limit === undefined && <p class="dim">{budget.metric === "usd" ? "An amount like 20.00." : "A whole number."}</p>}
           {limit !== undefined && !same && <ul class="means">{consequences(budget, limit).map((each) => <li key={each}>{each}</li>)}</ul>}
-          {same && <p class="dim">That is what it is now; {Math.floor(fullness(budget))} % of it are used.</p>}
+          {same && <p class="dim">This is the present limit; {Math.floor(fullness(budget))} % of it is used.</p>}
         </div>
         <Command text={shell_command("interlock", "budgets", "limit", budget.name, text.trim())} />
-        <Trouble of={problem} />
+        <ErrorMessage of={problem} />
         <div class="row end">
-          <button type="button" onClick={close}>Leave it</button>
+          <button type="button" onClick={close}>Back</button>
           <button type="submit" class={raise ? "primary" : "danger"} disabled={limit === undefined || same || busy}>
-            {limit === undefined || same ? "Change" : `${raise ? "Raise" : "Lower"} to ${exact_amount(limit, budget.metric)}`}
+            {limit === undefined || same ? "Change limit" : `${raise ? "Raise" : "Lower"} to ${exact_amount(limit, budget.metric)}`}
           </button>
         </div>
       </form>

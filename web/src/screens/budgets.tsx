@@ -1,29 +1,29 @@
-// Budgets: what may be spent, what is left of it, and how long will it last?
+// Budgets: limit, settled, held and free of each, and its state.
 import { useEffect } from "preact/hooks";
 import { get } from "../lib/api";
 import { fullest_first, fullness, scope_words, standing, window_words } from "../lib/budgets";
 import { of_money } from "../lib/changes";
-import { useChosen } from "../lib/chosen";
+import { useSelectedRow } from "../lib/selected_row";
 import { refresh, useLive } from "../lib/live";
 import { go, link } from "../lib/route";
 import type { Budget, Page, UnpricedModel, VerifyReport } from "../lib/types";
 import { amount, units } from "../lib/words";
 import { Amount } from "../ui/amount";
-import { More, useList, Unread } from "../ui/list";
-import { Action, Bar, Empty, Screen, Section, Table, Trouble, Waiting } from "../ui/parts";
+import { More, useList, ReadError } from "../ui/list";
+import { Action, Bar, Empty, Screen, Section, Table, ErrorMessage, Loading } from "../ui/parts";
 import { Ago, Badge } from "../ui/words";
-import { OneBudget } from "./budget";
+import { BudgetScreen } from "./budget";
 
 const prices_change = ["setting_changed"];
 const nothing: string[] = [];
-const wait_max_ms = 2 ** 31 - 1; // Longer ones a timer takes for none.
+const wait_max_ms = 2 ** 31 - 1; // setTimeout() fires at once for longer delays.
 
 export function Budgets({ path }: { path: string[]; query: URLSearchParams }) {
-  return path[0] ? <OneBudget key={path[0]} name={path[0]} /> : <List />;
+  return path[0] ? <BudgetScreen key={path[0]} name={path[0]} /> : <List />;
 }
 
-/** A window turns without an event: what is shown of it is read again then. */
-export function useTurn(ends: (string | null)[], reload: () => void): void {
+/** Reloads when a window resets, because a reset has no event. */
+export function useWindowReset(ends: (string | null)[], reload: () => void): void {
   const next = Math.min(...ends.map((end) => (end ? Date.parse(end) : Infinity)));
   useEffect(() => {
     const wait = next - Date.now();
@@ -37,21 +37,21 @@ function List() {
   const list = useList<Budget>("v1/budgets", of_money, 500);
   const { data, problem, reload } = list;
   const budgets = fullest_first(data?.items ?? []);
-  useTurn(budgets.map((each) => each.window.end), reload);
+  useWindowReset(budgets.map((each) => each.window.end), reload);
   const open = (name: string) => go("budgets", name);
-  const chosen = useChosen(budgets.map((each) => each.name), open);
+  const chosen = useSelectedRow(budgets.map((each) => each.name), open);
   return (
-    <Screen title="Budgets" question="What may be spent, what is left of it, and how long will it last?" twin="interlock budgets ls">
+    <Screen title="Budgets" summary="Limit, settled, held and free of each budget" command="interlock budgets ls">
       <div class="row spread">
         <Balance />
         <UnpricedBadge />
       </div>
-      <Section title="The fullest first">
-        <Trouble of={problem} />
-        {!data && !problem && <Waiting />}
+      <Section title="By use, highest first">
+        <ErrorMessage of={problem} />
+        {!data && !problem && <Loading />}
         {data && budgets.length === 0 && (
           <Empty command="interlock budgets put daily --limit 10.00 --window day">
-            Nothing limits what is spent. A budget does, exactly and before it is spent.
+            No budgets. Create one:
           </Empty>
         )}
         {budgets.length > 0 && (
@@ -85,7 +85,7 @@ function Window({ of }: { of: Budget }) {
   return (
     <div class="name">
       {window_words(of)}
-      {of.window.end && <small class="dim">turns <Ago at={of.window.end} /></small>}
+      {of.window.end && <small class="dim">resets <Ago at={of.window.end} /></small>}
     </div>
   );
 }
@@ -121,7 +121,7 @@ export function BudgetState({ of }: { of: Budget }) {
   return (
     <span class="row tight">
       <span class={`state ${tone}`} title={why}>{word}</span>
-      {!of.hard && <Badge title="only warns, refuses nothing">soft</Badge>}
+      {!of.hard && <Badge title="only warns">soft</Badge>}
     </span>
   );
 }
@@ -131,7 +131,7 @@ interface LastVerify {
   report: VerifyReport | null;
 }
 
-/** Whether the ledger adds up, and when that was looked at last. */
+/** Result and time of the last check of the ledger. */
 function Balance() {
   const { data, problem } = useLive<LastVerify>("v1/verify/last", nothing);
   const check = async () => {
@@ -142,16 +142,16 @@ function Balance() {
   return (
     <div class="row">
       {data?.report && (broken.length === 0
-        ? <span class="state good" title={`${data.report.cost_events} cost events, added up again in ${data.report.milliseconds} ms`}>Ledger balanced</span>
+        ? <span class="state good" title={`${data.report.cost_events} cost events, checked in ${data.report.milliseconds} ms`}>Ledger balanced</span>
         : <a class="state bad" href={link("system")}>{broken.map((each) => `${each.title}: ${each.violations} violations`).join("; ")}</a>)}
-      <span class="dim">{data && (data.at ? <>checked <Ago at={data.at} /></> : "The ledger was not checked since the server started.")}</span>
+      <span class="dim">{data && (data.at ? <>checked <Ago at={data.at} /></> : "The ledger has not been checked since the server started.")}</span>
       {problem?.status !== 403 && <Action needs="read" act={check} title="interlock verify">Check now</Action>}
-      <Unread of={problem} />
+      <ReadError of={problem} />
     </div>
   );
 }
 
-/** What models were used that have no price: their calls cost something that no budget sees. */
+/** Models without a price. No budget counts the cost of their calls. */
 export function UnpricedBadge() {
   const { data } = useLive<Page<UnpricedModel>>("v1/prices/unpriced", prices_change);
   const many = data?.items.length ?? 0;

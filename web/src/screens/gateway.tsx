@@ -1,13 +1,13 @@
-// Gateway: are the upstreams well, what goes through, what does it cost, and which models have no price?
+// Gateway: upstreams, model calls, prices, rate limits and settings.
 import { useMemo } from "preact/hooks";
 import { useNow } from "../lib/clock";
 import { useLive } from "../lib/live";
 import { link } from "../lib/route";
 import type { GatewaySettings, Page, RateLimit, Upstream } from "../lib/types";
 import { count, length, quoted, shell_command, spoken } from "../lib/words";
-import { seconds_words } from "../ui/cron";
-import { Unread } from "../ui/list";
-import { Empty, Screen, Section, Table, Waiting } from "../ui/parts";
+import { seconds_words } from "../lib/cron";
+import { ReadError } from "../ui/list";
+import { Empty, Screen, Section, Table, Loading } from "../ui/parts";
 import { Ago, Badge, Command, State } from "../ui/words";
 import { calls_change, Calls } from "./calls";
 import { Models } from "./prices";
@@ -19,17 +19,17 @@ export function Gateway({ query }: { path: string[]; query: URLSearchParams }) {
   const upstreams = useLive<{ items: Upstream[]; since: string }>("v1/gateway/upstreams", calls_change);
   const called = upstreams.data?.items.some((each) => each.calls > 0);
   return (
-    <Screen title="Gateway" question="Are the upstreams well, what goes through, and what has no price?" twin="interlock upstreams ls">
-      <Section title="Upstreams" aside={upstreams.data && <span class="dim">as this node saw them, since <Ago at={upstreams.data.since} /></span>}>
-        <Unread of={upstreams.problem} />
-        {!upstreams.data && !upstreams.problem && <Waiting />}
+    <Screen title="Gateway" summary="Upstreams, model calls, prices and rate limits" command="interlock upstreams ls">
+      <Section title="Upstreams" aside={upstreams.data && <span class="dim">measured by this node since <Ago at={upstreams.data.since} /></span>}>
+        <ReadError of={upstreams.problem} />
+        {!upstreams.data && !upstreams.problem && <Loading />}
         {upstreams.data?.items.length === 0 && (
           <Empty command="interlock upstreams add claude --dialect anthropic --key-env ANTHROPIC_API_KEY">
-            Calls to models have nowhere to go. This adds a provider:
+            No upstreams. Add one:
           </Empty>
         )}
         {upstreams.data && upstreams.data.items.length > 0 && <Upstreams items={upstreams.data.items} />}
-        {upstreams.data && (called ? <details><summary class="dim">How to point a program at it</summary><HowTo /></details> : <HowTo />)}
+        {upstreams.data && (called ? <details><summary class="dim">How to use the gateway from a program</summary><HowTo /></details> : <HowTo />)}
       </Section>
       <Models />
       <div class="halves">
@@ -49,10 +49,10 @@ function Upstreams({ items }: { items: Upstream[] }) {
         columns={[
           { title: "upstream", of: (each) => (
             <span class="whole">
-              <a href={`${link("gateway")}?upstream=${encodeURIComponent(each.name)}`} title="its calls">{each.name}</a>
-              {each.simulated && <> <Badge title="made up here, and costs nothing">simulated</Badge></>}
+              <a href={`${link("gateway")}?upstream=${encodeURIComponent(each.name)}`} title="Show its calls">{each.name}</a>
+              {each.simulated && <> <Badge title="Interlock generates the responses, at no cost">simulated</Badge></>}
               {each.enabled === false && <> <Badge tone="wait" title={shell_command("interlock", "upstreams", "enable", each.name)}>disabled</Badge></>}
-              {each.key_found === false && <> <Badge tone="bad" title="its key is not where it should be">no key</Badge></>}
+              {each.key_found === false && <> <Badge tone="bad" title="the provider's key was not found">no key</Badge></>}
               <small class="dim under cut" title={each.url}>{each.dialect}{each.url && ` · ${each.url.replace(/^https?:\/\//, "")}`}</small>
             </span>
           ) },
@@ -70,7 +70,7 @@ function Upstreams({ items }: { items: Upstream[] }) {
           { title: "p95 ", of: (each) => ms(each.duration_ms_p95), number: true, wide: true },
         ]} />
       <details class="legend">
-        <summary>the last hour as a table</summary>
+        <summary>last hour as a table</summary>
         <div class="scroll short" tabIndex={0} role="region" aria-label="Calls of the last hour by minute">
           <table>
             <thead><tr>{["minute", "upstream", "calls", "errors"].map((head) => <th key={head} scope="col">{head}</th>)}</tr></thead>
@@ -91,7 +91,7 @@ function Upstreams({ items }: { items: Upstream[] }) {
   );
 }
 
-/** A rate as far as it says something: 14, 0.2. */
+/** A rate, with one decimal below 10. */
 function rate(value: number): string {
   return value === 0 || value >= 10 ? count(Math.round(value)) : value.toFixed(1);
 }
@@ -99,11 +99,11 @@ function rate(value: number): string {
 function Health({ of }: { of: Upstream }) {
   return (
     <>
-      <State of={of.state} title={of.state === "idle" ? "nothing was asked of it lately" : undefined} />
+      <State of={of.state} title={of.state === "idle" ? "no recent calls" : undefined} />
       {of.state !== "healthy" && of.state !== "idle" && (
         <small class="dim under">
           {of.failures_in_a_row > 0 && `${of.failures_in_a_row} failures in a row`}
-          {of.cooling_until && <>, is asked again <Ago at={of.cooling_until} /></>}
+          {of.cooling_until && <>, next call <Ago at={of.cooling_until} /></>}
         </small>
       )}
       {of.last_error && <small class="dim under cut" title={of.last_error}>{of.last_error}</small>}
@@ -113,7 +113,7 @@ function Health({ of }: { of: Upstream }) {
 
 const minutes_drawn = 60;
 
-/** Calls of each minute, with those that failed at their foot. */
+/** Calls per minute, with failed calls at the bottom. */
 function Sparkline({ of }: { of: Upstream }) {
   const now = useNow(60_000);
   const last = Math.floor(Math.max(now, ...of.minutes.map((each) => Date.parse(each.at))) / 60_000);
@@ -135,40 +135,40 @@ function Sparkline({ of }: { of: Upstream }) {
   );
 }
 
-/** The page is served where the gateway is: its own address, without the screen, is the base of all three. */
+/** The gateway has the same address as the dashboard. */
 function HowTo() {
   const base = new URL("./", location.href.split("#")[0]).href.replace(/\/$/, "");
   return (
     <div class="howto">
-      <p>A program needs a key of Interlock's, and one of these in its environment:</p>
+      <p>A program needs an Interlock API key, and one of these lines in its environment:</p>
       <Command text="export INTERLOCK_KEY=$(interlock keys create --scope agent --agent NAME --quiet)" />
       <Command text={`export OPENAI_BASE_URL=${quoted(`${base}/v1`)} OPENAI_API_KEY=$INTERLOCK_KEY`} />
       <Command text={`export ANTHROPIC_BASE_URL=${quoted(base)} ANTHROPIC_API_KEY=$INTERLOCK_KEY`} />
       <Command text={`export GOOGLE_GEMINI_BASE_URL=${quoted(base)} GEMINI_API_KEY=$INTERLOCK_KEY`} />
-      <p class="dim">Whatever <code>interlock run</code> starts has all of this already.</p>
+      <p class="dim">Runs that <code>interlock run</code> starts have these variables.</p>
     </div>
   );
 }
 
 function RateLimits() {
   const { data, problem } = useLive<Page<RateLimit>>("v1/rate-limits?limit=1000", settings_change);
-  const whose = (match: RateLimit["match"]) => {
+  const scope_of = (match: RateLimit["match"]) => {
     const parts = Object.entries(match).filter(([, value]) => value).map(([name, value]) => `${name} ${value}`);
     return parts.length > 0 ? parts.join(", ") : "all calls";
   };
-  const most = (value: number | null) => (value ? count(value) : <span class="dim">no limit</span>);
+  const limit_of = (value: number | null) => (value ? count(value) : <span class="dim">no limit</span>);
   return (
     <Section title="Rate limits" aside={<Command text="interlock limits ls" />}>
-      <Unread of={problem} />
-      {!data && !problem && <Waiting />}
-      {data?.items.length === 0 && <Empty command="interlock limits set coder --agent coder --rpm 60">Nothing bounds how much goes to models in a minute.</Empty>}
+      <ReadError of={problem} />
+      {!data && !problem && <Loading />}
+      {data?.items.length === 0 && <Empty command="interlock limits set coder --agent coder --rpm 60">No rate limits. Create one:</Empty>}
       {data && data.items.length > 0 && (
         <Table label="All rate limits" rows={data.items} id={(limit) => limit.name}
           columns={[
             { title: "limit", of: (limit) => limit.name },
-            { title: "for", of: (limit) => whose(limit.match) },
-            { title: "requests/min", of: (limit) => most(limit.requests_per_minute), number: true },
-            { title: "tokens/min", of: (limit) => most(limit.tokens_per_minute), number: true },
+            { title: "scope", of: (limit) => scope_of(limit.match) },
+            { title: "requests/min", of: (limit) => limit_of(limit.requests_per_minute), number: true },
+            { title: "tokens/min", of: (limit) => limit_of(limit.tokens_per_minute), number: true },
           ]} />
       )}
     </Section>
@@ -177,19 +177,19 @@ function RateLimits() {
 
 function Settings() {
   const { data, problem } = useLive<GatewaySettings>("v1/gateway", settings_change);
-  if (!data) return <Section title="How it decides"><Unread of={problem} />{!problem && <Waiting />}</Section>;
+  if (!data) return <Section title="Gateway settings"><ReadError of={problem} />{!problem && <Loading />}</Section>;
   const cached = data.cache_ttl_s > 0 && data.cache_keys.length > 0;
   const facts: [string, preact.ComponentChildren][] = [
-    ["a model without a price", `${spoken(data.unknown_model)}${data.assume_price ? `, as ${data.assume_price}` : ""}`],
-    ["when a budget is full", data.wait_s > 0 ? `waits up to ${seconds_words(data.wait_s)} for money that is held` : "refuses at once"],
-    ["the same answer again", cached
-      ? `for ${seconds_words(data.cache_ttl_s)}, to ${count(data.cache_keys.length)} keys`
-      : "off; a call can ask for it with x-interlock-cache"],
-    ["spans and metrics go to", data.otlp.url || "nobody"],
-    ["changed", data.changed_at ? <Ago at={data.changed_at} /> : "never: all as it came"],
+    ["model without a price", `${spoken(data.unknown_model)}${data.assume_price ? `, as ${data.assume_price}` : ""}`],
+    ["budget used up", data.wait_s > 0 ? `calls wait up to ${seconds_words(data.wait_s)} for holds to end` : "calls are refused at once"],
+    ["response cache", cached
+      ? `${seconds_words(data.cache_ttl_s)}, for ${count(data.cache_keys.length)} API keys`
+      : "off; a call can use it with x-interlock-cache"],
+    ["OpenTelemetry export", data.otlp.url || "off"],
+    ["changed", data.changed_at ? <Ago at={data.changed_at} /> : "never"],
   ];
   return (
-    <Section title="How it decides" aside={<Command text="interlock gateway show" />}>
+    <Section title="Gateway settings" aside={<Command text="interlock gateway show" />}>
       <dl class="facts">{facts.map(([fact, value]) => [<dt key={fact}>{fact}</dt>, <dd key={`${fact}=`}>{value}</dd>])}</dl>
     </Section>
   );

@@ -1,4 +1,4 @@
-// The calls to models that a run made: what was held for each, what it cost in the end, and by which price.
+// Model calls of a run, each with its hold, cost and price.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, Problem, query } from "../lib/api";
 import type { FeedEvent } from "../lib/feed";
@@ -6,12 +6,12 @@ import { useFeed, useLive } from "../lib/live";
 import type { ModelCall, Page, Usage } from "../lib/types";
 import { count, length, shell_command } from "../lib/words";
 import { CallDialog, CallMarks } from "../ui/call";
-import { Empty, Section, Table, Trouble, Waiting } from "../ui/parts";
+import { Empty, Section, Table, ErrorMessage, Loading } from "../ui/parts";
 import { Ago, Command, Money } from "../ui/words";
 
-const newest = 100; // These are read again when something happens; older ones do not change.
+const newest = 100; // Read again after events. Older calls do not change.
 const older = 900;
-const written_ms = 1_500; // Calls are written down together, a moment after the money.
+const written_ms = 1_500; // Calls are recorded in batches, after their cost is settled.
 
 export interface Calls {
   items: ModelCall[]; // Newest first.
@@ -21,17 +21,17 @@ export interface Calls {
   started: boolean;
 }
 
-/** All calls that were seen, without a hole between the newest and the oldest of them. */
+/** All loaded calls, without a gap between the newest and the oldest. */
 interface Kept {
   calls: ReadonlyMap<string, ModelCall>;
-  next: string | null; // Where the older ones begin.
+  next: string | null; // Cursor of the older calls.
 }
 
 function with_calls(calls: ReadonlyMap<string, ModelCall>, more: readonly ModelCall[]): ReadonlyMap<string, ModelCall> {
   return new Map([...calls, ...more.map((call) => [call.id, call] as const)]);
 }
 
-/** The newest calls of a run, kept true, and as many of the older ones as were seen or asked for. A run has one of its own. */
+/** The newest calls of a run, kept up to date, and the older ones that were loaded. Use one per run. */
 export function useCalls(run: string): Calls {
   const path = (after?: string) => query("v1/calls", { run, limit: after ? older : newest, after });
   const changes = useMemo(() => (event: FeedEvent) => event.data.run === run && event.type !== "appended", [run]);
@@ -39,7 +39,7 @@ export function useCalls(run: string): Calls {
   const [kept, set_kept] = useState<Kept>();
   const [problem, set_problem] = useState<Problem>();
   const now = useRef<Kept>();
-  const turn = useRef(Promise.resolve()); // One head after the other.
+  const turn = useRef(Promise.resolve()); // Handles one first page after the other.
   const abort = useRef(new AbortController());
   const timer = useRef(0);
   const reload = useRef(head.reload);
@@ -54,7 +54,7 @@ export function useCalls(run: string): Calls {
   useFeed(useCallback((event) => {
     if (event.data.run === run) look_later();
   }, [run]));
-  useEffect(look_later, [run]); // The money of a call may have moved just before anybody looked.
+  useEffect(look_later, [run]); // A call may have been settled just before the screen was opened.
   useEffect(() => () => {
     clearTimeout(timer.current);
     abort.current.abort();
@@ -64,7 +64,7 @@ export function useCalls(run: string): Calls {
     now.current = { calls: with_calls(now.current?.calls ?? new Map(), more), next };
     set_kept(now.current);
   };
-  // More calls than a head shows may have come since the last one: those in between are read before it is kept.
+  // More calls than one page may be new. The ones between are loaded first, so that no gap is kept.
   const take = async (page: Page<ModelCall>) => {
     if (!now.current || now.current.calls.size === 0) return keep(page.items, page.next);
     const last = [...now.current.calls.keys()].reduce((a, b) => (a > b ? a : b));
@@ -80,7 +80,7 @@ export function useCalls(run: string): Calls {
   useEffect(() => {
     const page = head.data;
     if (!page) return;
-    // What failed is read with the next head, from what is kept on.
+    // After a failure, the next first page starts again from the kept calls.
     turn.current = turn.current.then(() => take(page)).catch((error: unknown) => {
       if (error instanceof Problem) set_problem(error);
     });
@@ -120,18 +120,18 @@ export function CallsTable({ run, calls }: { run: string; calls: Calls }) {
     set_busy(false);
   };
   return (
-    <Section title="Calls to models" aside={<Command text={shell_command("interlock", "calls", "ls", "--run", run)} />}>
-      <Trouble of={calls.problem ?? problem} />
-      {!calls.started && !calls.problem && <Waiting />}
+    <Section title="Model calls" aside={<Command text={shell_command("interlock", "calls", "ls", "--run", run)} />}>
+      <ErrorMessage of={calls.problem ?? problem} />
+      {!calls.started && !calls.problem && <Loading />}
       {calls.started && calls.items.length === 0 && (
         <Empty command="interlock run -- claude">
-          No call went through the gateway. A run that Interlock starts finds it by itself; others are told the address.
+          No model calls. Runs that Interlock starts use the gateway by default:
         </Empty>
       )}
       {calls.items.length > 0 && (
-        <Table label="Calls to models, the newest first" rows={calls.items} id={(call) => call.id} open={(call) => open(call.id)}
+        <Table label="Model calls, newest first" rows={calls.items} id={(call) => call.id} open={(call) => open(call.id)}
           columns={[
-            { title: "when", of: (call) => <button type="button" class="plain link" onClick={() => open(call.id)}><Ago at={call.at} /></button> },
+            { title: "time", of: (call) => <button type="button" class="plain link" onClick={() => open(call.id)}><Ago at={call.at} /></button> },
             { title: "model", of: (call) => <>{call.model || <span class="dim">{call.operation}</span>} <CallMarks call={call} /></> },
             { title: "in", of: (call) => count(input_of(call.usage)), number: true, wide: true },
             { title: "out", of: (call) => count(call.usage.output_tokens), number: true, wide: true },
@@ -139,7 +139,7 @@ export function CallsTable({ run, calls }: { run: string; calls: Calls }) {
             { title: "settled", of: (call) => <>→ <Money value={call.cost} estimated={call.estimated} /></>, number: true },
             { title: "price", of: (call) => <code class="price" title={call.price}>{call.price}</code>, wide: true },
             { title: "first byte", of: (call) => us(call.first_byte_us), number: true, wide: true },
-            { title: "took", of: (call) => us(call.duration_us), number: true },
+            { title: "duration", of: (call) => us(call.duration_us), number: true },
           ]} />
       )}
       {calls.more && <button type="button" disabled={busy} onClick={() => void read_more()}>Show older calls</button>}

@@ -1,4 +1,4 @@
-// What the list of runs and the screen of one run both show.
+// Parts that the list of runs and the screen of one run share.
 import { useNow } from "../lib/clock";
 import { send } from "../lib/api";
 import type { FeedEvent } from "../lib/feed";
@@ -15,13 +15,13 @@ export function has_ended(run: Run): boolean {
   return ended.has(run.status);
 }
 
-/** Which events change one run. */
+/** Predicate for the events of one run. */
 export function changes_run(id: string): (event: FeedEvent) => boolean {
   return (event) => event.data.run === id;
 }
 
-/** How long a run takes or took; while it is in line, how long it waits. */
-export function Took({ run }: { run: Run }) {
+/** Duration of a run, or how long it has been queued. */
+export function Duration({ run }: { run: Run }) {
   return run.ended_at
     ? <>{length(Date.parse(run.ended_at) - Date.parse(run.admitted_at ?? run.created_at))}</>
     : <Since at={run.status === "queued" ? run.created_at : run.admitted_at ?? run.created_at} />;
@@ -35,12 +35,12 @@ export function Spent({ run }: { run: Run }) {
   return <Money value={run.spent} estimated={/[1-9]/.test(run.estimated)} />;
 }
 
-export function short_place(run: Run): string {
-  return run.workspace?.split("/").slice(-2).join("/") ?? run.places.map((place) => place.path).join(", ");
+export function short_workspace(run: Run): string {
+  return run.workspace?.split("/").slice(-2).join("/") ?? run.places.map((target) => target.path).join(", ");
 }
 
 export function RunActions({ run }: { run: Run }) {
-  // What the server does not carry out itself is paused as its owner would: with the fence.
+  // A run that a client owns is paused with its fence, as its owner would.
   const fence = run.supervised ? {} : { fence: run.fence };
   const post = async (what: string, body: object = {}) => {
     const answer = await send<{ id: string }>("POST", `v1/runs/${run.id}/${what}`, body);
@@ -50,19 +50,19 @@ export function RunActions({ run }: { run: Run }) {
   if (has_ended(run)) {
     return (
       <Action act={async () => go("runs", (await post("retry"))!.id)} disabled={!run.supervised}
-        title={run.supervised ? "Start again what it was, as a new run" : "only what the server started can it start again"}>
-        Retry
+        title={run.supervised ? "Start a new run with the same command" : "only runs that the server started can be retried"}>
+        Retry run
       </Action>
     );
   }
   return (
     <>
       {run.status === "paused"
-        ? <Action act={() => post("resume", fence)}>Resume</Action>
-        : <Action act={() => post("pause", fence)} disabled={run.status !== "running"} title="Stand still and keep the place">Pause</Action>}
+        ? <Action act={() => post("resume", fence)}>Resume run</Action>
+        : <Action act={() => post("pause", fence)} disabled={run.status !== "running"} title="Stop its processes and keep its claims">Pause run</Action>}
       <Action act={() => post("cancel")} danger disabled={run.stop_requested !== null}
-        confirm={<p>Ask {run.name || run.id} of {run.agent} to stop? What it has not saved is lost; what it spent stays spent.</p>}>
-        {run.stop_requested === null ? "Stop" : "Asked to stop"}
+        confirm={<p>{run.name || run.id} of {run.agent} is asked to end. Unsaved work is lost. Its cost stays charged.</p>}>
+        {run.stop_requested === null ? "Cancel run" : "Cancel requested"}
       </Action>
     </>
   );
@@ -70,13 +70,13 @@ export function RunActions({ run }: { run: Run }) {
 
 type Fact = [string, preact.ComponentChildren];
 
-/** What the screen of a run shows in its head. */
+/** Facts that the screen of a run shows in its tiles. */
 function essentials_of(run: Run): Fact[] {
   return [
     ["agent", run.agent],
     ["spent", <><Spent run={run} />{run.budget && <> of <Money value={run.budget} /></>} <span class="dim">{run.tokens.toLocaleString("en")} tokens</span></>],
-    [time_word(run), <Took run={run} />],
-    ["asked for", <Ago at={run.created_at} />],
+    [duration_label(run), <Duration run={run} />],
+    ["created", <Ago at={run.created_at} />],
   ];
 }
 
@@ -84,25 +84,25 @@ function more_of(run: Run): Fact[] {
   const facts: Fact[] = [];
   if (run.ended_at) facts.push(["ended", <Ago at={run.ended_at} />]);
   if (run.reason) facts.push(["reason", run.reason]);
-  if (run.stop_requested) facts.push(["asked to stop", run.stop_requested]);
+  if (run.stop_requested) facts.push(["cancel requested", run.stop_requested]);
   if (run.exit_code !== null) facts.push(["exit code", run.exit_code]);
-  if (run.attempt > 1 || run.retry_of) facts.push(["attempt", <>{run.attempt}{run.retry_of && <>, again for <Id of={run.retry_of} /></>}</>]);
+  if (run.attempt > 1 || run.retry_of) facts.push(["attempt", <>{run.attempt}{run.retry_of && <>, retry of <Id of={run.retry_of} /></>}</>]);
   if (run.parent) facts.push(["parent", <Id of={run.parent} />]);
   if (run.spent_total !== null) facts.push(["spent with children", <Money value={run.spent_total} />]);
-  for (const place of run.places) {
-    const copied = run.isolated && place.kind === "workspace";
-    facts.push([place.kind, <>{place.path} {place.mode === "read" && <Badge>read</Badge>} {copied && <Badge>its own copy</Badge>}</>]);
+  for (const target of run.places) {
+    const copied = run.isolated && target.kind === "workspace";
+    facts.push([target.kind, <>{target.path} {target.mode === "read" && <Badge>read</Badge>} {copied && <Badge>worktree</Badge>}</>]);
   }
   if (run.schedule) facts.push(["schedule", <a href={`${link("runs")}?schedule=${encodeURIComponent(run.schedule)}`}>{run.schedule}</a>]);
   if (run.session) facts.push(["session", <Id of={run.session} />]);
   return facts;
 }
 
-export function time_word(run: Run): string {
-  return run.status === "queued" ? "waiting" : has_ended(run) ? "took" : "for";
+export function duration_label(run: Run): string {
+  return run.status === "queued" ? "queued for" : has_ended(run) ? "duration" : "live for";
 }
 
-/** What there is to know of a run in a few lines; without its head where that is shown already. */
+/** Facts of a run; `headless` leaves out those that are in the tiles. */
 export function RunFacts({ run, headless, children }: { run: Run; headless?: boolean; children?: preact.ComponentChildren }) {
   const facts = [...(headless ? [] : essentials_of(run)), ...more_of(run)];
   return (

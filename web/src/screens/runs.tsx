@@ -1,4 +1,4 @@
-// Runs: which ones are there, how did they end, and what did they cost?
+// Runs: list with filters, a preview, and actions on several runs.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, send } from "../lib/api";
 import { feed } from "../lib/feed";
@@ -10,11 +10,11 @@ import { type RunFilter, RunList } from "../lib/run_list";
 import type { Page, Run as RunRow, RunStatus } from "../lib/types";
 import { count as many, shell_command } from "../lib/words";
 import { Log } from "../ui/log";
-import { Dialog, Empty, Screen, Trouble, Waiting } from "../ui/parts";
+import { Dialog, Empty, ErrorMessage, Loading, no_right, Screen } from "../ui/parts";
 import { type VirtualHandle, VirtualTable } from "../ui/virtual";
 import { Ago, Id, State } from "../ui/words";
 import { Run } from "./run";
-import { changes_run, has_ended, RunActions, RunFacts, short_place, Spent, Took } from "./run_parts";
+import { changes_run, has_ended, RunActions, RunFacts, short_workspace, Spent, Duration } from "./run_parts";
 
 const statuses: RunStatus[] = ["queued", "starting", "running", "paused", "succeeded", "failed", "cancelled", "timed_out", "lost"];
 const filters = ["status", "agent", "schedule", "name"] as const;
@@ -29,14 +29,14 @@ const columns = [
   { title: "agent", size: "s-agent", of: (run: RunRow) => <span title={run.agent}>{run.agent}</span> },
   { title: "name", size: "s-name", of: (run: RunRow) => <span title={run.name}>{run.name}</span> },
   { title: "state", size: "s-state", of: (run: RunRow) => <State of={run.status} title={run.reason} /> },
-  { title: "place", size: "s-place", of: (run: RunRow) => <span title={run.workspace ?? ""}>{short_place(run)}</span>, wide: true },
-  { title: "asked for", size: "s-time", of: (run: RunRow) => <Ago at={run.created_at} />, number: true, wide: true },
-  { title: "took", size: "s-time", of: (run: RunRow) => <Took run={run} />, number: true },
+  { title: "workspace", size: "s-workspace", of: (run: RunRow) => <span title={run.workspace ?? ""}>{short_workspace(run)}</span>, wide: true },
+  { title: "created", size: "s-time", of: (run: RunRow) => <Ago at={run.created_at} />, number: true, wide: true },
+  { title: "duration", size: "s-time", of: (run: RunRow) => <Duration run={run} />, number: true },
   { title: "tokens", size: "s-count", of: (run: RunRow) => many(run.tokens), number: true, wide: true },
   { title: "spent", size: "s-money", of: (run: RunRow) => <Spent run={run} />, number: true },
 ];
 
-/** The list as somebody asked for it, and drawn again whenever it changed. */
+/** The list for a filter. The component renders again after each change of the list. */
 function useRuns(filter: RunFilter): RunList {
   const [, draw] = useState(0);
   const list = useMemo(() => new RunList(filter, () => draw((n) => n + 1)), filters.map((name) => filter[name]));
@@ -48,7 +48,7 @@ function useRuns(filter: RunFilter): RunList {
       list.close();
     };
   }, [list]);
-  useFeed(useCallback((event) => list.hear(event), [list]));
+  useFeed(useCallback((event) => list.on_event(event), [list]));
   return list;
 }
 
@@ -58,7 +58,7 @@ function List({ query }: { query: URLSearchParams }) {
   const list = useRuns(filter);
   const peeked = query.get("peek") ?? undefined;
   const [current, draw_current] = useState(peeked);
-  const now = useRef({ current, peeked }); // Keys may come quicker than the page is drawn.
+  const now = useRef({ current, peeked }); // Keys may arrive faster than renders.
   now.current.peeked = peeked;
   const set_current = (id: string | undefined) => draw_current((now.current.current = id));
   const peek = (id: string | undefined) => {
@@ -66,17 +66,17 @@ function List({ query }: { query: URLSearchParams }) {
     choose({ peek: id });
   };
   const [marked, set_marked] = useState<ReadonlySet<string>>(new Set());
-  const [newest, set_newest] = useState<string>(); // The first one, when the beginning was last in view.
+  const [newest, set_newest] = useState<string>(); // First run of the list when its top was last in view.
   const table = useRef<VirtualHandle>(null);
   const last_marked = useRef<string>();
   const filtered = filters.some((name) => filter[name]);
 
-  // Where somebody is may change without this list: by going back, or by another filter.
+  // The preview can also change through the address, such as by the back button.
   useEffect(() => {
     if (peeked) set_current(peeked);
   }, [peeked]);
 
-  // Nothing is stopped that another filter does not show.
+  // A new filter clears the marks, so that no hidden run is cancelled.
   useEffect(() => set_marked(new Set()), [list]);
 
   const move_to = (index: number) => {
@@ -84,7 +84,7 @@ function List({ query }: { query: URLSearchParams }) {
     if (id === undefined) return;
     set_current(id);
     table.current?.reveal(list.index_of(id));
-    table.current?.focus(); // Enter is for the row from now on, not for a button that was pressed before.
+    table.current?.focus(); // So that Enter opens the row and does not press the last used button.
     if (now.current.peeked) peek(id);
   };
   const move = (step: number) => move_to(now.current.current === undefined ? 0 : list.index_of(now.current.current) + step);
@@ -128,28 +128,28 @@ function List({ query }: { query: URLSearchParams }) {
   const newer = newest === undefined ? 0 : Math.max(0, list.index_of(newest));
 
   return (
-    <Screen title="Runs" question="Which ones are there, how did they end, what did they cost?" twin={twin_of(filter)}>
+    <Screen title="Runs" summary="State, duration and cost of each run" command={command_of(filter)}>
       <div class="runs" data-peek={peeked !== undefined || undefined}>
         <Filters filter={filter} filtered={filtered} />
         <div class="row bulk">
           <span class="dim" role="status">
-            {list.started && `${list.ids.length.toLocaleString("en")} ${list.ids.length === 1 ? "run" : "runs"}${list.complete ? "" : ", more below"}`}
+            {list.started && `${list.ids.length.toLocaleString("en")} ${list.ids.length === 1 ? "run" : "runs"}${list.complete ? "" : ", more to load"}`}
             {marked.size > 0 && `, ${marked.size.toLocaleString("en")} marked`}
           </span>
-          <button type="button" class="plain" disabled={list.ids.length === 0} onClick={() => set_marked(new Set(list.ids))}>mark all shown</button>
-          <button type="button" class="plain" disabled={marked.size === 0} onClick={() => set_marked(new Set())}>unmark</button>
-          <Bulk marked={marked} list={list} what="stop" />
+          <button type="button" class="plain" disabled={list.ids.length === 0} onClick={() => set_marked(new Set(list.ids))}>Mark all</button>
+          <button type="button" class="plain" disabled={marked.size === 0} onClick={() => set_marked(new Set())}>Unmark all</button>
+          <Bulk marked={marked} list={list} what="cancel" />
           <Bulk marked={marked} list={list} what="retry" />
           {newer > 0 && <button type="button" class="primary newer" onClick={() => table.current?.reveal(0)}>{many(newer)} newer ↑</button>}
         </div>
-        <Trouble of={list.problem} />
-        {!list.started && !list.problem && <Waiting />}
+        <ErrorMessage of={list.problem} />
+        {!list.started && !list.problem && <Loading />}
         {list.started && list.ids.length === 0 && (filtered
-          ? <Empty>No run is like that. <button type="button" onClick={clear}>Clear the filters</button></Empty>
-          : <Empty command="interlock run -- claude">No run yet. Start one:</Empty>)}
+          ? <Empty>No matching runs. <button type="button" onClick={clear}>Clear filters</button></Empty>
+          : <Empty command="interlock run -- claude">No runs. Start one:</Empty>)}
         {list.ids.length > 0 && (
           <div class="beside">
-            <VirtualTable label="Runs, the newest first" columns={columns} count={list.ids.length} complete={list.complete} row_height={row_height}
+            <VirtualTable label="Runs, newest first" columns={columns} count={list.ids.length} complete={list.complete} row_height={row_height}
               id_at={(index) => list.ids[index]!} row_at={(index) => list.at(index)} index_of={(id) => list.index_of(id)}
               current={current} marked={marked} mark={mark} move={move} show={show} handle={table}
               open={(index) => {
@@ -169,7 +169,7 @@ function clear(): void {
   choose({ ...Object.fromEntries(filters.map((name) => [name, undefined])) });
 }
 
-function twin_of(filter: RunFilter): string {
+function command_of(filter: RunFilter): string {
   return shell_command("interlock", "runs", "ls", ...filters.filter((name) => filter[name]).flatMap((name) => [`--${name}`, filter[name]]));
 }
 
@@ -197,7 +197,7 @@ function Filters({ filter, filtered }: { filter: RunFilter; filtered: boolean })
         <input key={filter.name} id="runs-name" type="search" defaultValue={filter.name} placeholder="/" autocomplete="off" spellcheck={false}
           onChange={(event) => find(event.currentTarget.value.trim())} />
       </label>
-      <button type="button" class="plain" disabled={!filtered} onClick={clear}>clear</button>
+      <button type="button" class="plain" disabled={!filtered} onClick={clear}>Clear filters</button>
       <fieldset class="row">
         <legend class="unseen">State</legend>
         {statuses.map((status) => (
@@ -231,8 +231,8 @@ function Peek({ id }: { id: string }) {
         <h2><a href={link("runs", id)}>{run?.name || <code>{id}</code>}</a></h2>
         <button type="button" class="plain" onClick={() => choose({ peek: undefined })} aria-label="Close">✕</button>
       </header>
-      <Trouble of={problem} />
-      {!run && !problem && <Waiting />}
+      <ErrorMessage of={problem} />
+      {!run && !problem && <Loading />}
       {run && (
         <>
           <div class="row">
@@ -242,7 +242,7 @@ function Peek({ id }: { id: string }) {
           </div>
           <RunFacts run={run} />
           {run.supervised && <Log run={id} small />}
-          <p class="dim"><kbd>Enter</kbd> opens it, <kbd>Esc</kbd> closes this</p>
+          <p class="dim"><kbd>Enter</kbd> opens the run, <kbd>Esc</kbd> closes the preview</p>
         </>
       )}
     </aside>
@@ -252,16 +252,16 @@ function Peek({ id }: { id: string }) {
 const at_once = 4;
 const failures_shown = 100;
 
-/** Stops or retries everything that is marked, some at a time, and tells which ones could not be. */
-function Bulk({ marked, list, what }: { marked: ReadonlySet<string>; list: RunList; what: "stop" | "retry" }) {
+/** Cancels or retries all marked runs, a few at a time, and lists those that failed. */
+function Bulk({ marked, list, what }: { marked: ReadonlySet<string>; list: RunList; what: "cancel" | "retry" }) {
   const allowed = useMay("operate");
-  const [ids, set_ids] = useState<string[]>(); // Those that are asked about.
+  const [ids, set_ids] = useState<string[]>(); // Runs that the dialog is about.
   const [done, set_done] = useState<number>();
   const [failed, set_failed] = useState<{ id: string; problem: Problem }[]>([]);
   const halted = useRef(false);
   const fits = (id: string) => {
     const run = list.of(id);
-    return !run || has_ended(run) === (what === "retry"); // Of one that is not at hand the server knows.
+    return !run || has_ended(run) === (what === "retry"); // The server decides about a run that is not loaded.
   };
   const ask = () => {
     set_ids([...marked].filter(fits));
@@ -281,7 +281,7 @@ function Bulk({ marked, list, what }: { marked: ReadonlySet<string>; list: RunLi
       for (let id = left.shift(); id !== undefined && !halted.current; id = left.shift()) {
         const run = id;
         try {
-          await send("POST", `v1/runs/${run}/${what === "stop" ? "cancel" : "retry"}`);
+          await send("POST", `v1/runs/${run}/${what}`);
         } catch (error) {
           const problem = error instanceof Problem ? error : new Problem(-1, "unknown", String(error));
           set_failed((before) => [...before, { id: run, problem }]);
@@ -291,28 +291,29 @@ function Bulk({ marked, list, what }: { marked: ReadonlySet<string>; list: RunLi
     };
     await Promise.all(Array.from({ length: at_once }, worker));
   };
+  const verb = what === "cancel" ? "Cancel" : "Retry";
   const total = ids?.length ?? 0;
   const finished = done === total;
   const number = (of: number) => `${of.toLocaleString("en")} ${of === 1 ? "run" : "runs"}`;
   return (
     <>
-      <button type="button" class={what === "stop" ? "danger" : ""} disabled={!allowed || marked.size === 0}
-        title={allowed ? undefined : "your key may only look"} onClick={ask}>
-        {what === "stop" ? "Stop" : "Retry"} …
+      <button type="button" class={what === "cancel" ? "danger" : ""} disabled={!allowed || marked.size === 0}
+        title={allowed ? undefined : no_right} onClick={ask}>
+        {verb} runs …
       </button>
       {ids && (
-        <Dialog title={`${what === "stop" ? "Stop" : "Retry"} ${number(total)}?`} close={close}>
+        <Dialog title={`${verb} ${number(total)}?`} close={close}>
           {total < marked.size && (
-            <p>{number(marked.size - total)} of the marked ones {what === "stop" ? "ended already" : "did not end yet"}, and stay as they are.</p>
+            <p>{number(marked.size - total)} of the marked runs {what === "cancel" ? "have ended already" : "have not ended yet"} and are skipped.</p>
           )}
           {done === undefined
             ? total > 0 && (
-              <p>{what === "stop" ? "They are asked to stop; what they have not saved is lost." : "Each is started again as a new run, and spends anew."}</p>
+              <p>{what === "cancel" ? "The runs are asked to end. Unsaved work is lost." : "Each starts again as a new run, with a new cost."}</p>
             )
             : (
               <>
-                <progress max={total} value={done} aria-label="How many are done" />
-                <p role="status">{done.toLocaleString("en")} of {number(total)}{failed.length > 0 && `, ${failed.length.toLocaleString("en")} refused`}</p>
+                <progress max={total} value={done} aria-label="Progress" />
+                <p role="status">{done.toLocaleString("en")} of {number(total)}{failed.length > 0 && `, ${failed.length.toLocaleString("en")} failed`}</p>
                 {failed.length > 0 && (
                   <ul class="failures">
                     {failed.slice(0, failures_shown).map(({ id, problem }) => (
@@ -324,10 +325,10 @@ function Bulk({ marked, list, what }: { marked: ReadonlySet<string>; list: RunLi
               </>
             )}
           <div class="row end">
-            <button type="button" onClick={close}>{finished ? "Close" : done === undefined ? "Leave them" : "Leave the rest"}</button>
+            <button type="button" onClick={close}>{finished ? "Close" : done === undefined ? "Back" : "Skip the rest"}</button>
             {done === undefined && (
-              <button type="button" class={what === "stop" ? "danger" : "primary"} disabled={total === 0} onClick={() => void act()}>
-                {what === "stop" ? "Stop" : "Retry"} {number(total)}
+              <button type="button" class={what === "cancel" ? "danger" : "primary"} disabled={total === 0} onClick={() => void act()}>
+                {verb} {number(total)}
               </button>
             )}
           </div>

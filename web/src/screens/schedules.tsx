@@ -1,4 +1,4 @@
-// Schedules: when they wake their agents, what became of the last twelve hours' ticks, and what the next twelve bring.
+// Schedules: list, and a timeline of their ticks of the last and the next twelve hours.
 import { useMemo, useState } from "preact/hooks";
 import { query, send } from "../lib/api";
 import { useNow } from "../lib/clock";
@@ -7,9 +7,9 @@ import { refresh, useLive } from "../lib/live";
 import { link } from "../lib/route";
 import type { Page, PastTick, Schedule } from "../lib/types";
 import { absolute, ago, count, length, spoken } from "../lib/words";
-import { cron_words, every_words, seconds_words } from "../ui/cron";
+import { cron_words, every_words, seconds_words } from "../lib/cron";
 import { More, useKept, useList } from "../ui/list";
-import { Action, Empty, Section, Table, Trouble, Waiting } from "../ui/parts";
+import { Action, Empty, Section, Table, ErrorMessage, Loading } from "../ui/parts";
 import { Ago, Command, Id, State } from "../ui/words";
 
 const schedules_change = ["schedule_changed", "schedule_deleted", "schedule_fired", "schedule_skipped", "wake_coalesced"];
@@ -21,10 +21,10 @@ export function Schedules() {
     <>
       {data && data.items.length > 0 && <Timeline schedules={data.items} />}
       <Section title="Schedules" aside={<Command text="interlock schedules ls" />}>
-        <Trouble of={problem} />
-        {!data && !problem && <Waiting />}
+        <ErrorMessage of={problem} />
+        {!data && !problem && <Loading />}
         {data?.items.length === 0 && (
-          <Empty command="interlock schedules put nightly --agent coder --cron '0 3 * * *'">Nobody wakes up by themselves. This wakes one up at night:</Empty>
+          <Empty command="interlock schedules put nightly --agent coder --cron '0 3 * * *'">No schedules. Create one:</Empty>
         )}
         {data && data.items.length > 0 && (
           <Table label="All schedules" rows={data.items} id={(schedule) => schedule.name}
@@ -36,7 +36,7 @@ export function Schedules() {
               { title: "overlap, missed", of: (schedule) => <Otherwise schedule={schedule} />, wide: true },
               { title: "fired", of: (schedule) => count(schedule.fired), number: true, wide: true },
               { title: "skipped", of: (schedule) => count(schedule.skipped), number: true, wide: true },
-              { title: "joined", of: (schedule) => count(schedule.coalesced), number: true, wide: true },
+              { title: "coalesced", of: (schedule) => count(schedule.coalesced), number: true, wide: true },
               { title: "actions", untitled: true, of: (schedule) => <Buttons schedule={schedule} /> },
             ]} />
         )}
@@ -46,13 +46,13 @@ export function Schedules() {
   );
 }
 
-const overlaps: Record<string, string> = { skip: "skip", queue: "wait in line", replace: "end that one", allow: "run beside it" };
+const overlaps: Record<string, string> = { skip: "skip", queue: "queue", replace: "cancel the other", allow: "run both" };
 
-/** What a tick does that finds the last run still there, and what becomes of those that were due while nothing ran. */
+/** Rules for a tick while the last run is live, and for ticks that were due while the server was down. */
 function Otherwise({ schedule }: { schedule: Schedule }) {
   const missed = schedule.missed === "all" ? `run up to ${schedule.missed_max}` : schedule.missed === "one" ? "run one" : "skip";
   const overlap = overlaps[schedule.overlap] ?? schedule.overlap;
-  return <span title={`when the last run is still there: ${overlap}; what was due while nothing ran: ${missed}`}>{overlap}, {missed}</span>;
+  return <span title={`while the last run is live: ${overlap}; for missed ticks: ${missed}`}>{overlap}, {missed}</span>;
 }
 
 function When({ schedule }: { schedule: Schedule }) {
@@ -67,32 +67,32 @@ function When({ schedule }: { schedule: Schedule }) {
 }
 
 function Buttons({ schedule }: { schedule: Schedule }) {
-  const [woken, set_woken] = useState<string>();
+  const [triggered, set_triggered] = useState<string>();
   const path = `v1/schedules/${encodeURIComponent(schedule.name)}`;
   return (
     <div class="buttons">
-      {woken && <Id of={woken} />}
-      <Action needs="act" title="Start a run of it now, or join the one that waits"
-        act={async () => set_woken((await send<{ run: string }>("POST", `${path}/wake`))?.run)}>
-        Wake now
+      {triggered && <Id of={triggered} />}
+      <Action needs="act" title="Start a run now, or use the queued one"
+        act={async () => set_triggered((await send<{ run: string }>("POST", `${path}/wake`))?.run)}>
+        Trigger schedule
       </Action>
       <Action act={async () => { await send("POST", `${path}/${schedule.enabled ? "pause" : "resume"}`); refresh("v1/schedules"); }}>
-        {schedule.enabled ? "Pause" : "Resume"}
+        {schedule.enabled ? "Pause schedule" : "Resume schedule"}
       </Action>
     </div>
   );
 }
 
-// The timeline. Time is laid out in bins, so that a schedule that fires twice a minute draws no more than one that fires twice
-// a day; what is in a bin is told by its worst.
+// The timeline groups ticks into bins, so that a schedule that fires twice a minute draws no more marks than one that fires
+// twice a day. The mark of a bin shows its worst tick.
 const bin_ms = 10 * 60_000;
 const span_ms = 24 * 3_600_000;
 const half_ms = span_ms / 2;
-const past_max = 500; // For each schedule; of one that fires all the time, the latest.
+const past_max = 500; // Latest ticks per schedule.
 const coming_max = 150;
-const late_ms = 60_000; // Later than its jitter and this, a tick is late.
+const late_ms = 60_000; // A tick is late if it fires later than its jitter plus this.
 
-type Kind = "coming" | "fired" | "working" | "late" | "skipped" | "failed"; // The worst last.
+type Kind = "coming" | "fired" | "working" | "late" | "skipped" | "failed"; // Worst last.
 const kinds: Kind[] = ["coming", "fired", "working", "late", "skipped", "failed"];
 const shapes: Record<Kind, string> = {
   coming: "M-3,0a3,3 0 1,0 6,0a3,3 0 1,0 -6,0",
@@ -103,7 +103,7 @@ const shapes: Record<Kind, string> = {
   failed: "M-4,-4H4V4H-4Z",
 };
 const legend: Record<Kind, string> = {
-  fired: "fired", working: "at work", late: "late", skipped: "skipped", failed: "its run failed", coming: "coming",
+  fired: "fired", working: "running", late: "late", skipped: "skipped", failed: "run failed", coming: "coming",
 };
 
 function kind_of(tick: PastTick, schedule: Schedule): Kind {
@@ -113,9 +113,9 @@ function kind_of(tick: PastTick, schedule: Schedule): Kind {
   return tick.run_status === null || tick.run_status === "succeeded" || tick.run_status === "cancelled" ? "fired" : "working";
 }
 
-/** What a lane shows. Whoever asks for the same lane twice reads it once. */
+/** Past and coming ticks of a schedule. Two calls with the same arguments share one read. */
 function useTicks(schedule: Schedule, from: number) {
-  // Whose run ended is known only from what was read: a tick's run is of interest until it has ended.
+  // A run_ended event has no schedule, so the runs of unfinished ticks are remembered.
   const open = useMemo(() => new Set<string>(), [schedule.name]);
   const [past_changes, coming_changes] = useMemo(() => {
     const of_it = (event: FeedEvent) => event.data.schedule === schedule.name;
@@ -135,7 +135,7 @@ function useTicks(schedule: Schedule, from: number) {
       past: mine,
       more_past: Boolean(ticks?.next),
       coming: soon.filter((at) => Date.parse(at) < from + span_ms),
-      // So many are due that not all of them were asked for.
+      // More ticks are due than were asked for.
       coming_goes_on: soon.length >= coming_max && Date.parse(soon[soon.length - 1]!) < from + span_ms,
       problem: past.problem ?? coming.problem,
     };
@@ -143,7 +143,7 @@ function useTicks(schedule: Schedule, from: number) {
 }
 
 interface Mark {
-  at: number; // Percent of the span.
+  at: number; // Percent of the width.
   kind: Kind;
   words: string;
 }
@@ -180,7 +180,7 @@ function Timeline({ schedules }: { schedules: Schedule[] }) {
       .map((at) => ({ at, x: ((at - from) / span_ms) * 100 }));
   }, [from]);
   return (
-    <Section title="Twelve hours back, twelve ahead">
+    <Section title="Last and next 12 hours">
       <figure class="ticks">
         <div class="lane hours" aria-hidden="true">
           <span />
@@ -198,7 +198,7 @@ function Timeline({ schedules }: { schedules: Schedule[] }) {
             {open && (
               <div class="scroll short" tabIndex={0} role="region" aria-label="Ticks, as a table">
                 <table>
-                  <thead><tr>{["schedule", "time", "what", "run", "why"].map((head) => <th key={head} scope="col">{head}</th>)}</tr></thead>
+                  <thead><tr>{["schedule", "time", "result", "run", "reason"].map((head) => <th key={head} scope="col">{head}</th>)}</tr></thead>
                   {schedules.map((schedule) => <Rows key={schedule.name} schedule={schedule} from={from} now={now} />)}
                 </table>
               </div>
@@ -214,14 +214,14 @@ function Lane({ schedule, from, now, hours }: { schedule: Schedule; from: number
   const ticks = useTicks(schedule, from);
   const marks = useMemo(() => marks_of([
     ...ticks.coming.map((at) => ({ at: Date.parse(at), kind: "coming" as const })),
-    ...ticks.past.map((tick) => ({ at: Date.parse(tick.at), kind: kind_of(tick, schedule) })), // On top of what is to come.
+    ...ticks.past.map((tick) => ({ at: Date.parse(tick.at), kind: kind_of(tick, schedule) })), // Drawn over the coming ticks.
   ], from), [ticks, from]);
   const here = ((now - from) / span_ms) * 100;
   const first = Math.min(here, ...marks.map((mark) => mark.at));
   const last = Math.max(here, ...marks.map((mark) => mark.at));
   const failed = ticks.past.filter((tick) => kind_of(tick, schedule) === "failed").length;
   const skipped = ticks.past.filter((tick) => tick.outcome === "skipped").length;
-  const words = `${schedule.name}: ${ticks.past.length} ticks in twelve hours, ${skipped} skipped, ${failed} failed; `
+  const words = `${schedule.name}: ${ticks.past.length} ticks in 12 hours, ${skipped} skipped, ${failed} failed; `
     + (schedule.enabled ? `next ${schedule.next_at ? ago(Date.parse(schedule.next_at), now) : "never"}` : "paused");
   return (
     <div class="lane">
@@ -238,14 +238,14 @@ function Lane({ schedule, from, now, hours }: { schedule: Schedule; from: number
           </svg>
         ))}
       </svg>
-      <Trouble of={ticks.problem} />
+      <ErrorMessage of={ticks.problem} />
     </div>
   );
 }
 
 const rows_max = 100;
 
-/** What a lane shows, in words: what comes first, the latest of what was below it. */
+/** The same ticks as rows: coming ticks first, then past ones, newest first. */
 function Rows({ schedule, from, now }: { schedule: Schedule; from: number; now: number }) {
   const ticks = useTicks(schedule, from);
   return (
@@ -266,7 +266,7 @@ function Rows({ schedule, from, now }: { schedule: Schedule; from: number; now: 
         </tr>
       ))}
       {(ticks.past.length > rows_max || ticks.more_past) && (
-        <tr><td colSpan={5} class="dim">Older ones: <code>interlock schedules history {schedule.name}</code></td></tr>
+        <tr><td colSpan={5} class="dim">Show older ticks: <code>interlock schedules history {schedule.name}</code></td></tr>
       )}
     </tbody>
   );

@@ -1,4 +1,4 @@
-// One session: what was said in it, which others it branched into, and what can be done with it.
+// One session: transcript, facts and forks.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { Problem, save, send } from "../lib/api";
 import type { FeedEvent } from "../lib/feed";
@@ -7,12 +7,12 @@ import { useMay } from "../lib/me";
 import { choose, go, link, useTitle } from "../lib/route";
 import type { Message, Session, SessionTree } from "../lib/types";
 import { count, shell_command, short_id } from "../lib/words";
-import { Action, Dialog, Screen, Section, Trouble, Waiting } from "../ui/parts";
+import { Action, Dialog, ErrorMessage, Loading, no_right, Screen, Section } from "../ui/parts";
 import { Transcript, useSession } from "../ui/transcript";
 import { Ago, Badge, Command, Id, Money, State } from "../ui/words";
 import { Tokens } from "./sessions";
 
-export function OneSession({ id, query }: { id: string; query: URLSearchParams }) {
+export function SessionScreen({ id, query }: { id: string; query: URLSearchParams }) {
   const { data, problem } = useSession(id);
   const [fork_at, set_fork_at] = useState<number>();
   useTitle(data?.title || short_id(id));
@@ -20,21 +20,21 @@ export function OneSession({ id, query }: { id: string; query: URLSearchParams }
   const aim = at !== null && /^\d+$/.test(at) ? Number(at) : undefined;
   const may_act = useMay("act");
   const fork_here = useMemo(() => (message: Message) => (
-    <button type="button" class="plain" disabled={!may_act} title={may_act ? "a new session that shares all up to here" : "your key may only look"}
-      onClick={() => set_fork_at(message.seq)}>fork</button>
+    <button type="button" class="plain" disabled={!may_act} title={may_act ? "Create a session that shares the messages up to this one" : no_right}
+      onClick={() => set_fork_at(message.seq)}>Fork</button>
   ), [may_act]);
   const title = <><a href={link("sessions")}>Sessions</a> <span class="dim">/</span> {data?.title || short_id(id)}</>;
   return (
-    <Screen title={title} twin={shell_command("interlock", "sessions", "show", id)} actions={data && (
+    <Screen title={title} command={shell_command("interlock", "sessions", "show", id)} actions={data && (
       <>
-        <Action needs="read" act={() => save(`v1/sessions/${encodeURIComponent(id)}/export`, `${id}.jsonl`)}>export</Action>
+        <Action needs="read" act={() => save(`v1/sessions/${encodeURIComponent(id)}/export`, `${id}.jsonl`)}>Export session</Action>
         {!data.closed && (
           <Action needs="act" act={() => send("POST", `v1/sessions/${id}/close`)}
-            confirm="A closed session can be read and forked, but takes no more messages. It cannot be opened again.">Close</Action>
+            confirm="A closed session can be read and forked, but takes no more messages. It cannot be opened again.">Close session</Action>
         )}
       </>
     )}>
-      {!data && (problem ? <Trouble of={problem} /> : <Waiting />)}
+      {!data && (problem ? <ErrorMessage of={problem} /> : <Loading />)}
       {data && (
         <div class="session">
           <Section title="Transcript" aside={<Jump last={data.next_seq - 1} />}>
@@ -75,10 +75,10 @@ function Facts({ session }: { session: Session }) {
         <dt>agent</dt><dd>{session.agent || <span class="dim">none</span>}</dd>
         <dt>state</dt><dd>{session.closed ? <Badge>closed</Badge> : <State of="open" />}</dd>
         <dt>messages</dt>
-        <dd>{count(session.messages)}{session.first_seq > 0 && <span class="dim">, of which {count(session.first_seq)} are shared</span>}</dd>
+        <dd>{count(session.messages)}{session.first_seq > 0 && <span class="dim">, {count(session.first_seq)} of them shared</span>}</dd>
         <dt>tokens</dt><dd><Tokens of={session} /></dd>
         <dt>cost</dt><dd><Money value={session.spent} /></dd>
-        <dt>begun</dt><dd><Ago at={session.created_at} /></dd>
+        <dt>created</dt><dd><Ago at={session.created_at} /></dd>
         {session.parent && (
           <>
             <dt>fork of</dt>
@@ -106,11 +106,11 @@ function family_of(items: Branch[]): Family {
   const ids = new Set(items.map((each) => each.id));
   const forks_of = new Map<string, Branch[]>();
   for (const each of items) forks_of.set(each.parent ?? "", [...(forks_of.get(each.parent ?? "") ?? []), each]);
-  // The first of all, and whatever has its parent outside of what is shown.
+  // The first session, and those whose parent is not listed.
   return { items, forks_of, roots: items.filter((each) => !ids.has(each.parent ?? "")) };
 }
 
-/** Who branched off from whom, and at which message. */
+/** Tree of forks, with the message at which each begins. */
 function Forks({ id }: { id: string }) {
   const members = useRef(new Set<unknown>());
   const changes = useMemo(() => (event: FeedEvent) => members.current.has(event.data.session) || members.current.has(event.data.parent), [id]);
@@ -119,16 +119,16 @@ function Forks({ id }: { id: string }) {
   members.current = useMemo(() => new Set(family.items.map((each) => each.id)), [family]);
   return (
     <Section title="Forks" aside={<Command text={shell_command("interlock", "sessions", "tree", id)} />}>
-      <Trouble of={problem} />
-      {!data && !problem && <Waiting />}
+      <ErrorMessage of={problem} />
+      {!data && !problem && <Loading />}
       <ul class="tree">{family.roots.map((each) => <Fork key={each.id} of={each} family={family} current={id} depth={0} />)}</ul>
-      {data?.more && <p class="dim">The family is larger than what is shown.</p>}
-      {family.items.length === 1 && <p class="dim">None yet. “fork” at a message begins another session that shares all up to it.</p>}
+      {data?.more && <p class="dim">Only a part of the forks is shown.</p>}
+      {family.items.length === 1 && <p class="dim">No forks. “Fork” at a message creates a session that shares the messages up to it.</p>}
     </Section>
   );
 }
 
-const indented_max = 8; // Deeper ones stand below each other.
+const indented_max = 8; // Deeper forks are not indented further.
 
 function Fork({ of, family, current, depth }: { of: Branch; family: Family; current: string; depth: number }) {
   const forks = family.forks_of.get(of.id) ?? [];
@@ -136,7 +136,7 @@ function Fork({ of, family, current, depth }: { of: Branch; family: Family; curr
   return (
     <li>
       <div class="row">
-        {of.parent && <small class="dim number" title={`branched off at message ${of.first_seq - 1}`}>at {of.first_seq - 1}</small>}
+        {of.parent && <small class="dim number" title={`forked at message ${of.first_seq - 1}`}>at {of.first_seq - 1}</small>}
         {of.id === current ? <strong aria-current="true">{name}</strong> : <a href={link("sessions", of.id)} title={of.id}>{name}</a>}
         <small class="dim">{count(of.next_seq - of.first_seq)} own</small>
         {of.closed && <Badge>closed</Badge>}
@@ -167,14 +167,14 @@ function MakeFork({ from, at, close }: { from: Session; at: number; close: () =>
     }
   };
   return (
-    <Dialog title={`Fork at message ${at}`} close={close}>
+    <Dialog title={`Fork at message ${at}?`} close={close}>
       <form class="stack" onSubmit={fork}>
-        <p>A new session that begins with messages 0 to {at} of this one and goes on by itself. This one stays as it is.</p>
+        <p>Creates a session that shares messages 0 to {at}. This session does not change.</p>
         <label>Title<input value={title} maxLength={200} onInput={(event) => set_title(event.currentTarget.value)} /></label>
-        <Trouble of={problem} />
+        <ErrorMessage of={problem} />
         <div class="row end">
-          <button type="button" onClick={close}>Leave it</button>
-          <button type="submit" class="primary" disabled={busy}>Fork</button>
+          <button type="button" onClick={close}>Back</button>
+          <button type="submit" class="primary" disabled={busy}>Fork session</button>
         </div>
       </form>
     </Dialog>

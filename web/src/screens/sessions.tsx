@@ -1,8 +1,8 @@
-// Sessions: what was said, by whom, and what it cost?
+// Sessions: list with filters, messages, tokens and cost.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { query as path_of } from "../lib/api";
-import { useChosen } from "../lib/chosen";
+import { useSelectedRow } from "../lib/selected_row";
 import type { FeedEvent } from "../lib/feed";
 import { useKeys } from "../lib/keys";
 import { useLive } from "../lib/live";
@@ -10,15 +10,15 @@ import { choose, go, link } from "../lib/route";
 import type { Page, Session } from "../lib/types";
 import { count, shell_command } from "../lib/words";
 import { useKept } from "../ui/list";
-import { Empty, Screen, Section, Trouble, Waiting } from "../ui/parts";
+import { Empty, Screen, Section, ErrorMessage, Loading } from "../ui/parts";
 import { Ago, Badge, Id, Money } from "../ui/words";
-import { OneSession } from "./session";
+import { SessionScreen } from "./session";
 
 const page_size = 60;
 const agents_change = ["agent_changed", "agent_archived"];
 
 export function Sessions({ path, query }: { path: string[]; query: URLSearchParams }) {
-  return path[0] ? <OneSession key={path[0]} id={path[0]} query={query} /> : <List query={query} />;
+  return path[0] ? <SessionScreen key={path[0]} id={path[0]} query={query} /> : <List query={query} />;
 }
 
 function List({ query }: { query: URLSearchParams }) {
@@ -26,9 +26,9 @@ function List({ query }: { query: URLSearchParams }) {
   const text = query.get("q") ?? "";
   const chosen = agent !== "" || text !== "";
   return (
-    <Screen title="Sessions" question="What was said, by whom, and what did it cost?"
-      twin={shell_command("interlock", "sessions", "ls", ...(agent ? ["--agent", agent] : []), ...(text ? ["--search", text] : []))}>
-      <Section title={chosen ? "Sessions that fit" : "The newest first"} aside={<Filters agent={agent} text={text} />}>
+    <Screen title="Sessions" summary="Messages, tokens and cost of each session"
+      command={shell_command("interlock", "sessions", "ls", ...(agent ? ["--agent", agent] : []), ...(text ? ["--search", text] : []))}>
+      <Section title={chosen ? "Matching sessions" : "Newest first"} aside={<Filters agent={agent} text={text} />}>
         <Pages agent={agent} text={text} />
       </Section>
     </Screen>
@@ -54,21 +54,21 @@ function Filters({ agent, text }: { agent: string; text: string }) {
           {names.map((name) => <option key={name} value={name}>{name}</option>)}
         </select>
       </label>
-      {(agent || text) && <button type="button" class="plain" onClick={() => choose({ agent: undefined, q: undefined })}>clear</button>}
+      {(agent || text) && <button type="button" class="plain" onClick={() => choose({ agent: undefined, q: undefined })}>Clear filters</button>}
     </form>
   );
 }
 
 const heads: { title: string; of: string }[] = [
   { title: "session", of: "" }, { title: "agent", of: "" }, { title: "messages", of: "number" }, { title: "tokens", of: "number wide" },
-  { title: "cost", of: "number" }, { title: "begun", of: "number" }, { title: "fork of", of: "wide" }, { title: "state", of: "wide" },
+  { title: "cost", of: "number" }, { title: "created", of: "number" }, { title: "fork of", of: "wide" }, { title: "state", of: "wide" },
 ];
 
-/** One table of several pages, each kept true by itself. */
+/** One table of several pages. Each page is read again by itself. */
 function Pages({ agent, text }: { agent: string; text: string }) {
   const [pages, set_pages] = useState(1);
   const [ids, set_ids] = useState<string[][]>([]);
-  const chosen = useChosen(ids.slice(0, pages).flat(), (id) => go("sessions", id));
+  const chosen = useSelectedRow(ids.slice(0, pages).flat(), (id) => go("sessions", id));
   const show_ids = (page: number, shown: string[]) => set_ids((all) => Object.assign([...all], { [page]: shown }));
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Sessions">
@@ -80,7 +80,7 @@ function Pages({ agent, text }: { agent: string; text: string }) {
   );
 }
 
-/** A page, and those behind it: where one begins is where the one before it ends by now. */
+/** A page and the pages after it. A page begins where the page before it ends now. */
 function OnePage(what: {
   agent: string;
   text: string;
@@ -95,33 +95,30 @@ function OnePage(what: {
   const ids = useRef(new Set<unknown>());
   const changes = useMemo(() => (event: FeedEvent) => (event.type === "session_created" ? page === 0 : ids.current.has(event.data.session)), []);
   const live = useLive<Page<Session>>(path_of("v1/sessions", { agent, q: text, after, limit: page_size }), changes);
-  const data = useKept(live.data, "whatever is searched for");
+  const data = useKept(live.data, "any filter");
   useEffect(() => {
     const shown = data?.items.map((session) => session.id) ?? [];
     ids.current = new Set(shown);
     what.shown(page, shown);
   }, [data]);
   const row = (inside: ComponentChildren) => <tbody><tr><td colSpan={heads.length}>{inside}</td></tr></tbody>;
-  if (!data) return row(live.problem ? <Trouble of={live.problem} /> : <Waiting />);
+  if (!data) return row(live.problem ? <ErrorMessage of={live.problem} /> : <Loading />);
   if (data.items.length === 0 && page === 0 && !data.next) {
-    return row(agent || text ? <Empty>No session fits. “clear” shows all of them.</Empty> : (
+    return row(agent || text ? <Empty>No matching sessions.</Empty> : (
       <Empty command="interlock sessions create --agent coder --title 'Fix the build'">
-        There is no session yet. Agents begin them, and calls with x-interlock-session are kept there.
+        No sessions. Create one:
       </Empty>
     ));
   }
   return (
     <>
-      {live.problem && row(<Trouble of={live.problem} />)}
+      {live.problem && row(<ErrorMessage of={live.problem} />)}
       <tbody>{data.items.map((session) => <Row key={session.id} session={session} chosen={session.id === chosen} />)}</tbody>
       {data.next && (page + 1 < pages
         ? <OnePage {...what} page={page + 1} after={data.next} />
         : row(
-          // A search looks through so many at a time, and may have found none among them.
-          <span class="row">
-            <button type="button" onClick={what.more}>{text ? "Search on" : "More"}</button>
-            {text && <span class="dim">among older ones</span>}
-          </span>,
+          // A search reads a limited number of sessions at a time, and may find none in them.
+          <button type="button" onClick={what.more}>{text ? "Search older sessions" : "Show more"}</button>,
         ))}
     </>
   );
@@ -144,7 +141,7 @@ function Row({ session, chosen }: { session: Session; chosen: boolean }) {
 }
 
 function Unnamed() {
-  return <span class="dim">without a title</span>;
+  return <span class="dim">untitled</span>;
 }
 
 export function Tokens({ of }: { of: Pick<Session, "input_tokens" | "output_tokens"> }) {

@@ -1,4 +1,4 @@
-// System: is Interlock itself sound, what does it hold on to, and who may ask it?
+// System: the server, its guarantees, nodes, claims, worktrees and API keys.
 import { useMemo } from "preact/hooks";
 import { get } from "../lib/api";
 import { of_status } from "../lib/changes";
@@ -7,26 +7,26 @@ import { refresh, useLive } from "../lib/live";
 import { useMay } from "../lib/me";
 import type { Finding, Node, Org, Page, Status, VerifyReport } from "../lib/types";
 import { ago, bytes, count, length } from "../lib/words";
-import { Unread } from "../ui/list";
-import { Action, Empty, Screen, Section, Table, Trouble, Waiting } from "../ui/parts";
+import { ReadError } from "../ui/list";
+import { Action, Empty, Screen, Section, Table, ErrorMessage, Loading } from "../ui/parts";
 import { Ago, Command, State } from "../ui/words";
 import { Keys } from "./api_keys";
-import { Places, Worktrees } from "./places";
+import { Claims, Worktrees } from "./claims";
 
-const nothing: string[] = []; // No event tells of it: it is read when somebody comes, and when they ask.
+const nothing: string[] = []; // No event announces a change, so the data is as of its last read.
 const orgs_change = ["org_created"];
 
 export function System({ query }: { path: string[]; query: URLSearchParams }) {
   return (
-    <Screen title="System" question="Is Interlock itself sound, and what does it hold on to?" twin="interlock status"
-      actions={<button type="button" class="plain" onClick={() => refresh("v1/")}>read again</button>}>
+    <Screen title="System" summary="The server, its guarantees, nodes, claims, worktrees and API keys" command="interlock status"
+      actions={<button type="button" class="plain" onClick={() => refresh("v1/")}>Refresh</button>}>
       <div class="halves">
         <About />
         <Doctor />
       </div>
-      <Promises />
+      <Guarantees />
       <Nodes />
-      <Places />
+      <Claims />
       <Worktrees />
       <Keys query={query} />
       <Orgs />
@@ -37,25 +37,25 @@ export function System({ query }: { path: string[]; query: URLSearchParams }) {
 function About() {
   const { data, problem } = useLive<Status>("v1/status", of_status);
   const now = useNow();
-  if (!data) return <Section title="This server"><Unread of={problem} />{!problem && <Waiting />}</Section>;
+  if (!data) return <Section title="This server"><ReadError of={problem} />{!problem && <Loading />}</Section>;
   const engine = data.engine;
   const facts: [string, preact.ComponentChildren][] = [
     ["version", data.version],
     ["address", data.address],
-    ["up for", <span title={new Date(data.started_at).toLocaleString("en-GB")}>{length(Math.max(0, now - Date.parse(data.started_at)))}</span>],
+    ["uptime", <span title={new Date(data.started_at).toLocaleString("en-GB")}>{length(Math.max(0, now - Date.parse(data.started_at)))}</span>],
     ["store", <>{data.store}{data.store_bytes !== undefined && data.store_bytes !== null && `, ${bytes(data.store_bytes)}`}</>],
-    ["data", data.data_dir],
+    ["data directory", data.data_dir],
     ["org", data.org],
     ["events", count(data.head_seq)],
-    ["commands", engine && `${count(engine.commands)} in ${count(engine.batches)} batches, the largest of ${count(engine.batch_max)}`],
-    ["in line", engine && count(engine.queue_depth)],
+    ["commands", engine && `${count(engine.commands)} in ${count(engine.batches)} batches, largest batch ${count(engine.batch_max)}`],
+    ["queued commands", engine && count(engine.queue_depth)],
     ["failed commits", engine && (engine.failed_commits > 0
-      ? <span class="state bad">{count(engine.failed_commits)}, read back {count(engine.reloads)} times</span>
+      ? <span class="state bad">{count(engine.failed_commits)}, reloaded {count(engine.reloads)} times</span>
       : "none")],
   ];
   return (
     <Section title="This server">
-      <Trouble of={problem} />
+      <ErrorMessage of={problem} />
       <dl class="facts">{facts.filter(([, value]) => value).map(([fact, value]) => [<dt key={fact}>{fact}</dt>, <dd key={`${fact}=`}>{value}</dd>])}</dl>
     </Section>
   );
@@ -67,9 +67,9 @@ function Doctor() {
   const items = [...(data?.items ?? [])].sort((one, other) => worst.indexOf(one.level) - worst.indexOf(other.level));
   return (
     <Section title="Doctor" aside={<Command text="interlock doctor" />}>
-      <Unread of={problem} />
-      {!data && !problem && <Waiting />}
-      {data?.items.length === 0 && <Empty>There was nothing to look at.</Empty>}
+      <ReadError of={problem} />
+      {!data && !problem && <Loading />}
+      {data?.items.length === 0 && <Empty>No checks.</Empty>}
       <ul class="findings">
         {items.map((each) => (
           <li key={each.what}>
@@ -85,7 +85,7 @@ function Doctor() {
   );
 }
 
-function Promises() {
+function Guarantees() {
   const { data, problem } = useLive<{ at: string | null; report: VerifyReport | null }>("v1/verify/last", nothing);
   const check = async () => {
     await get("v1/verify");
@@ -93,29 +93,29 @@ function Promises() {
   };
   const report = data?.report;
   return (
-    <Section title="Promises" aside={
+    <Section title="Guarantees" aside={
       <div class="row">
         {report && (
           <span class={`state ${report.ok ? "good" : "bad"}`}>
-            {report.ok ? "all kept" : `${count(report.violations)} broken`}, checked <Ago at={data.at} /> in {length(report.milliseconds)}
+            {report.ok ? "no violations" : `${count(report.violations)} violations`}, checked <Ago at={data.at} /> in {length(report.milliseconds)}
           </span>
         )}
         {problem?.status !== 403 && <Action needs="read" act={check}>Check now</Action>}
         <Command text="interlock verify" />
       </div>
     }>
-      <Unread of={problem} />
-      {!data && !problem && <Waiting />}
-      {data && !report && <Empty>Since this server was started, nobody has checked. “Check now” works out every figure anew from what is stored.</Empty>}
+      <ReadError of={problem} />
+      {!data && !problem && <Loading />}
+      {data && !report && <Empty>Not checked since the server started. “Check now” recomputes every figure from the stored rows.</Empty>}
       {report && (
-        <Table label="All promises" rows={report.promises} id={(promise) => promise.id}
+        <Table label="All guarantees" rows={report.promises} id={(promise) => promise.id}
           columns={[
-            { title: "promise", of: (promise) => <>{promise.title} <small class="dim">{promise.id}</small></> },
+            { title: "guarantee", of: (promise) => <>{promise.title} <small class="dim">{promise.id}</small></> },
             { title: "outcome", of: (promise) => (promise.violations > 0
-              ? <span class="state bad">broken {count(promise.violations)} times</span>
-              : <span class="state good">kept</span>) },
+              ? <span class="state bad">{count(promise.violations)} violations</span>
+              : <span class="state good">holds</span>) },
             { title: "checked", of: (promise) => `${count(promise.checked)} ${promise.checked_what}`, wide: true },
-            { title: "what was found", of: (promise) => [...promise.examples, ...promise.notes].map((text) => <div key={text}>{text}</div>) },
+            { title: "findings", of: (promise) => [...promise.examples, ...promise.notes].map((text) => <div key={text}>{text}</div>) },
           ]} />
       )}
     </Section>
@@ -124,7 +124,7 @@ function Promises() {
 
 function Nodes() {
   const { data, problem } = useLive<Page<Node>>("v1/nodes", nothing);
-  const read_at = useMemo(() => Date.now(), [data]); // When a node was seen is said as of then: it does not age by our looking on.
+  const read_at = useMemo(() => Date.now(), [data]); // Times are relative to the read, because they do not age without a new one.
   return (
     <Section title="Nodes" aside={
       <div class="row">
@@ -132,8 +132,8 @@ function Nodes() {
         <Command text="interlock nodes ls" />
       </div>
     }>
-      <Unread of={problem} />
-      {!data && !problem && <Waiting />}
+      <ReadError of={problem} />
+      {!data && !problem && <Loading />}
       {data && (
         <Table label="All nodes" rows={data.items} id={(node) => node.id}
           columns={[
@@ -141,31 +141,31 @@ function Nodes() {
             { title: "state", of: (node) => <State of={node.state} /> },
             { title: "version", of: (node) => node.version },
             { title: "address", of: (node) => node.url, wide: true },
-            { title: "up since", of: (node) => <Ago at={node.started_at} />, wide: true },
+            { title: "started", of: (node) => <Ago at={node.started_at} />, wide: true },
             { title: "seen", of: (node) => <span title={node.seen_at}>{ago(Date.parse(node.seen_at), read_at)}</span> },
             { title: "lease", of: (node) => (node.lease_until
               ? <span title={node.lease_until}>ends {ago(Date.parse(node.lease_until), read_at)}</span>
-              : <span class="dim" title="it is alone on its store">needs none</span>) },
+              : <span class="dim" title="it is the only node of its store">none</span>) },
           ]} />
       )}
     </Section>
   );
 }
 
-/** Only where there are others: most servers have one org, and few may know of more. */
+/** Shown only if there are several orgs and the API key can list them. */
 function Orgs() {
   const { data, problem } = useLive<Page<Org>>(useMay("administer") ? "v1/orgs?limit=1000" : null, orgs_change);
   if (!data && !problem) return null;
   if (problem?.status === 403 || (data && data.items.length < 2)) return null;
   return (
     <Section title="Orgs" aside={<Command text="interlock orgs ls" />}>
-      <Trouble of={problem} />
+      <ErrorMessage of={problem} />
       {data && (
         <Table label="All orgs" rows={data.items} id={(org) => org.name}
           columns={[
             { title: "org", of: (org) => org.name },
             { title: "number", of: (org) => org.number, number: true },
-            { title: "made", of: (org) => <Ago at={org.created_at} />, number: true },
+            { title: "created", of: (org) => <Ago at={org.created_at} />, number: true },
           ]} />
       )}
     </Section>

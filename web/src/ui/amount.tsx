@@ -1,4 +1,4 @@
-// Amounts of budgets: money, or a number of tokens, calls or runs.
+// Amount of a budget: money, or a number of tokens, calls or runs.
 import type { Budget } from "../lib/types";
 import { count, units } from "../lib/words";
 import { Money } from "./words";

@@ -1,4 +1,4 @@
-// A chart, with the table behind it that says the same in figures. uPlot comes only when one is shown.
+// Chart with a table of the same figures. uPlot is loaded with the first chart.
 import type uPlot from "uplot";
 import { useEffect, useRef } from "preact/hooks";
 
@@ -10,7 +10,7 @@ export interface Line {
   dashed?: boolean;
 }
 
-/** Seconds since 1970, and a line or bars over them. `figure` says a height in words. */
+/** `times` are seconds since 1970. `figure` formats a value of a line. */
 export function Chart({ label, times, lines, figure, tall, rows }: {
   label: string;
   times: number[];
@@ -19,16 +19,16 @@ export function Chart({ label, times, lines, figure, tall, rows }: {
   tall?: boolean;
   rows?: { heads: string[]; cells: string[][] };
 }) {
-  const place = useRef<HTMLDivElement>(null);
+  const plot_box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>();
-  const latest = useRef({ times, lines, figure }); // What is to be drawn, whenever uPlot gets to it.
+  const latest = useRef({ times, lines, figure }); // Latest data, for the moment uPlot is loaded.
   latest.current = { times, lines, figure };
   const shape = lines.map((line) => `${line.name} ${line.tone}`).join();
   const data = () => [latest.current.times, ...latest.current.lines.map((line) => line.values)] as uPlot.AlignedData;
   useEffect(() => {
     let gone = false;
     let made: uPlot | undefined;
-    const box = place.current!;
+    const box = plot_box.current!;
     const observer = new ResizeObserver(() => made?.setSize({ width: box.clientWidth, height: box.clientHeight }));
     const dark = matchMedia("(prefers-color-scheme: dark)");
     const draw = async () => {
@@ -59,7 +59,7 @@ export function Chart({ label, times, lines, figure, tall, rows }: {
   };
   return (
     <figure class="chart">
-      <div ref={place} class={tall ? "plot tall" : "plot"} role="img" aria-label={label} />
+      <div ref={plot_box} class={tall ? "plot tall" : "plot"} role="img" aria-label={label} />
       <figcaption class="legend">
         {lines.map((line) => <span key={line.name} class={`key ${line.tone}`}>{line.name}</span>)}
         <details>
@@ -77,7 +77,7 @@ export function Chart({ label, times, lines, figure, tall, rows }: {
 }
 
 function options(box: HTMLElement, lines: Line[], figure: (height: number) => string): uPlot.Options {
-  // Custom properties hold both schemes; what the browser makes of them is asked of an element.
+  // The colours are CSS custom properties, so an element resolves them for the current colour scheme.
   const probe = box.appendChild(document.createElement("i"));
   const colour = (name: string) => {
     probe.style.color = `var(--${name})`;
@@ -107,7 +107,7 @@ function options(box: HTMLElement, lines: Line[], figure: (height: number) => st
   };
 }
 
-/** Times of a day, and the date where a day begins or nothing is finer. */
+/** Axis labels: the time, or the date at midnight and for steps of a day or more. */
 function clock(_plot: uPlot, splits: number[], _axis: number, _space: number, step: number): string[] {
   return splits.map((seconds) => {
     const at = new Date(seconds * 1000);

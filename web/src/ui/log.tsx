@@ -1,4 +1,4 @@
-// What programs wrote, always as text: a line of it, and the log of a run with its end kept in view.
+// Output of programs, always as text: one line, and the log of a run, scrolled to its end.
 import { Component } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { class_of, type Look, pieces_of, plain } from "../lib/ansi";
@@ -6,38 +6,38 @@ import { get_bytes, Problem, query } from "../lib/api";
 import { useConnection } from "../lib/live";
 import { type Line, LogLines } from "../lib/log_lines";
 import { bytes as size } from "../lib/words";
-import { Empty, Trouble, Waiting } from "./parts";
+import { Empty, ErrorMessage, Loading } from "./parts";
 
-const shown_max = 2_000; // Of one line, until somebody asks for all of it.
+const shown_max = 2_000; // Characters of one line before "show all".
 const piece_chars = 10_000;
-const piece_bytes = 64 << 10; // Of the log, at first and for each look further back.
-const whole_bytes = 1 << 20; // Where that is hardly a line: the most that can be read at once.
+const piece_bytes = 64 << 10; // First read of the log, and each "Show earlier".
+const whole_bytes = 1 << 20; // First read of a log with very long lines; maximum of the API.
 const lines_min = 20;
-const pause_ms = 250; // A process that writes without end is read this often.
+const pause_ms = 250; // Between reads of a log that grows all the time.
 const wait_s = 25;
-const behind_max = 1 << 20; // Who comes back to more than this begins anew at the end.
+const behind_max = 1 << 20; // Further behind than this, the view restarts at the end of the log.
 
-/** One line for a terminal: its colours as classes, everything else as text. A long one is cut until it is asked for. */
+/** One line of terminal output: colours as classes, all else as text. A long line is cut until "show all". */
 export function TerminalLine({ text, look = plain }: { text: string; look?: Look }) {
   const [all, show_all] = useState(false);
   const long = text.length > shown_max;
   if (!long || !all) {
     return (
       <>
-        <Looks text={long ? text.slice(0, shown_max) : text} look={look} />
+        <StyledText text={long ? text.slice(0, shown_max) : text} look={look} />
         {long && <button type="button" class="plain" onClick={() => show_all(true)}>… show all {size(text.length)}</button>}
       </>
     );
   }
-  // In pieces that a browser lays out one by one, and only those in view.
+  // Pieces with content-visibility, so that the browser lays out only those in view.
   const pieces = [];
   for (let from = 0; from < text.length; from += piece_chars) {
-    pieces.push(<div key={from} class="piece"><Looks text={text.slice(from, from + piece_chars)} look={plain} /></div>);
+    pieces.push(<div key={from} class="piece"><StyledText text={text.slice(from, from + piece_chars)} look={plain} /></div>);
   }
   return <>{pieces}</>;
 }
 
-function Looks({ text, look }: { text: string; look: Look }) {
+function StyledText({ text, look }: { text: string; look: Look }) {
   if (look === plain && !/[\x00-\x08\x0b-\x1f\x7f-\x9f]/.test(text)) return <>{text}</>;
   return (
     <>
@@ -49,18 +49,18 @@ function Looks({ text, look }: { text: string; look: Look }) {
   );
 }
 
-/** Lines that are drawn once: a log grows at its end. */
+/** Lines that are rendered once, because a log grows only at its end. */
 class Lines extends Component<{ lines: readonly Line[] }> {
   override shouldComponentUpdate(next: { lines: readonly Line[] }): boolean {
     return next.lines !== this.props.lines;
   }
   override render() {
-    return <div>{this.props.lines.map((line, i) => <OneLine key={i} line={line} />)}</div>;
+    return <div>{this.props.lines.map((line, i) => <LogLine key={i} line={line} />)}</div>;
   }
 }
 
-function OneLine({ line }: { line: Line }) {
-  if (line.gap) return <div class="gap">… {size(line.gap)} in between were not kept …</div>;
+function LogLine({ line }: { line: Line }) {
+  if (line.gap) return <div class="gap">… {size(line.gap)} missing …</div>;
   return <div class="line"><TerminalLine text={line.text} look={line.look} /></div>;
 }
 
@@ -78,7 +78,7 @@ function useVisible(): boolean {
   return visible;
 }
 
-/** The end of a run's log, and what comes, for as long as somebody looks at it. Each run has one of its own. `small`: the last lines. */
+/** The end of a run's log, followed while the page is visible. Use one component per run. `small`: only the last lines. */
 export function Log({ run, small }: { run: string; small?: boolean }) {
   const [log, set_log] = useState(() => new LogLines());
   const [, draw] = useState(0);
@@ -87,11 +87,11 @@ export function Log({ run, small }: { run: string; small?: boolean }) {
   const [problem, set_problem] = useState<Problem>();
   const [busy, set_busy] = useState(false);
   const box = useRef<HTMLDivElement>(null);
-  const grown = useRef(0); // How tall it was before earlier lines came.
+  const grown = useRef(0); // Height before earlier lines were added.
   const visible = useVisible();
   const connection = useConnection();
-  // A key that may not follow the feed may still read logs.
-  const here = visible && (connection === "live" || connection === "unfollowed") && follow && !ended;
+  // An API key without the feed can still read logs.
+  const here = visible && (connection === "live" || connection === "no_feed") && follow && !ended;
 
   useEffect(() => {
     if (!here) return;
@@ -158,16 +158,16 @@ export function Log({ run, small }: { run: string; small?: boolean }) {
   const nothing = log.blocks.length === 0 && !unended;
   return (
     <div class="log">
-      <Trouble of={problem} />
-      {log.next === undefined && !problem && <Waiting />}
-      {log.next !== undefined && nothing && <p class="dim">{ended ? "It wrote nothing." : "It has written nothing yet."}</p>}
+      <ErrorMessage of={problem} />
+      {log.next === undefined && !problem && <Loading />}
+      {log.next !== undefined && nothing && <p class="dim">{ended ? "The run wrote nothing." : "No output yet."}</p>}
       <div class={small ? "output small" : "output"} ref={box} onScroll={on_scroll} hidden={nothing}
-        tabIndex={0} role="log" aria-live="off" aria-label="What the run wrote">
+        tabIndex={0} role="log" aria-live="off" aria-label="Output of the run">
         {log.begin > 0 && !small && (
           <button type="button" class="plain" disabled={busy} onClick={() => void show_earlier()}>Show earlier: {size(log.begin)} before this</button>
         )}
         {log.blocks.map((block) => <Lines key={block.id} lines={block.lines} />)}
-        {unended && <OneLine line={unended} />}
+        {unended && <LogLine line={unended} />}
       </div>
       {!small && !nothing && !ended && (
         <label class="inline dim">

@@ -1,50 +1,9 @@
-// Text of any length that somebody else wrote: always as text, and never more of it at a time than a browser bears.
+// Text of any length from agents and models: always as text, and only as much at a time as a browser can lay out.
 import { useState } from "preact/hooks";
+import { cut, folded_at, pieces_of, plain } from "../lib/long_text";
 import { count } from "../lib/words";
 
-const folded_chars = 1_600;
-const folded_lines = 24;
 const step_chars = 200_000;
-const piece_chars = 10_000;
-
-const escapes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
-
-/** Without colours and cursor movements; what else is no letter is shown by its sign, so that it cannot hide. */
-export function plain(text: string): string {
-  return text
-    .replace(escapes, "")
-    .replace(/\r\n?/g, "\n")
-    .replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, (control) => String.fromCharCode(0x2400 + control.charCodeAt(0)));
-}
-
-function folded_at(text: string): number {
-  let line = -1;
-  for (let lines = 0; lines < folded_lines; lines += 1) {
-    line = text.indexOf("\n", line + 1);
-    if (line === -1 || line > folded_chars) break;
-  }
-  const at = line === -1 || line > folded_chars ? folded_chars : line;
-  // A text that is hardly longer is shown whole: the button would take as much room.
-  return at + 200 >= text.length ? text.length : at;
-}
-
-/** A pair of halves that make one sign is not torn apart. */
-function cut(text: string, at: number): string {
-  const half = text.charCodeAt(at - 1);
-  return text.slice(0, half >= 0xd800 && half < 0xdc00 ? at - 1 : at);
-}
-
-/** In pieces that a browser lays out one by one, and only those in view. They end where lines do, if those have an end. */
-function pieces_of(text: string): string[] {
-  const pieces: string[] = [];
-  for (let rest = text; rest !== ""; ) {
-    const line = rest.length > piece_chars ? rest.lastIndexOf("\n", piece_chars) : -1;
-    const piece = line > 0 ? rest.slice(0, line) : cut(rest, piece_chars);
-    pieces.push(piece);
-    rest = rest.slice(line > 0 ? line + 1 : piece.length);
-  }
-  return pieces;
-}
 
 export function LongText({ text, code }: { text: string; code?: boolean }) {
   const fold = folded_at(text);

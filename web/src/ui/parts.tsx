@@ -1,16 +1,16 @@
-// The parts that screens are made of.
+// Components that all screens share.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { Problem } from "../lib/api";
 import { type Access, useMay } from "../lib/me";
 import { percent } from "../lib/words";
 import { Command } from "./words";
 
-/** A screen: its name, the question it answers, and the command that answers it on a terminal. */
-export function Screen({ title, question, twin, actions, children }: {
+/** A screen: its title, a summary, and the command that prints the same on a terminal. */
+export function Screen({ title, summary, command, actions, children }: {
   title: ComponentChildren;
-  question?: string;
-  twin: string;
+  summary?: string;
+  command: string;
   actions?: ComponentChildren;
   children: ComponentChildren;
 }) {
@@ -19,11 +19,11 @@ export function Screen({ title, question, twin, actions, children }: {
       <header class="screen">
         <div>
           <h1>{title}</h1>
-          {question && <p class="dim">{question}</p>}
+          {summary && <p class="dim">{summary}</p>}
         </div>
         <div class="row">
           {actions}
-          <Command text={twin} />
+          <Command text={command} />
         </div>
       </header>
       {children}
@@ -54,7 +54,7 @@ export function Tile({ name, value, note, tone, href }: { name: string; value: C
   return href ? <a class={`tile ${tone ?? ""}`} href={href}>{inside}</a> : <div class={`tile ${tone ?? ""}`}>{inside}</div>;
 }
 
-/** Nothing is there yet: what to do about it. */
+/** Empty state of a list, with the command that creates an entry. */
 export function Empty({ children, command }: { children: ComponentChildren; command?: string }) {
   return (
     <div class="empty">
@@ -64,23 +64,23 @@ export function Empty({ children, command }: { children: ComponentChildren; comm
   );
 }
 
-/** What the API said, in its own words. */
-export function Trouble({ of }: { of: Problem | undefined }) {
+/** The error of an API request, in the API's words. */
+export function ErrorMessage({ of }: { of: Problem | undefined }) {
   if (!of) return null;
   return (
-    <p class="trouble" role="alert">
+    <p class="error" role="alert">
       {of.detail}
       {of.code !== "unreachable" && <code class="dim"> {of.code}</code>}
     </p>
   );
 }
 
-/** Until the first answer is here. Says nothing for a moment: most answers are quicker than an eye. */
-export function Waiting() {
-  return <p class="waiting dim" aria-busy="true">reading …</p>;
+/** Shown until the first response. It appears after a delay, because most responses are faster. */
+export function Loading() {
+  return <p class="loading dim" aria-busy="true">loading …</p>;
 }
 
-/** Settled, held and free, of a limit. Amounts are exact units. */
+/** Bar of settled, held and free. Amounts are nano-units. */
 export function Bar({ settled, held, limit, label }: { settled: bigint; held: bigint; limit: bigint; label: string }) {
   const used = Math.min(100, percent(settled, limit));
   const kept = Math.min(100 - used, percent(held, limit));
@@ -93,7 +93,9 @@ export function Bar({ settled, held, limit, label }: { settled: bigint; held: bi
   );
 }
 
-/** A button that changes something. Says what the API said when that failed; asks first when `confirm` is given. */
+export const no_right = "your API key does not have the right to do this";
+
+/** Button that changes something. It shows the error of a failed request, and asks first if `confirm` is set. */
 export function Action({ needs = "operate", act, confirm, danger, children, disabled, title }: {
   needs?: Access;
   act: () => Promise<unknown>;
@@ -121,16 +123,16 @@ export function Action({ needs = "operate", act, confirm, danger, children, disa
   return (
     <>
       <button type="button" class={danger ? "danger" : ""} disabled={!allowed || busy || disabled}
-        title={allowed ? title : "your key may only look"} onClick={() => (confirm ? ask(true) : void run())}>
+        title={allowed ? title : no_right} onClick={() => (confirm ? ask(true) : void run())}>
         {children}
       </button>
-      {!asking && <Trouble of={problem} />}
+      {!asking && <ErrorMessage of={problem} />}
       {asking && (
-        <Dialog title="Are you sure?" close={() => ask(false)}>
+        <Dialog title={<>{children}?</>} close={() => ask(false)}>
           <div>{confirm}</div>
-          <Trouble of={problem} />
+          <ErrorMessage of={problem} />
           <div class="row end">
-            <button type="button" onClick={() => ask(false)}>Leave it</button>
+            <button type="button" onClick={() => ask(false)}>Back</button>
             <button type="button" class={danger ? "danger" : "primary"} disabled={busy} onClick={() => void run()}>{children}</button>
           </div>
         </Dialog>
@@ -139,14 +141,15 @@ export function Action({ needs = "operate", act, confirm, danger, children, disa
   );
 }
 
-export function Dialog({ title, close, children, wide }: { title: string; close: () => void; children: ComponentChildren; wide?: boolean }) {
+export function Dialog({ title, close, children, wide }: { title: ComponentChildren; close: () => void; children: ComponentChildren; wide?: boolean }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
   useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} class={wide ? "wide" : ""} onClose={close} aria-label={title}
+    <dialog ref={dialog} class={wide ? "wide" : ""} onClose={close} aria-labelledby={id}
       onClick={(event) => event.target === dialog.current && close()}>
       <header class="row">
-        <h2>{title}</h2>
+        <h2 id={id}>{title}</h2>
         <button type="button" class="plain" onClick={close} aria-label="Close">✕</button>
       </header>
       {children}
@@ -158,11 +161,11 @@ export interface Column<T> {
   title: string;
   of: (row: T) => ComponentChildren;
   number?: boolean;
-  wide?: boolean; // Left out where there is little room.
-  untitled?: boolean; // The title is only read out: what is in the column speaks for itself.
+  wide?: boolean; // Hidden on narrow screens.
+  untitled?: boolean; // Only screen readers get the title.
 }
 
-/** A plain table, for lists that fit on a screen or two. */
+/** Plain table, for lists of up to a few hundred rows. */
 export function Table<T>({ label, columns, rows, id, open, chosen }: {
   label: string;
   columns: Column<T>[];

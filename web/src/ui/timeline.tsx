@@ -1,4 +1,4 @@
-// The time of a run as a band, told in words under it and as a table behind it.
+// Timeline of a run, with a legend and a table.
 import { useMemo, useState } from "preact/hooks";
 import type { Segment } from "../lib/timeline";
 import { length } from "../lib/words";
@@ -18,10 +18,10 @@ export function Timeline({ segments, label }: { segments: Segment[]; label: stri
   const scale = width / Math.max(1, to - from);
   const totals = useMemo(() => {
     const sums = new Map<string, { kind: string; ms: number }>();
-    for (const { what, kind, from, to } of segments) {
-      const sum = sums.get(what) ?? { kind, ms: 0 };
+    for (const { label: name, kind, from, to } of segments) {
+      const sum = sums.get(name) ?? { kind, ms: 0 };
       sum.ms += to - from;
-      sums.set(what, sum);
+      sums.set(name, sum);
     }
     return [...sums];
   }, [segments]);
@@ -42,15 +42,15 @@ export function Timeline({ segments, label }: { segments: Segment[]; label: stri
     event.preventDefault();
     choose(Math.max(0, Math.min(segments.length - 1, (chosen ?? (step > 0 ? -1 : segments.length)) + step)));
   };
-  const words = (each: Segment) => `${each.what} for ${length(each.to - each.from)}${each.note ? `: ${each.note}` : ""}`;
+  const words = (each: Segment) => `${each.label} for ${length(each.to - each.from)}${each.note ? `: ${each.note}` : ""}`;
   return (
     <figure class="timeline">
-      <div role="group" aria-label={`${label}. Left and right go through it.`} tabIndex={0} onKeyDown={on_key} onBlur={() => choose(undefined)}>
+      <div role="group" aria-label={`${label}. Left and right arrow keys select a segment.`} tabIndex={0} onKeyDown={on_key} onBlur={() => choose(undefined)}>
         <svg viewBox={`0 0 ${width} 30`} preserveAspectRatio="none" role="img" aria-label={totals.map(([what, { ms }]) => `${what} ${length(ms)}`).join(", ")}
           onPointerMove={at_pointer} onPointerLeave={() => choose(undefined)}>
           {order.map((i) => {
             const each = segments[i]!;
-            const low = each.kind === "own"; // Between the calls to models: these stand out, however short.
+            const low = each.kind === "own"; // Low, so that even short model calls stand out.
             return (
               <rect key={i} class={`${each.kind} ${i === chosen ? "chosen" : ""}`} x={(each.from - from) * scale} y={low ? 10 : 0}
                 width={Math.max(low ? 0.5 : 1.5, (each.to - each.from) * scale)} height={low ? 10 : 30} />
@@ -60,7 +60,7 @@ export function Timeline({ segments, label }: { segments: Segment[]; label: stri
       </div>
       <p class="told dim" aria-live="polite">
         <span>{clock(from)}</span>
-        <span>{told ? <>{words(told)} <span class="number">({clock(told.from)} to {clock(told.to)})</span></> : `${length(to - from)} in all`}</span>
+        <span>{told ? <>{words(told)} <span class="number">({clock(told.from)} to {clock(told.to)})</span></> : `${length(to - from)} in total`}</span>
         <span>{clock(to)}</span>
       </p>
       <figcaption class="legend">
@@ -70,10 +70,10 @@ export function Timeline({ segments, label }: { segments: Segment[]; label: stri
           {open && (
             <div class="scroll short" tabIndex={0} role="region" aria-label={`${label}, as a table`}>
               <table>
-                <thead><tr><th scope="col">from</th><th scope="col">what</th><th scope="col">more</th><th scope="col" class="number">for</th></tr></thead>
+                <thead><tr><th scope="col">from</th><th scope="col">activity</th><th scope="col">detail</th><th scope="col" class="number">duration</th></tr></thead>
                 <tbody>
                   {segments.slice(-table_max).map((each) => (
-                    <tr key={each.from}><td>{clock(each.from)}</td><td>{each.what}</td><td>{each.note}</td><td class="number">{length(each.to - each.from)}</td></tr>
+                    <tr key={each.from}><td>{clock(each.from)}</td><td>{each.label}</td><td>{each.note}</td><td class="number">{length(each.to - each.from)}</td></tr>
                   ))}
                 </tbody>
               </table>

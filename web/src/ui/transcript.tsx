@@ -1,30 +1,31 @@
-// What was said in a session: its messages in their order, the newest at the end and live.
+// Messages of a session in order, the newest at the end, kept up to date.
 //
-//   (1) Messages are numbered without gap and never change, so what is kept here is one stretch of numbers that grows at
-//       either end. The feed only says how far the session goes by now; what is missing is read.
-//   (2) A page that is open all day keeps no more than `kept_max` messages. What was let go is read again when asked for.
+//   (1) Messages are numbered without gaps and never change, so the loaded messages are one range that grows at either
+//       end. The feed only gives the session's newest number; missing messages are then loaded.
+//   (2) At most `kept_max` messages stay loaded. Dropped ones are loaded again on demand.
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, Problem, query } from "../lib/api";
 import type { FeedEvent } from "../lib/feed";
 import { type Live, useLive } from "../lib/live";
+import { parts_of } from "../lib/message_parts";
 import { link } from "../lib/route";
 import type { Message, Session } from "../lib/types";
 import { count, shell_command, spoken } from "../lib/words";
 import { LongText } from "./long_text";
-import { Empty, Trouble, Waiting } from "./parts";
+import { Empty, ErrorMessage, Loading } from "./parts";
 import { Ago, Badge, Id, Money } from "./words";
 
 const page_size = 60;
 const kept_max = 480;
 
-/** A session, kept true by what happens in it. */
+/** A session, read again after each of its events. */
 export function useSession(id: string): Live<Session> {
   const changes = useMemo(() => (event: FeedEvent) => event.data.session === id, [id]);
   return useLive<Session>(`v1/sessions/${encodeURIComponent(id)}`, changes);
 }
 
-/** Messages from `from` up to `to`, without it. An answer may end early when messages are large. */
+/** Messages `from` to `to`, exclusive. A response may end early if messages are large. */
 async function read_messages(session: string, from: number, to: number): Promise<Message[]> {
   const read: Message[] = [];
   for (let next = from; next < to; ) {
@@ -39,15 +40,15 @@ async function read_messages(session: string, from: number, to: number): Promise
 
 interface Stretch {
   messages: Message[];
-  moved: "to" | "along"; // Somewhere else, or longer at one end and perhaps cut at the other.
+  moved: "to" | "along"; // "to": another range. "along": longer at one end and perhaps cut at the other.
 }
 
-/** One stretch of a session's messages: around `at`, or the end. */
+/** One range of a session's messages: around `at`, or the end. */
 function useMessages(session: Session | undefined, at: number | undefined, following: () => boolean) {
   const [stretch, set] = useState<Stretch>();
   const [problem, set_problem] = useState<Problem>();
   const reading = useRef(false);
-  const at_end = useRef(false); // Whether the stretch is to go on as the session does.
+  const at_end = useRef(false); // Whether the range follows the end of the session.
   const kept = stretch?.messages ?? [];
   const first = kept[0]?.seq ?? 0;
   const next = kept.length > 0 ? kept[kept.length - 1]!.seq + 1 : first;
@@ -66,8 +67,8 @@ function useMessages(session: Session | undefined, at: number | undefined, follo
     }
     reading.current = false;
   };
-  const read_around = (place: number | undefined) => {
-    const from = Math.max(0, place === undefined ? end - page_size : Math.min(place, end - 1) - 10);
+  const read_around = (seq: number | undefined) => {
+    const from = Math.max(0, seq === undefined ? end - page_size : Math.min(seq, end - 1) - 10);
     return read(from, Math.min(end, from + page_size), "to", (all) => all);
   };
   const earlier = () => read(Math.max(0, first - page_size), first, "along", (all) => [...all, ...kept].slice(0, kept_max));
@@ -77,7 +78,7 @@ function useMessages(session: Session | undefined, at: number | undefined, follo
     if (stretch && at !== undefined && at >= first && at < next) set({ messages: kept, moved: "to" });
     else if (end > 0) void read_around(at);
   }, [at]);
-  // Whoever reads at the end gets what comes; whoever reads elsewhere is told of it.
+  // New messages are loaded if the range is at the end; otherwise a button offers them.
   useEffect(() => {
     if (!stretch) {
       if (end > 0) void read_around(at);
@@ -97,27 +98,27 @@ function useMessages(session: Session | undefined, at: number | undefined, follo
   };
 }
 
-/** The message that is uppermost in the box, and where: to find it again when others came before it. */
-function place_of_reading(box: HTMLElement | null): { seq: string; top: number } | undefined {
+/** The topmost message in view and its position, to restore it after messages were added before it. */
+function reading_position(box: HTMLElement | null): { seq: string; top: number } | undefined {
   for (const each of box?.querySelectorAll<HTMLElement>("[data-seq]") ?? []) {
     if (each.offsetTop + each.offsetHeight > box!.scrollTop) return { seq: each.dataset.seq!, top: each.offsetTop - box!.scrollTop };
   }
   return undefined;
 }
 
-/** `run`: only what this run said, unless all is asked for. `at`: the message to show. `actions`: what can be done at one. */
-export function Transcript(what: TranscriptOf) {
+/** `run`: only messages of this run, until all are asked for. `at`: message to show. `actions`: buttons of a message. */
+export function Transcript(what: TranscriptProps) {
   return <Messages key={what.session} {...what} />;
 }
 
-interface TranscriptOf {
+interface TranscriptProps {
   session: string;
   run?: string;
   at?: number;
   actions?: (message: Message) => ComponentChildren;
 }
 
-function Messages({ session, run, at, actions }: TranscriptOf) {
+function Messages({ session, run, at, actions }: TranscriptProps) {
   const { data, problem } = useSession(session);
   const [follow, set_follow] = useState(at === undefined);
   const followed = useRef(follow);
@@ -125,14 +126,14 @@ function Messages({ session, run, at, actions }: TranscriptOf) {
   const [all, show_all] = useState(run === undefined);
   const read = useMessages(data, at, () => followed.current);
   const shown = all ? read.kept : read.kept.filter((message) => message.run === run);
-  const place = useRef<HTMLDivElement>(null);
+  const scroller = useRef<HTMLDivElement>(null);
   const drawn = useRef<Stretch>();
-  // Asked before the new messages are drawn.
-  const before = read.stretch !== drawn.current ? place_of_reading(place.current) : undefined;
+  // Measured before the new messages are rendered.
+  const before = read.stretch !== drawn.current ? reading_position(scroller.current) : undefined;
 
   useLayoutEffect(() => {
     drawn.current = read.stretch;
-    const box = place.current;
+    const box = scroller.current;
     if (!box || !read.stretch) return;
     const aim = read.stretch.moved === "to" && at !== undefined ? box.querySelector(`[data-seq="${at}"]`) : null;
     const again = before && box.querySelector<HTMLElement>(`[data-seq="${before.seq}"]`);
@@ -145,18 +146,18 @@ function Messages({ session, run, at, actions }: TranscriptOf) {
   }, [read.stretch, all]);
 
   const scrolled = () => {
-    const box = place.current!;
+    const box = scroller.current!;
     set_follow(box.scrollHeight - box.scrollTop - box.clientHeight < 24 && read.is_at_end());
   };
   const to_end = async () => {
     set_follow(true);
     followed.current = true;
     if (data && read.next < data.next_seq) await read.newest();
-    place.current?.scrollTo(0, place.current.scrollHeight);
+    scroller.current?.scrollTo(0, scroller.current.scrollHeight);
   };
-  if (!data) return problem ? <Trouble of={problem} /> : <Waiting />;
+  if (!data) return problem ? <ErrorMessage of={problem} /> : <Loading />;
   if (data.next_seq === 0) {
-    return <Empty command={shell_command("interlock", "sessions", "append", session, "Hello", "--role", "user")}>Nothing has been said here yet.</Empty>;
+    return <Empty command={shell_command("interlock", "sessions", "append", session, "Hello", "--role", "user")}>No messages. Append one:</Empty>;
   }
   const behind = Math.max(0, data.next_seq - read.next);
   return (
@@ -164,36 +165,36 @@ function Messages({ session, run, at, actions }: TranscriptOf) {
       <div class="row">
         <span class="dim">
           {read.kept.length > 0 && `messages ${read.first} to ${read.next - 1} of ${data.next_seq}`}
-          {!all && read.kept.length > shown.length && `, ${count(read.kept.length - shown.length)} of others not shown`}
+          {!all && read.kept.length > shown.length && `, ${count(read.kept.length - shown.length)} of other runs not shown`}
         </span>
         <span class="grow" />
         {run !== undefined && (
-          <label class="inline"><input type="checkbox" checked={!all} onChange={() => show_all(!all)} /> only this run's</label>
+          <label class="inline"><input type="checkbox" checked={!all} onChange={() => show_all(!all)} /> only this run's messages</label>
         )}
         {!data.closed && (
-          <label class="inline" title="stay at the newest message">
+          <label class="inline" title="keep the newest message in view">
             <input type="checkbox" checked={follow} onChange={() => (follow ? set_follow(false) : void to_end())} /> follow
           </label>
         )}
       </div>
-      <Trouble of={read.problem ?? problem} />
-      <div ref={place} class="messages" tabIndex={0} role="region" aria-label="Messages" onScroll={scrolled}>
+      <ErrorMessage of={read.problem ?? problem} />
+      <div ref={scroller} class="messages" tabIndex={0} role="region" aria-label="Messages" onScroll={scrolled}>
         {read.first > 0 && read.kept.length > 0 && (
-          <button type="button" class="plain" onClick={() => void read.earlier()}>earlier: {count(read.first)} more</button>
+          <button type="button" class="plain" onClick={() => void read.earlier()}>Show earlier: {count(read.first)} more</button>
         )}
         {shown.length === 0 && read.kept.length > 0 && (
-          <p class="empty">This run has said nothing in messages {read.first} to {read.next - 1}.</p>
+          <p class="empty">No messages of this run in {read.first} to {read.next - 1}.</p>
         )}
         <ol>
           {shown.map((message) => (
-            <Said key={message.seq} message={message} aimed={message.seq === at} inherited={message.seq < data.first_seq}
+            <MessageItem key={message.seq} message={message} aimed={message.seq === at} inherited={message.seq < data.first_seq}
               session={session} run={run} actions={actions} />
           ))}
         </ol>
         {behind > 0 && read.kept.length > 0 && (
           <div class="row">
-            <button type="button" class="plain" onClick={() => void read.later()}>later: {count(behind)} more</button>
-            {behind > page_size && <button type="button" class="plain" onClick={() => void to_end()}>to the newest</button>}
+            <button type="button" class="plain" onClick={() => void read.later()}>Show later: {count(behind)} more</button>
+            {behind > page_size && <button type="button" class="plain" onClick={() => void to_end()}>Show the newest</button>}
           </div>
         )}
       </div>
@@ -201,7 +202,7 @@ function Messages({ session, run, at, actions }: TranscriptOf) {
   );
 }
 
-interface SaidOf {
+interface MessageProps {
   message: Message;
   session: string;
   run?: string;
@@ -210,17 +211,17 @@ interface SaidOf {
   actions?: (message: Message) => ComponentChildren;
 }
 
-/** Messages do not change: one more at the end is no reason to draw those before it again. */
-class Said extends Component<SaidOf> {
-  override shouldComponentUpdate(next: SaidOf): boolean {
-    return (Object.keys(next) as (keyof SaidOf)[]).some((name) => next[name] !== this.props[name]);
+/** Rendered once, because messages do not change. */
+class MessageItem extends Component<MessageProps> {
+  override shouldComponentUpdate(next: MessageProps): boolean {
+    return (Object.keys(next) as (keyof MessageProps)[]).some((name) => next[name] !== this.props[name]);
   }
   override render() {
-    return <DrawnMessage {...this.props} />;
+    return <MessageBody {...this.props} />;
   }
 }
 
-function DrawnMessage({ message, session, run, aimed, inherited, actions }: SaidOf) {
+function MessageBody({ message, session, run, aimed, inherited, actions }: MessageProps) {
   const parts = useMemo(() => parts_of(message), [message]);
   const facts = message.metadata ?? {};
   const { cost, model, estimated, finish, call: _call, upstream: _upstream, tool_calls: _calls, ...others } = facts;
@@ -239,9 +240,9 @@ function DrawnMessage({ message, session, run, aimed, inherited, actions }: Said
             </small>
           )}
           {typeof cost === "string" && <small class="dim"><Money value={cost} estimated={estimated === true} /></small>}
-          {typeof finish === "string" && !whole_ends.has(finish) && <Badge tone="wait" title="why the answer ended">{spoken(finish)}</Badge>}
+          {typeof finish === "string" && !whole_ends.has(finish) && <Badge tone="wait" title="reason for the end of the response">{spoken(finish)}</Badge>}
           {message.run && message.run !== run && <small><Id of={message.run} /></small>}
-          {inherited && <Badge title={`said in ${message.session}, before the fork`}>shared</Badge>}
+          {inherited && <Badge title={`message of ${message.session}, before the fork`}>shared</Badge>}
           <span class="grow" />
           {actions?.(message)}
         </div>
@@ -251,7 +252,7 @@ function DrawnMessage({ message, session, run, aimed, inherited, actions }: Said
             <LongText text={part.text} code={part.kind !== "text"} />
           </div>
         ))}
-        {parts.length === 0 && <p class="dim">no words kept: the agent's capture says what it used, not what it said</p>}
+        {parts.length === 0 && <p class="dim">No content stored: the agent's capture setting stores usage only.</p>}
         {Object.keys(others).length > 0 && (
           <details>
             <summary class="dim">metadata</summary>
@@ -263,69 +264,5 @@ function DrawnMessage({ message, session, run, aimed, inherited, actions }: Said
   );
 }
 
-/** An answer that ended so is whole. */
+/** Finish reasons of a complete response. */
 const whole_ends = new Set(["", "stop", "end_turn", "tool_calls", "tool_use", "STOP", "completed", "stop_sequence"]);
-
-// ---- what is in a message -------------------------------------------------------------------------------------------
-
-interface Part {
-  kind: "text" | "call" | "result" | "json";
-  head?: string;
-  text: string;
-}
-
-const parsed_max = 400_000; // Larger ones are shown as they are.
-
-function parts_of(message: Message): Part[] {
-  const parts = content_parts(message.content);
-  const calls = message.metadata?.tool_calls;
-  return Array.isArray(calls) ? [...parts, ...calls.flatMap(block_parts)] : parts;
-}
-
-function content_parts(content: string): Part[] {
-  if (content === "") return [];
-  const value = parsed(content);
-  if (value === undefined) return [{ kind: "text", text: content }];
-  return (Array.isArray(value) ? value : [value]).flatMap(block_parts);
-}
-
-/** A JSON object or array; numbers and words in quotes are text that people wrote. */
-function parsed(text: string): unknown {
-  if (text.length > parsed_max || !/^\s*[[{]/.test(text)) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-type Fields = Record<string, unknown>;
-
-/** What providers put into messages: words, calls of tools and their results. Everything else is shown as the JSON it is. */
-function block_parts(value: unknown): Part[] {
-  if (typeof value === "string") return [{ kind: "text", text: value }];
-  if (typeof value !== "object" || value === null) return [{ kind: "json", text: JSON.stringify(value) }];
-  const block = value as Fields;
-  if (typeof block.text === "string") return [{ kind: "text", text: block.text }];
-  if (Array.isArray(block.tool_calls)) {
-    const words = typeof block.content === "string" ? content_parts(block.content) : [];
-    return [...words, ...block.tool_calls.flatMap(block_parts)];
-  }
-  const called = (block.function ?? block.functionCall ?? block) as Fields;
-  const given = called.input ?? called.arguments ?? called.args;
-  if (typeof called.name === "string" && given !== undefined) {
-    return [{ kind: "call", head: `calls ${called.name}`, text: readable(given) }];
-  }
-  if (block.type === "tool_result") {
-    const inner = Array.isArray(block.content) ? block.content.flatMap(block_parts).map((part) => part.text).join("\n") : readable(block.content);
-    return [{ kind: "result", head: block.is_error === true ? "the tool failed" : "result", text: inner }];
-  }
-  return [{ kind: "json", text: JSON.stringify(value, null, 2) }];
-}
-
-/** Arguments come as an object, or as the text of one. */
-function readable(value: unknown): string {
-  if (typeof value !== "string") return JSON.stringify(value, null, 2) ?? "";
-  const inner = parsed(value);
-  return inner === undefined ? value : JSON.stringify(inner, null, 2);
-}

@@ -1,24 +1,25 @@
-// A table of as many rows as there are, of which only those in view are drawn.
+// Table of any number of rows. Only the rows in view are in the DOM.
 //
-//   (1) All rows are equally high, so where a row is follows from its number.
-//   (2) Rows that come or go elsewhere do not move what somebody looks at: the chosen row, or the first one in view,
-//       stays where it is on the screen. Only a table at its very beginning, which nobody points at, shows what is new.
+//   (1) All rows have the same height, so the index of a row gives its position.
+//   (2) Rows that appear or disappear elsewhere do not move the anchor: the selected row, or the first one in view, stays
+//       where it is on the screen. A table without an anchor shows new rows: it is scrolled to its top, and neither has a
+//       selected row in view nor the pointer over it.
 import type { Ref } from "preact";
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Column } from "./parts";
 
 export interface VirtualHandle {
-  /** Brings a row into view, as little as that takes. */
+  /** Scrolls as little as needed to bring a row into view. */
   reveal(index: number): void;
   focus(): void;
 }
 
 interface Anchor {
   id: string;
-  top: number; // Where on the screen, from the first row's place.
+  top: number; // Pixels below the first row in view.
 }
 
-const beyond = 10; // So many rows above and below are drawn as well.
+const overscan = 10; // Rows drawn above and below the view.
 
 export function VirtualTable<T>({ label, columns, count, complete, id_at, row_at, index_of, row_height, current, open, mark, marked, move, show, handle }: {
   label: string;
@@ -26,7 +27,7 @@ export function VirtualTable<T>({ label, columns, count, complete, id_at, row_at
   count: number;
   complete: boolean;
   id_at: (index: number) => string;
-  row_at: (index: number) => T | undefined; // None: it is being read.
+  row_at: (index: number) => T | undefined; // Undefined while it is loading.
   index_of: (id: string) => number; // -1: not there.
   row_height: number;
   current: string | undefined;
@@ -42,28 +43,28 @@ export function VirtualTable<T>({ label, columns, count, complete, id_at, row_at
   const anchor = useRef<Anchor>();
   const pointed = useRef(false);
   const [scrolled, set_scrolled] = useState(0);
-  const [room, set_room] = useState(600);
+  const [view_height, set_view_height] = useState(600);
 
-  // Where the anchor went since the last drawing, everything goes.
+  // Keeps the anchor where it was at the last render.
   let top = scrolled;
   const held = anchor.current;
   if (held) {
     const index = index_of(held.id);
     if (index >= 0) top = Math.max(0, index * row_height - held.top);
   }
-  top = Math.min(top, Math.max(0, count * row_height - (room - row_height)));
-  const first = Math.max(0, Math.floor(top / row_height) - beyond);
-  const last = Math.min(count, Math.ceil((top + room) / row_height) + beyond);
+  top = Math.min(top, Math.max(0, count * row_height - (view_height - row_height)));
+  const first = Math.max(0, Math.floor(top / row_height) - overscan);
+  const last = Math.min(count, Math.ceil((top + view_height) / row_height) + overscan);
 
   const drop_anchor = (at: number) => {
-    const in_view = (index: number) => index * row_height >= at - row_height && (index + 1) * row_height <= at + room;
+    const in_view = (index: number) => index * row_height >= at - row_height && (index + 1) * row_height <= at + view_height;
     const chosen = current === undefined ? -1 : index_of(current);
     const index = chosen >= 0 && in_view(chosen) ? chosen : at > 0 || pointed.current ? Math.ceil(at / row_height) : -1;
     anchor.current = index >= 0 && index < count ? { id: id_at(index), top: index * row_height - at } : undefined;
   };
 
   useLayoutEffect(() => {
-    // What was scrolled to by hand is there already; asking for it would have everything laid out twice.
+    // Only if needed, because setting scrollTop forces another layout.
     if (top !== scrolled) {
       scroller.current!.scrollTop = top;
       set_scrolled(top);
@@ -72,11 +73,11 @@ export function VirtualTable<T>({ label, columns, count, complete, id_at, row_at
   });
   useEffect(() => {
     const box = scroller.current!;
-    const observer = new ResizeObserver(() => set_room(box.clientHeight));
+    const observer = new ResizeObserver(() => set_view_height(box.clientHeight));
     observer.observe(box);
     return () => observer.disconnect();
   }, []);
-  useEffect(() => show(Math.floor(top / row_height), Math.min(count, Math.ceil((top + room) / row_height)), top < row_height));
+  useEffect(() => show(Math.floor(top / row_height), Math.min(count, Math.ceil((top + view_height) / row_height)), top < row_height));
   useImperativeHandle(handle, () => ({
     reveal: (index) => {
       const box = scroller.current!;
@@ -147,7 +148,7 @@ export function VirtualTable<T>({ label, columns, count, complete, id_at, row_at
   );
 }
 
-/** Marking a row takes the keyboard away from nothing, and selects no text. */
+/** Keeps the focus and the text selection when a row is marked. */
 function keep_focus(event: MouseEvent): void {
   if (event.shiftKey || (event.target as HTMLElement).closest("input")) event.preventDefault();
 }

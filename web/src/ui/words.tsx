@@ -1,4 +1,4 @@
-// Words and figures as they are shown everywhere: short, and exact on hover.
+// Money, times, states, ids and commands: short, with the exact value on hover.
 import { useRef, useState } from "preact/hooks";
 import { useNow } from "../lib/clock";
 import { absolute, ago, exact, nanos, rounded, short_id, spoken } from "../lib/words";
@@ -7,14 +7,14 @@ import { link } from "../lib/route";
 export function Money({ value, estimated }: { value: string | bigint; estimated?: boolean }) {
   const money = typeof value === "bigint" ? value : nanos(value);
   return (
-    <span class="number" title={`$${exact(money)}${estimated ? ", in part estimated" : ""}`}>
+    <span class="number" title={`$${exact(money)}${estimated ? ", partly estimated" : ""}`}>
       {estimated ? "≈ " : ""}
       {rounded(money)}
     </span>
   );
 }
 
-/** Relative, and absolute on hover. */
+/** Relative time, absolute on hover. */
 export function Ago({ at }: { at: string | null | undefined }) {
   const now = useNow();
   if (!at) return <span class="dim">–</span>;
@@ -32,7 +32,7 @@ const tones: Record<string, string> = {
   stop: "bad", gone: "bad", revoked: "bad",
 };
 
-/** A state as a dot and a word: never by colour alone. */
+/** State as a dot and a word, so that colour is never the only sign. */
 export function State({ of, title }: { of: string; title?: string }) {
   return (
     <span class={`state ${tones[of] ?? "quiet"}`} title={title}>
@@ -49,7 +49,7 @@ export function Badge({ children, tone = "quiet", title }: { children: preact.Co
   );
 }
 
-/** An id, shortened, as a link to what it names when that has a screen. */
+/** Shortened id, as a link if its object has a screen. */
 export function Id({ of }: { of: string | null | undefined }) {
   if (!of) return <span class="dim">–</span>;
   const kind = of.split("_", 1)[0];
@@ -59,12 +59,12 @@ export function Id({ of }: { of: string | null | undefined }) {
   return <code class="id" title={of}>{text}</code>;
 }
 
-/** A command for the terminal, to be copied. */
+/** Shell command with a copy button. */
 export function Command({ text }: { text: string }) {
   const [copied, set] = useState(false);
   const code = useRef<HTMLElement>(null);
   const copy = async () => {
-    // Browsers have a clipboard only where they trust the connection.
+    // Browsers have no clipboard on insecure connections.
     if (!navigator.clipboard) return getSelection()?.selectAllChildren(code.current!);
     await navigator.clipboard.writeText(text);
     set(true);

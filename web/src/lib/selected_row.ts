@@ -1,10 +1,10 @@
-// The row of a list that the keyboard is at: j and k move, Enter opens.
+// Keyboard selection of a row in a list: j and k move it, Enter opens the row.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useKeys } from "./keys";
 
-export function useChosen(ids: string[], open: (id: string) => void): string | undefined {
+export function useSelectedRow(ids: string[], open: (id: string) => void): string | undefined {
   const [chosen, show] = useState<string>();
-  // Keys may come quicker than the page is drawn.
+  // Keys may arrive faster than renders.
   const now = useRef({ ids, chosen });
   now.current.ids = ids;
   useKeys(useMemo(() => {
@@ -13,7 +13,7 @@ export function useChosen(ids: string[], open: (id: string) => void): string | u
       const all = now.current.ids;
       const at = all.indexOf(now.current.chosen ?? "");
       choose(all[at === -1 ? (by > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + by))]);
-      // Enter is for the row from now on, not for the button that was pressed before.
+      // So that Enter opens the row and does not press the last used button.
       if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
     };
     return {

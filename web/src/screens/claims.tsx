@@ -1,39 +1,39 @@
-// Places: the directories and resources that runs hold, and the worktrees that were made for them.
+// Claims: the workspaces and resources that runs have claimed, and the worktrees made for runs.
 import { useMemo, useState } from "preact/hooks";
 import { Problem, send } from "../lib/api";
 import type { FeedEvent } from "../lib/feed";
 import { refresh, useLive } from "../lib/live";
 import { useMay } from "../lib/me";
 import type { Claim, Collected, Page, Worktree, WorktreeDetail } from "../lib/types";
-import { bytes, spoken } from "../lib/words";
-import { Unread } from "../ui/list";
-import { Action, Dialog, Empty, Section, Table, Trouble, Waiting } from "../ui/parts";
+import { bytes, count, spoken } from "../lib/words";
+import { ReadError } from "../ui/list";
+import { Action, Dialog, Empty, Section, Table, ErrorMessage, Loading } from "../ui/parts";
 import { Ago, Badge, Command, Id, State } from "../ui/words";
 
 const places_change = ["run_changed", "run_ended", "places_restated"];
 const worktrees_change = ["worktree_made", "worktree_removed", "run_changed", "run_ended"];
 
-/** The end of a path is what tells it from its neighbours; the whole is on hover. */
+/** Shortened path, because its end differs most. The whole path is on hover. */
 function short_path(path: string): string {
   const parts = path.split("/");
   return parts.length > 5 ? `…/${parts.slice(-3).join("/")}` : path;
 }
 
-export function Places() {
+export function Claims() {
   const { data, problem } = useLive<Page<Claim>>("v1/places", places_change);
   return (
-    <Section title="Places that are taken" aside={<Command text="interlock places ls" />}>
-      <Unread of={problem} />
-      {!data && !problem && <Waiting />}
-      {data?.items.length === 0 && <Empty command="interlock run --workspace . -- claude">No run holds a place. This takes the directory one stands in:</Empty>}
+    <Section title="Claims" aside={<Command text="interlock places ls" />}>
+      <ReadError of={problem} />
+      {!data && !problem && <Loading />}
+      {data?.items.length === 0 && <Empty command="interlock run --workspace . -- claude">No claims. Start a run that claims the current directory:</Empty>}
       {data && data.items.length > 0 && (
-        <Table label="All places that are taken" rows={data.items} id={(claim) => claim.run + claim.path}
+        <Table label="All claims" rows={data.items} id={(claim) => claim.run + claim.path}
           columns={[
-            { title: "place", of: (claim) => (
+            { title: "workspace or resource", of: (claim) => (
               <><code class="path" title={claim.path}>{short_path(claim.path)}</code>{claim.kind === "resource" && <> <Badge>resource</Badge></>}</>
             ) },
-            { title: "to", of: (claim) => claim.mode },
-            { title: "by", of: (claim) => <Id of={claim.run} /> },
+            { title: "mode", of: (claim) => claim.mode },
+            { title: "run", of: (claim) => <Id of={claim.run} /> },
             { title: "agent", of: (claim) => claim.agent, wide: true },
             { title: "state", of: (claim) => <State of={claim.status} />, wide: true },
             { title: "since", of: (claim) => <Ago at={claim.since} />, number: true },
@@ -48,25 +48,25 @@ export function Worktrees() {
   return (
     <Section title="Worktrees" aside={
       <div class="row">
-        {data?.items.some((each) => each.state === "open") && <CleanUp />}
+        {data?.items.some((each) => each.state === "open") && <RemoveAll />}
         <Command text="interlock places gc" />
       </div>
     }>
-      <Unread of={problem} />
-      {!data && !problem && <Waiting />}
-      {data?.items.length === 0 && <Empty command="interlock run --isolate -- claude">No run was given a copy of its repository. This gives one:</Empty>}
+      <ReadError of={problem} />
+      {!data && !problem && <Loading />}
+      {data?.items.length === 0 && <Empty command="interlock run --isolate -- claude">No worktrees. Start a run in one:</Empty>}
       {data && data.items.length > 0 && (
-        <ul class="worktrees">{data.items.map((each) => <OneWorktree key={each.run} worktree={each} />)}</ul>
+        <ul class="worktrees">{data.items.map((each) => <WorktreeItem key={each.run} worktree={each} />)}</ul>
       )}
     </Section>
   );
 }
 
-/** What keeps it is looked up when somebody asks: that walks over a disk. */
-function OneWorktree({ worktree }: { worktree: Worktree }) {
-  const [looking, look] = useState(false);
+/** A worktree. The check for removal walks its directory, so it runs only on request. */
+function WorktreeItem({ worktree }: { worktree: Worktree }) {
+  const [checking, check] = useState(false);
   const changes = useMemo(() => (event: FeedEvent) => event.data.run === worktree.run, [worktree.run]);
-  const { data, problem, reload } = useLive<WorktreeDetail>(looking ? `v1/worktrees/${worktree.run}` : null, changes);
+  const { data, problem, reload } = useLive<WorktreeDetail>(checking ? `v1/worktrees/${worktree.run}` : null, changes);
   const open = worktree.state === "open";
   return (
     <li>
@@ -76,39 +76,39 @@ function OneWorktree({ worktree }: { worktree: Worktree }) {
           <span class="dim">of</span> <code class="path" title={worktree.repository}>{short_path(worktree.repository)}</code>
         </div>
         <small class="dim">
-          <Id of={worktree.run} /> of {worktree.agent || "nobody known"}
-          {worktree.status && <>, <State of={worktree.status} /></>}, made <Ago at={worktree.created_at} />
-          {!worktree.here && `, on the disk of ${worktree.node}`}
+          <Id of={worktree.run} /> of {worktree.agent || "an unknown agent"}
+          {worktree.status && <>, <State of={worktree.status} /></>}, created <Ago at={worktree.created_at} />
+          {!worktree.here && `, on node ${worktree.node}`}
           {!open && <>; removed, saved as <code>{worktree.saved_as}</code></>}
         </small>
-        {looking && open && (
+        {checking && open && (
           <div>
-            <Trouble of={problem} />
-            {!data && !problem && <Waiting />}
-            {data && <Verdict of={data} />}
+            <ErrorMessage of={problem} />
+            {!data && !problem && <Loading />}
+            {data && <RemovalCheck of={data} />}
           </div>
         )}
       </div>
       <div class="buttons">
         {open && worktree.here && (
-          <button type="button" onClick={() => (looking ? reload() : look(true))}>{looking ? "Look again" : "May it go?"}</button>
+          <button type="button" onClick={() => (checking ? reload() : check(true))}>{checking ? "Check again" : "Check if removable"}</button>
         )}
         {data && open && data.removable !== null && <Remove of={data} />}
         {!open && worktree.here && (
-          <Action act={async () => { await send("POST", `v1/worktrees/${worktree.run}/restore`); refresh("v1/worktrees"); }}>Restore</Action>
+          <Action act={async () => { await send("POST", `v1/worktrees/${worktree.run}/restore`); refresh("v1/worktrees"); }}>Restore worktree</Action>
         )}
       </div>
     </li>
   );
 }
 
-function Verdict({ of }: { of: WorktreeDetail }) {
-  if (of.removable === null) return <p class="dim">It cannot be looked at from here.</p>;
+function RemovalCheck({ of }: { of: WorktreeDetail }) {
+  if (of.removable === null) return <p class="dim">This node cannot check it.</p>;
   const size = of.bytes === null ? "" : `, ${bytes(of.bytes)}`;
-  if (of.removable) return <p><State of="ok" /> safe to remove: nothing would be lost with it{size}</p>;
+  if (of.removable) return <p><State of="ok" /> safe to remove: it has no unsaved work{size}</p>;
   return (
     <>
-      <p>Kept{size}, because:</p>
+      <p>Not removable{size}:</p>
       <ul class="reasons">
         {of.reasons.map((reason) => (
           <li key={reason.keeps}><Badge tone="wait">{spoken(reason.keeps)}</Badge> <span class="dim">{reason.detail}</span></li>
@@ -122,7 +122,7 @@ function why_kept(each: Collected): string {
   return each.detail || each.reasons.map((reason) => reason.detail).join("; ");
 }
 
-/** Whatever was not removed is said as a problem: nobody presses this to hear that all stays as it is. */
+/** Removes worktrees. Worktrees that were not removed are reported as an error. */
 async function collect(runs: string[], force: boolean): Promise<void> {
   const answer = await send<Page<Collected>>("POST", "v1/worktrees/gc", { remove: true, force, runs });
   refresh("v1/worktrees", "v1/places");
@@ -133,26 +133,26 @@ async function collect(runs: string[], force: boolean): Promise<void> {
   }
 }
 
-const never_forced = ["leased", "process_inside"]; // Somebody is at work in it.
+const never_forced = ["leased", "process_inside"]; // A run or process uses the worktree.
 
 function Remove({ of }: { of: WorktreeDetail }) {
   if (of.removable) {
-    const what = <>The worktree <code>{of.path}</code> is removed. Nothing would be lost with it.</>;
-    return <Action danger act={() => collect([of.run], false)} confirm={what}>Remove</Action>;
+    const what = <>Removes <code>{of.path}</code>. It has no unsaved work.</>;
+    return <Action danger act={() => collect([of.run], false)} confirm={what}>Remove worktree</Action>;
   }
   if (of.reasons.some((reason) => never_forced.includes(reason.keeps))) return null;
   return (
     <Action danger act={() => collect([of.run], true)} confirm={
       <>
-        <p>There is work in <code>{of.path}</code>: {of.reasons.map((reason) => spoken(reason.keeps)).join(", ")}.</p>
-        <p>It is saved in its repository first, but for ignored files. <code>interlock places restore {of.run}</code> brings it back.</p>
+        <p><code>{of.path}</code> has unsaved work: {of.reasons.map((reason) => spoken(reason.keeps)).join(", ")}.</p>
+        <p>The work is saved in the repository first, without ignored files. Restore it with <code>interlock places restore {of.run}</code></p>
       </>
-    }>Save and remove</Action>
+    }>Save and remove worktree</Action>
   );
 }
 
-/** All in which nothing can be lost, after having shown which those are. */
-function CleanUp() {
+/** Removes all worktrees without unsaved work, after listing them. */
+function RemoveAll() {
   const allowed = useMay("operate");
   const [found, set_found] = useState<Collected[]>();
   const look = async () => set_found((await send<Page<Collected>>("POST", "v1/worktrees/gc", { remove: false }))?.items ?? []);
@@ -160,23 +160,23 @@ function CleanUp() {
   const kept = found?.filter((each) => each.action !== "would_remove") ?? [];
   return (
     <>
-      <Action act={look} title={allowed ? "Shows first what would be removed" : undefined}>Clean up</Action>
+      <Action act={look} title={allowed ? "List the removable worktrees first" : undefined}>Remove worktrees</Action>
       {found && (
-        <Dialog title="Worktrees in which nothing can be lost" close={() => set_found(undefined)} wide>
-          {going.length === 0 && <p>There are none.</p>}
+        <Dialog title="Removable worktrees" close={() => set_found(undefined)} wide>
+          {going.length === 0 && <p>No removable worktrees.</p>}
           {going.length > 0 && <ul class="reasons">{going.map((each) => <li key={each.run}><code>{each.path}</code></li>)}</ul>}
           {kept.length > 0 && (
             <details>
-              <summary>{kept.length} stay</summary>
+              <summary>{kept.length} not removable</summary>
               <ul class="reasons">
                 {kept.map((each) => <li key={each.run}><code>{each.path}</code> <span class="dim">{why_kept(each)}</span></li>)}
               </ul>
             </details>
           )}
           <div class="row end">
-            <button type="button" onClick={() => set_found(undefined)}>Leave them</button>
+            <button type="button" onClick={() => set_found(undefined)}>Back</button>
             {going.length > 0 && (
-              <Action danger act={async () => { await collect(going.map((each) => each.run), false); set_found(undefined); }}>Remove {going.length}</Action>
+              <Action danger act={async () => { await collect(going.map((each) => each.run), false); set_found(undefined); }}>Remove {count(going.length)} {going.length === 1 ? "worktree" : "worktrees"}</Action>
             )}
           </div>
         </Dialog>

@@ -1,5 +1,5 @@
-// Cron expressions as people say them, where that is shorter than the expression. What is not understood here stays as it was
-// written: a wrong word would be worse than none.
+// Cron expressions as short English. An expression without a short and exact text has none, because a wrong one would
+// mislead.
 
 const macros: Record<string, string> = {
   "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *",
@@ -8,7 +8,7 @@ const macros: Record<string, string> = {
 const weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const months = ["", "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/** "0 9 * * mon-fri" as "Mon–Fri at 09:00"; undefined when there are no short words for it. */
+/** "0 9 * * mon-fri" as "Mon–Fri at 09:00"; undefined if there is no short text. */
 export function cron_words(text: string): string | undefined {
   const fields = (macros[text.trim().toLowerCase()] ?? text.trim()).split(/\s+/);
   if (fields.length !== 5) return undefined;
@@ -26,7 +26,7 @@ export function every_words(seconds: number): string {
   return `every ${ones[seconds] ?? seconds_words(seconds)}`;
 }
 
-/** 900 as "15 min": exact, in the largest unit that is. */
+/** 900 as "15 min": in the largest unit that is exact. */
 export function seconds_words(seconds: number): string {
   for (const [size, unit] of [[86_400, "d"], [3_600, "h"], [60, "min"]] as const) {
     if (seconds > 0 && seconds % size === 0) return `${seconds / size} ${unit}`;
@@ -37,7 +37,7 @@ export function seconds_words(seconds: number): string {
 const number = (text: string) => (/^\d{1,2}$/.test(text) ? Number(text) : undefined);
 const two = (value: number) => String(value).padStart(2, "0");
 
-/** The step of a field such as every fifteenth minute, where it goes on evenly over the end of the whole. */
+/** Step of a field such as every fifteenth minute, if it divides the whole evenly. */
 function even(field: string, whole: number): number | undefined {
   const step = field.startsWith("*/") ? number(field.slice(2)) : undefined;
   return step && whole % step === 0 ? step : undefined;
