@@ -5,6 +5,8 @@ import http.client
 import http.server
 import json
 import os
+import pathlib
+import re
 import socket
 import sqlite3
 import subprocess
@@ -450,6 +452,25 @@ def test_a_large_body_with_a_key_is_taken_wherever_the_key_stands(writer, provid
     path = "/v1/chat/completions" + (f"?key={writer.key}" if way == "query" else "")
     headers = {} if way == "query" else {way: ("Bearer " if way == "authorization" else "") + writer.key}
     assert keyless.post(path, body, headers=headers).status == 200
+
+
+def test_a_server_raises_its_own_limit_of_files_and_not_that_of_runs(binary, tmp_path):
+    data = {"INTERLOCK_DATA": str(tmp_path / "data")}
+    environment = {**{name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}, **data}
+
+    def cli(*words, before=()):
+        done = subprocess.run([*before, binary, *words], env=environment, capture_output=True, text=True, timeout=30, check=True)
+        return done.stdout
+
+    cli("up", "--detach", "--listen", "127.0.0.1:0", before=("prlimit", "--nofile=256:2000"))
+    try:
+        server = json.loads((tmp_path / "data/server.json").read_text())["pid"]
+        limits = pathlib.Path(f"/proc/{server}/limits").read_text()
+        assert re.search(r"^Max open files +2000 +2000 ", limits, re.M), limits
+        run = cli("run", "--detach", "--", "sh", "-c", "ulimit -Sn; ulimit -Hn").split()[0]
+        eventually(lambda: cli("runs", "logs", run).split() == ["256", "2000"])
+    finally:
+        cli("down")
 
 
 def test_clients_that_ask_nothing_keep_no_other_client_out(binary, tmp_path):

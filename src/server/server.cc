@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +30,7 @@
 #include "server/key_watch.h"
 #include "server/logins.h"
 #include "server/node.h"
+#include "server/open_files.h"
 #include "server/output_ask.h"
 #include "server/page.h"
 #include "server/run_keys.h"
@@ -63,12 +63,6 @@ std::string host_name() {
 }
 
 net::Task<net::Response> page_ready(net::Response response) { co_return response; }
-
-// Each connection is a file, and so are those to upstreams, to shims and to programs that the server starts.
-std::size_t connections_possible() {
-    rlimit files{};
-    return ::getrlimit(RLIMIT_NOFILE, &files) == 0 ? static_cast<std::size_t>(files.rlim_cur) / 2 : SIZE_MAX;
-}
 
 bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
@@ -429,7 +423,7 @@ Result<void, std::string> Server::Parts::listen() {
     how.host = options.host;
     how.port = options.port;
     how.threads = options.threads;
-    how.connections_max = std::min(how.connections_max, connections_possible());
+    how.connections_max = std::min<std::size_t>(how.connections_max, connections_possible());
     how.local_path = options.socket;
     // In the data directory no other user gets to it.
     if (options.socket != options.data_dir + "/api.sock") {
@@ -543,6 +537,7 @@ Result<void, std::string> Server::Parts::supervise() {
                                  shim::Fd entrance) { sealed_runs.open_entrance(run, std::move(entrance)); },
          .log = log,
          .off_for = time_off(),
+         .open_files = options.open_files_of_runs,
          .memory_pressure_max = options.memory_pressure_max,
          .gateway =
              [this](std::string_view dialect) {

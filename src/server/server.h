@@ -31,6 +31,7 @@ struct ServerOptions {
     bool simulate_models = false;  // Carry a provider of models that cost nothing, sim/….
     std::string sandbox_default;   // A level, for runs that ask for none; empty: guarded where the machine allows it.
     std::string sandbox_minimum;   // A level; runs that ask for less are refused. Empty: off.
+    std::uint64_t open_files_of_runs = 0;  // The soft limit that runs start with; 0: the server's own.
     double memory_pressure_max = 40;  // Percent of waiting for memory above which no run is started; 0: never mind.
 };
 

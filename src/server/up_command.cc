@@ -26,6 +26,7 @@
 #include "server/data_dir.h"
 #include "server/ending_signals.h"
 #include "server/listen_address.h"
+#include "server/open_files.h"
 #include "store/sqlite_file.h"
 
 extern char** environ;
@@ -116,6 +117,7 @@ int serve(UpOptions& options, const Terminal& terminal) {
         }
     };
 
+    options.server.open_files_of_runs = raise_open_files();
     auto server = Server::start(options.server, log);
     if (!server) {
         if (options.ready_fd >= 0) {

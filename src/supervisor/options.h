@@ -42,6 +42,7 @@ struct SupervisorOptions {
     Log& log;
     // By the wall clock, between the last commit before the start and the start. No server ran during that time.
     std::chrono::microseconds off_for{0};
+    std::uint64_t open_files = 0;  // The soft limit that runs start with; 0: this process's own.
     std::int64_t log_bytes_max = std::int64_t{256} << 20;  // Of a run's output.
     double memory_pressure_max = 40;                       // Percent; above it nothing is started. 0: never mind.
     std::chrono::hours logs_kept{14 * 24};

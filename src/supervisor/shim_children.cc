@@ -1,7 +1,10 @@
 #include "supervisor/shim_children.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+
+#include <algorithm>
 
 #include "base/id.h"
 #include "shim/process.h"
@@ -12,6 +15,14 @@ namespace interlock::supervisor {
 Result<void, std::string> ShimChildren::spawn(core::RunId run, const std::string& secret) {
     const auto child = spawn_shim(data_dir_, to_text("run", run.value), secret);
     if (!child) return fail(child.error());
+    if (open_files_ != 0) {
+        // The shim waits for its launch meanwhile, so no program of the run starts with the server's limit.
+        rlimit files{};
+        if (::prlimit(*child, RLIMIT_NOFILE, nullptr, &files) == 0) {
+            files.rlim_cur = std::min<rlim_t>(open_files_, files.rlim_max);
+            ::prlimit(*child, RLIMIT_NOFILE, &files, nullptr);
+        }
+    }
     children_.emplace(*child, run);
     return {};
 }

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,7 +16,8 @@ namespace interlock::supervisor {
 
 class ShimChildren {
  public:
-    explicit ShimChildren(std::string data_dir) : data_dir_(std::move(data_dir)) {}
+    ShimChildren(std::string data_dir, std::uint64_t open_files)
+        : data_dir_(std::move(data_dir)), open_files_(open_files) {}
 
     // The error is a sentence.
     Result<void, std::string> spawn(core::RunId run, const std::string& secret);
@@ -35,6 +37,7 @@ class ShimChildren {
 
  private:
     const std::string data_dir_;
+    const std::uint64_t open_files_;  // The soft limit of runs; 0: this process's own.
     std::map<pid_t, core::RunId> children_;
 };
 

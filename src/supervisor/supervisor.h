@@ -133,7 +133,7 @@ class Supervisor {
     const RunDirectories directories_{options_.data_dir, options_.logs_kept, options_.off_for};
     RunPlaces places_{options_, task_queue_};
     LaunchMaker launches_{options_, rows_, places_, task_queue_};
-    ShimChildren children_{options_.data_dir};
+    ShimChildren children_{options_.data_dir, options_.open_files};
     LeftPlaces left_{{.elsewhere = options_.elsewhere,
                       .later = [this](auto delay, auto what) { timers_.after(delay, std::move(what)); },
                       .shims = [this] { return known_shims(); },
