@@ -107,6 +107,7 @@ COSTS = {
     "crash_short": (95, 2.0),
     "embed_example": (1, 0.5),
     "engine": (23, 1.0),
+    "fuzz_seeds": (4, 1.0),
     "gateway": (3, 1.0),
     "kill_short": (4, 0.6),
     "net": (8, 0.3),
@@ -159,7 +160,7 @@ def all_suites(build_dir):
 
 
 def own_suites():
-    sources = [str(path.relative_to(ROOT)) for folder in ("src", "sim", "crash", "bench", "examples", "tests")
+    sources = [str(path.relative_to(ROOT)) for folder in ("src", "sim", "crash", "fuzz", "bench", "examples", "tests")
                for path in sorted((ROOT / folder).rglob("*")) if path.suffix in (".h", ".cc")]
     tools = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tools").glob("*_test.py"))]
     elsewhere = {*NODES, *SHIM, *RUNS, *GATEWAY, *STORM, *CLIENTS, *PAGE}

@@ -8,8 +8,8 @@
 // readable. A struct with something behind it, such as an element of a list, cannot grow: its end is nowhere written
 // down.
 //
-// Decoding trusts no byte: numbers fit their type and have no needless bytes, enumerators and alternatives exist, and
-// no length reserves memory that the bytes behind it do not account for.
+// Decoding trusts no byte: numbers fit their type and have no needless bytes, enumerators and alternatives exist, the
+// keys of a map rise, and no length reserves memory that the bytes behind it do not account for.
 #pragma once
 
 #include <cstdint>
@@ -230,7 +230,9 @@ bool Decoder::get(T& value) {
         value.clear();
         for (std::uint64_t i = 0; i < length; ++i) {
             typename T::key_type key{};
-            if (in_.empty() || !get(key) || in_.empty() || !get(value[key])) return false;
+            if (in_.empty() || !get(key) || in_.empty()) return false;
+            if (!value.empty() && !(value.rbegin()->first < key)) return false;  // One map has one form.
+            if (!get(value[key])) return false;
         }
         return true;
     } else if constexpr (IsVariant<T>) {

@@ -310,6 +310,14 @@ TEST(Codec, what_no_encoder_writes_is_refused) {
     EXPECT_FALSE(decode<std::uint64_t>("\xFF\x80\x00"sv));
 }
 
+TEST(Codec, a_map_whose_keys_do_not_rise_is_refused) {
+    using Map = std::map<std::string, std::string>;
+    EXPECT_EQ(decode<Map>("\x02\x01\x61\x01\x31\x01\x62\x01\x32"sv), (Map{{"a", "1"}, {"b", "2"}}));
+
+    EXPECT_FALSE(decode<Map>("\x02\x01\x62\x01\x32\x01\x61\x01\x31"sv)) << "out of order";
+    EXPECT_FALSE(decode<Map>("\x02\x01\x61\x01\x31\x01\x61\x01\x32"sv)) << "the same key twice";
+}
+
 TEST(Codec, no_bytes_whatever_make_it_crash_and_what_it_takes_it_gives_back) {
     std::mt19937_64 random(8);
     int taken = 0;

@@ -36,7 +36,10 @@ class Builder : public YAML::EventHandler {
 
     YamlFile file;
 
-    void OnDocumentStart(const YAML::Mark&) override {
+    void OnDocumentStart(const YAML::Mark& mark) override {
+        // The parser does not move past a token that begins no value, and would give empty documents without end.
+        if (mark.pos == document_begin_) throw YAML::ParserException(mark, "no value begins like this");
+        document_begin_ = mark.pos;
         open_.clear();
         anchors_.clear();
     }
@@ -166,6 +169,7 @@ class Builder : public YAML::EventHandler {
     }
 
     std::string_view text_;
+    int document_begin_ = -1;
     std::vector<Open> open_;
     std::map<YAML::anchor_t, Yaml> anchors_;
     std::size_t nodes_ = 0;

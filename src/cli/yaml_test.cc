@@ -92,6 +92,12 @@ TEST(YamlTest, what_is_no_yaml_says_where) {
     EXPECT_EQ(mistakes_of(""), "");
 }
 
+TEST(YamlTest, a_comma_that_begins_a_document_is_a_mistake) {
+    EXPECT_EQ(mistakes_of(",a: 1\n"), "1:1 this is not YAML: no value begins like this\n");
+    EXPECT_EQ(mistakes_of("a: 1\n---\n, b\n"), "3:1 this is not YAML: no value begins like this\n");
+    EXPECT_EQ(mistakes_of("---\n---\n"), "") << "documents may be empty";
+}
+
 TEST(YamlTest, nesting_without_end_is_refused) {
     EXPECT_NE(mistakes_of(std::string(5000, '[')), "");
     EXPECT_NE(mistakes_of(std::string(5000, '{')), "");
