@@ -104,6 +104,7 @@ COSTS = {
     "core": (10, 1.0),
     "crash": (20, 1.0),
     "crash_short": (95, 2.0),
+    "demo": (1, 0.5),
     "embed_example": (1, 0.5),
     "engine": (23, 1.0),
     "gateway": (3, 1.0),

@@ -12,14 +12,14 @@
 #include "base/result.h"
 #include "net/http_client.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
 namespace json = boost::json;
 
-class Client {
+class DemoClient {
  public:
     // The URL is a server's own.
-    Client(const std::string& url, std::string key);
+    DemoClient(const std::string& url, std::string key);
 
     // Whatever was answered; the error is for people.
     Result<net::ClientResponse, std::string> send(net::Method method, std::string target, const json::value& body = {},
@@ -50,4 +50,4 @@ std::int64_t nanos_in(const json::value& object, const char* member);  // and on
 // The items of a list; none where it is no list.
 const json::array& items_in(const json::value& list);
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

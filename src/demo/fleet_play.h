@@ -9,9 +9,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "server/demo.h"
+#include "demo/demo.h"
 
-namespace interlock::server {
+namespace interlock::demo {
 
 struct FleetPlay {
     std::int64_t runs = 0;
@@ -24,6 +24,6 @@ struct FleetPlay {
 
 // Until it is told to end, or options.seconds are over. The error is a sentence.
 Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std::string& directory,
-                                          const Terminal& terminal);
+                                          const server::Terminal& terminal);
 
-}  // namespace interlock::server
+}  // namespace interlock::demo

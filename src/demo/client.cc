@@ -1,4 +1,4 @@
-#include "server/demo_client.h"
+#include "demo/client.h"
 
 #include <charconv>
 
@@ -8,12 +8,13 @@
 
 #include "base/money.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
-Client::Client(const std::string& url, std::string key) : http_(*net::parse_url(url), {}), key_(std::move(key)) {}
+DemoClient::DemoClient(const std::string& url, std::string key)
+    : http_(*net::parse_url(url), {}), key_(std::move(key)) {}
 
-Result<net::ClientResponse, std::string> Client::send(net::Method method, std::string target, const json::value& body,
-                                                      std::vector<net::Header> headers) {
+Result<net::ClientResponse, std::string> DemoClient::send(net::Method method, std::string target,
+                                                          const json::value& body, std::vector<net::Header> headers) {
     headers.push_back({"authorization", "Bearer " + key_});
     if (!body.is_null()) headers.push_back({"content-type", "application/json"});
     auto answer = http_.request(
@@ -22,7 +23,7 @@ Result<net::ClientResponse, std::string> Client::send(net::Method method, std::s
     return std::move(*answer);
 }
 
-Result<json::value, std::string> Client::ask(net::Method method, std::string target, const json::value& body) {
+Result<json::value, std::string> DemoClient::ask(net::Method method, std::string target, const json::value& body) {
     const auto answer = send(method, target, body);
     if (!answer) return fail(answer.error());
     if (answer->status >= 300) return fail(fmt::format("{} answered {}: {}", target, answer->status, answer->body));
@@ -62,4 +63,4 @@ const json::array& items_in(const json::value& list) {
     return found != nullptr && found->is_array() ? found->get_array() : none;
 }
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

@@ -1,11 +1,11 @@
-#include "server/demo_report.h"
+#include "demo/report.h"
 
 #include <gtest/gtest.h>
 
 #include "engine/embedded.h"
 #include "store/temporary_directory.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 namespace {
 
 // A small store, and the books of agents who were told the truth about it.
@@ -44,7 +44,7 @@ class DemoReport : public testing::Test {
         books.spent += charge.cost.nanos();
         books.calls_paid += 1;
 
-        const Said said{.agent = 1, .turn = turn, .part = 0};
+        const DemoMessage said{.agent = 1, .turn = turn, .part = 0};
         core::NewMessage message;
         message.id = core::MessageId(interlock->fresh_id());
         message.role = "user";
@@ -81,14 +81,14 @@ class DemoReport : public testing::Test {
         return names;
     }
     std::string text() {
-        const Terminal plain;
+        const server::Terminal plain;
         return to_text(checks(), plain, 0);
     }
 
     store::TemporaryDirectory directory;
     std::unique_ptr<engine::Embedded> interlock;
     core::SessionId session;
-    Books books;
+    DemoBooks books;
     std::optional<KillTally> kill;
 };
 
@@ -207,4 +207,4 @@ TEST_F(DemoReport, an_answer_that_nothing_explains_is_seen) {
 }
 
 }  // namespace
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

@@ -1,11 +1,11 @@
-#include "server/demo_report.h"
+#include "demo/report.h"
 
 #include <algorithm>
 #include <sstream>
 
 #include <fmt/format.h>
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 namespace {
 
 using Values = std::vector<store::Value>;
@@ -23,7 +23,7 @@ void complain(Check& check, std::string what) {
     check.sentences.push_back(std::move(what));
 }
 
-Result<Check, store::ReadError> check_money(store::Snapshot& snapshot, const Books& books) {
+Result<Check, store::ReadError> check_money(store::Snapshot& snapshot, const DemoBooks& books) {
     Check check{.about = "budget", .holds = true, .sentences = {}};
     std::int64_t limit = 0, settled = 0, held = 0, sum = 0, events = 0, most = 0;
     auto read = snapshot.query(
@@ -42,23 +42,24 @@ Result<Check, store::ReadError> check_money(store::Snapshot& snapshot, const Boo
     if (!read) return fail(read.error());
 
     check.sentences.push_back(fmt::format("{} limit, {} spent in {} calls, {}.", exact_dollars(limit),
-                                          exact_dollars(sum), with_separators(events),
+                                          exact_dollars(sum), server::with_separators(events),
                                           most <= limit ? "never above" : "ABOVE THE LIMIT"));
     check.holds = most <= limit;
     if (sum == books.spent && events == books.calls_paid) {
         check.sentences.push_back("The agents' own books come to the same, to the nano-dollar.");
     } else {
         complain(check, fmt::format("The agents were told of {} in {} calls.", exact_dollars(books.spent),
-                                    with_separators(books.calls_paid)));
+                                    server::with_separators(books.calls_paid)));
     }
     if (settled != sum) complain(check, fmt::format("The budget says {}.", exact_dollars(settled)));
     if (held != 0) complain(check, fmt::format("{} is still held for nobody.", exact_dollars(held)));
     check.sentences.push_back(fmt::format("{} calls and {} runs were refused for want of money.",
-                                          with_separators(books.calls_refused), with_separators(books.runs_refused)));
+                                          server::with_separators(books.calls_refused),
+                                          server::with_separators(books.runs_refused)));
     return check;
 }
 
-Result<Check, store::ReadError> check_session(store::Snapshot& snapshot, const Books& books) {
+Result<Check, store::ReadError> check_session(store::Snapshot& snapshot, const DemoBooks& books) {
     Check check{.about = "session", .holds = true, .sentences = {}};
     std::int64_t count = 0;
     std::string wrong;
@@ -74,20 +75,20 @@ Result<Check, store::ReadError> check_session(store::Snapshot& snapshot, const B
     });
     if (!read) return fail(read.error());
     if (wrong.empty() && count != books.messages_told) {
-        wrong = fmt::format("{} messages were acknowledged.", with_separators(books.messages_told));
+        wrong = fmt::format("{} messages were acknowledged.", server::with_separators(books.messages_told));
     }
     if (wrong.empty()) {
         check.sentences.push_back(
             fmt::format("messages 0 to {} without a gap, none twice, each where its agent was told.",
-                        with_separators(std::max<std::int64_t>(0, count - 1))));
+                        server::with_separators(std::max<std::int64_t>(0, count - 1))));
     } else {
-        check.sentences.push_back(fmt::format("{} messages are there.", with_separators(count)));
+        check.sentences.push_back(fmt::format("{} messages are there.", server::with_separators(count)));
         complain(check, wrong);
     }
     return check;
 }
 
-Result<Check, store::ReadError> check_places(store::Snapshot& snapshot, const Books& books) {
+Result<Check, store::ReadError> check_places(store::Snapshot& snapshot, const DemoBooks& books) {
     Check check{.about = "directories", .holds = true, .sentences = {}};
     std::int64_t admitted = 0, unfinished = 0, claims = 0;
     auto read = snapshot.query(
@@ -109,15 +110,17 @@ Result<Check, store::ReadError> check_places(store::Snapshot& snapshot, const Bo
             other_names += fmt::format(", '{}' also by the name of '{}'", place.name, place.other_name);
         }
     }
-    check.sentences.push_back(fmt::format("{} runs in {} directories{}; {} turned away.", with_separators(admitted),
-                                          books.places.size(), other_names, with_separators(turned_away)));
+    check.sentences.push_back(fmt::format("{} runs in {} directories{}; {} turned away.",
+                                          server::with_separators(admitted), books.places.size(), other_names,
+                                          server::with_separators(turned_away)));
     if (books.collisions == 0) {
         check.sentences.push_back("Never two in one: each locked a file there (flock), and found it free every time.");
     } else {
-        complain(check, fmt::format("{} found the directory in use by another.", with_separators(books.collisions)));
+        complain(check,
+                 fmt::format("{} found the directory in use by another.", server::with_separators(books.collisions)));
     }
     if (admitted != books.runs()) {
-        complain(check, fmt::format("The agents were told of {} runs.", with_separators(books.runs())));
+        complain(check, fmt::format("The agents were told of {} runs.", server::with_separators(books.runs())));
     }
     if (unfinished != 0 || claims != 0) {
         complain(check, fmt::format("{} runs did not end, {} places are not free.", unfinished, claims));
@@ -129,11 +132,12 @@ Check check_kill(const KillTally& kill) {
     Check check{.about = "kill -9", .holds = kill.found == kill.asked_again, .sentences = {}};
     check.sentences.push_back(fmt::format(
         "{} commands had been acknowledged; {}asked again, {} of {} were there with their first answer.",
-        with_separators(kill.acknowledged), kill.remembered < kill.acknowledged ? "the latest of them " : "",
-        with_separators(kill.found), with_separators(kill.asked_again)));
+        server::with_separators(kill.acknowledged), kill.remembered < kill.acknowledged ? "the latest of them " : "",
+        server::with_separators(kill.found), server::with_separators(kill.asked_again)));
     check.sentences.push_back(fmt::format(
         "{} were in flight: {} had been carried out and were answered from the first time, {} were decided now.",
-        with_separators(kill.in_flight), with_separators(kill.had_been_done), with_separators(kill.done_later)));
+        server::with_separators(kill.in_flight), server::with_separators(kill.had_been_done),
+        server::with_separators(kill.done_later)));
     if (kill.left_behind.empty()) {
         check.sentences.push_back(
             "The files it left behind were checked before anybody opened them: every promise held.");
@@ -164,7 +168,7 @@ std::vector<std::string> wrapped(const std::vector<std::string>& sentences, std:
 
 }  // namespace
 
-Result<std::vector<Check>, store::ReadError> outside_checks(store::Snapshot& snapshot, const Books& books,
+Result<std::vector<Check>, store::ReadError> outside_checks(store::Snapshot& snapshot, const DemoBooks& books,
                                                             const std::optional<KillTally>& kill) {
     std::vector<Check> checks;
     for (const auto look : {check_money, check_session, check_places}) {
@@ -177,7 +181,7 @@ Result<std::vector<Check>, store::ReadError> outside_checks(store::Snapshot& sna
     return checks;
 }
 
-std::string to_text(const std::vector<Check>& checks, const Terminal& terminal, std::size_t columns) {
+std::string to_text(const std::vector<Check>& checks, const server::Terminal& terminal, std::size_t columns) {
     constexpr std::size_t about_width = 11;
     std::string text;
     for (const Check& check : checks) {
@@ -196,4 +200,4 @@ std::string to_text(const std::vector<Check>& checks, const Terminal& terminal, 
     return text;
 }
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "server/demo.h"
+#include "demo/demo.h"
 
-namespace interlock::server {
+namespace interlock::demo {
 
 struct GatewayPlay {
     std::int64_t calls = 0;
@@ -24,6 +24,6 @@ struct GatewayPlay {
 
 // The error is a sentence.
 Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const std::string& directory,
-                                              const Terminal& terminal);
+                                              const server::Terminal& terminal);
 
-}  // namespace interlock::server
+}  // namespace interlock::demo

@@ -1,14 +1,14 @@
-#include "server/demo_screen.h"
+#include "demo/screen.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 namespace {
 
-const Terminal plain;
-const Terminal styled{.styled = true};
+const server::Terminal plain;
+const server::Terminal styled{.styled = true};
 
 class DemoScreen : public testing::Test {
  protected:
@@ -22,15 +22,15 @@ class DemoScreen : public testing::Test {
         books.places = {{.name = "api", .worker = "agent-017", .runs = 1'241, .in_line = 18, .turned_away = 23'456},
                         {.name = "infra", .runs = 7, .in_line = 0, .turned_away = 9}};
         scene.agents = 100;
-        scene.elapsed = Seconds(5.04);
-        scene.time = Seconds(8);
+        scene.elapsed = SceneSeconds(5.04);
+        scene.time = SceneSeconds(8);
         scene.books = &books;
         scene.commands_a_second = 4'411;
         scene.commits_a_second = 312;
         scene.history = {0, 10, 20, 30};
-        scene.kill_at = Seconds(4);
-        scene.killed_at = Seconds(4.01);
-        scene.open_again_after = Seconds(0.09);
+        scene.kill_at = SceneSeconds(4);
+        scene.killed_at = SceneSeconds(4.01);
+        scene.open_again_after = SceneSeconds(0.09);
         scene.kill = {.left_behind = {},
                       .acknowledged = 38'112,
                       .remembered = 38'112,
@@ -51,13 +51,13 @@ class DemoScreen : public testing::Test {
         return text;
     }
 
-    Books books;
+    DemoBooks books;
     Scene scene;
 };
 
 TEST_F(DemoScreen, no_line_of_the_picture_is_wider_than_the_terminal) {
     for (const std::size_t columns : {40u, 60u, 72u, 80u, 100u, 200u}) {
-        for (const Terminal& terminal : {plain, styled}) {
+        for (const server::Terminal& terminal : {plain, styled}) {
             for (const std::string& each : picture(scene, terminal, columns))
                 EXPECT_LE(columns_of(each), columns) << each;
         }
@@ -101,4 +101,4 @@ TEST_F(DemoScreen, the_bar_is_as_long_when_everything_is_spent) {
 }
 
 }  // namespace
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

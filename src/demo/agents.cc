@@ -1,4 +1,4 @@
-#include "server/demo_agents.h"
+#include "demo/agents.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,7 +14,7 @@
 
 #include "supervisor/place.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 namespace {
 
 namespace fs = std::filesystem;
@@ -116,7 +116,8 @@ void Agents::begin() {
 // ---- the life of an agent -----------------------------------------------------------------------------------------
 
 asio::awaitable<void> Agents::live(int number) {
-    Agent agent{.number = number, .random = std::mt19937_64(options_.seed * 1'000'003 + static_cast<unsigned>(number))};
+    DemoAgent agent{.number = number,
+                    .random = std::mt19937_64(options_.seed * 1'000'003 + static_cast<unsigned>(number))};
     core::PutAgent put;
     put.name = agent_name(number);
     const core::Reply made = co_await link_.ask(put);
@@ -134,7 +135,7 @@ asio::awaitable<void> Agents::live(int number) {
     --working_;
 }
 
-asio::awaitable<void> Agents::work_somewhere(Agent& agent) {
+asio::awaitable<void> Agents::work_somewhere(DemoAgent& agent) {
     const Door& door = doors_[static_cast<std::size_t>(below(agent.random, static_cast<int>(doors_.size())))];
     PlaceBook& place = books_.places[door.book];
     core::AdmitRun admit;
@@ -182,7 +183,7 @@ asio::awaitable<core::Fence> Agents::stand_in_line(core::RunId run, PlaceBook& p
     co_return fence;
 }
 
-asio::awaitable<void> Agents::work_in(Agent& agent, const Door& door, Job job) {
+asio::awaitable<void> Agents::work_in(DemoAgent& agent, const Door& door, DemoJob job) {
     DirectoryLock lock(door.path);
     if (!lock.taken()) ++books_.collisions;
     PlaceBook& place = books_.places[door.book];
@@ -207,7 +208,7 @@ asio::awaitable<void> Agents::work_in(Agent& agent, const Door& door, Job job) {
     }
 }
 
-asio::awaitable<void> Agents::work_anywhere(Agent& agent) {
+asio::awaitable<void> Agents::work_anywhere(DemoAgent& agent) {
     const Money cost = cost_of_call(agent);
     co_await pay(agent, cost);
     co_await think(agent, 8);
@@ -216,7 +217,7 @@ asio::awaitable<void> Agents::work_anywhere(Agent& agent) {
 
 // ---- money --------------------------------------------------------------------------------------------------------
 
-asio::awaitable<void> Agents::pay_with_hold(Agent& agent, Job job) {
+asio::awaitable<void> Agents::pay_with_hold(DemoAgent& agent, DemoJob job) {
     const Money cost = cost_of_call(agent);
     core::Reserve reserve;
     reserve.hold = core::HoldId(link_.fresh_id());
@@ -250,7 +251,7 @@ asio::awaitable<void> Agents::pay_with_hold(Agent& agent, Job job) {
     ++books_.calls_paid;
 }
 
-asio::awaitable<void> Agents::pay(Agent& agent, Money cost) {
+asio::awaitable<void> Agents::pay(DemoAgent& agent, Money cost) {
     core::Charge charge;
     charge.who.agent = agent_name(agent.number);
     charge.cost = cost;
@@ -268,7 +269,7 @@ asio::awaitable<void> Agents::pay(Agent& agent, Money cost) {
 }
 
 // A smaller call that costs precisely what is left. Many try that at once, and only one can have it.
-asio::awaitable<void> Agents::take_the_rest(Agent& agent, const std::optional<core::BudgetRefusal>& refusal) {
+asio::awaitable<void> Agents::take_the_rest(DemoAgent& agent, const std::optional<core::BudgetRefusal>& refusal) {
     const std::int64_t left = refusal ? refusal->free : 0;
     if (left <= 0 || stopping_) co_return;
     core::Charge charge;
@@ -284,7 +285,7 @@ asio::awaitable<void> Agents::take_the_rest(Agent& agent, const std::optional<co
 }
 
 // Such that the money lasts for most of the time, on a fast machine and on a slow one.
-Money Agents::cost_of_call(Agent& agent) const {
+Money Agents::cost_of_call(DemoAgent& agent) const {
     const auto in_ms = [](auto time) { return std::chrono::duration_cast<std::chrono::milliseconds>(time).count(); };
     const std::int64_t time = in_ms(options_.time);
     const std::int64_t elapsed = in_ms(Steady::now() - began_);
@@ -301,7 +302,7 @@ Money Agents::cost_of_call(Agent& agent) const {
 
 // ---- the session --------------------------------------------------------------------------------------------------
 
-asio::awaitable<void> Agents::add_turn(Agent& agent, Job job, int parts) {
+asio::awaitable<void> Agents::add_turn(DemoAgent& agent, DemoJob job, int parts) {
     const int turn = ++agent.turns;
     core::Append append;
     append.session = session_;
@@ -311,7 +312,7 @@ asio::awaitable<void> Agents::add_turn(Agent& agent, Job job, int parts) {
         core::NewMessage message;
         message.id = core::MessageId(link_.fresh_id());
         message.role = part % 2 == 0 ? "user" : "assistant";
-        message.content = Said{agent.number, turn, part}.text();
+        message.content = DemoMessage{agent.number, turn, part}.text();
         append.messages.push_back(std::move(message));
     }
     const core::Reply answer = co_await link_.ask(append);
@@ -328,7 +329,7 @@ asio::awaitable<void> Agents::add_turn(Agent& agent, Job job, int parts) {
     books_.messages_told += parts;
 }
 
-asio::awaitable<void> Agents::think(Agent& agent, int milliseconds_max) {
+asio::awaitable<void> Agents::think(DemoAgent& agent, int milliseconds_max) {
     if (stopping_) co_return;
     asio::steady_timer timer(io_, std::chrono::milliseconds(1 + below(agent.random, milliseconds_max)));
     co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
@@ -338,4 +339,4 @@ void Agents::odd(std::string what) {
     if (books_.odd.size() < odd_named_max) books_.odd.push_back(std::move(what) + ".");
 }
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

@@ -8,48 +8,48 @@
 #include <string>
 
 #include "base/result.h"
-#include "server/demo_client.h"
+#include "demo/client.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
-enum class Dialect { openai_chat, openai_responses, anthropic, gemini, embeddings };
+enum class DemoApi { openai_chat, openai_responses, anthropic, gemini, embeddings };
 
 // One turn of a conversation.
-struct Exchange {
+struct DemoTurn {
     const char* question;
     const char* answer;
 };
 
 // An agent whose runs a thread of this process carries out, as a program of its user's would.
-struct Role {
+struct DemoRole {
     const char* agent;
     int runs_max = 1;
     const char* team;
     const char* workspace;  // Below the fleet's directory; empty: none.
-    Dialect dialect;
+    DemoApi dialect;
     const char* model;
     bool streams = false;
     bool uses_tools = false;
     int output_tokens = 200;
     const char* title;  // Of its sessions.
-    std::span<const Exchange> talk;
+    std::span<const DemoTurn> talk;
 };
-std::span<const Role> roles();
+std::span<const DemoRole> roles();
 
 // What supervised runs run: text for a shell, with a name for people.
-struct Script {
+struct DemoScript {
     const char* name;
     const char* text;
 };
-extern const Script build_script;
-extern const Script hostile_script;  // Its log is full of what a page must not take for its own.
-extern const Script failing_script;
-extern const Script slow_script;
-extern const Script dirty_script;  // Changes a file of the worktree it is in, and does not commit.
-extern const Script commit_script;
-extern const Script clean_script;
+extern const DemoScript build_script;
+extern const DemoScript hostile_script;  // Its log is full of what a page must not take for its own.
+extern const DemoScript failing_script;
+extern const DemoScript slow_script;
+extern const DemoScript dirty_script;  // Changes a file of the worktree it is in, and does not commit.
+extern const DemoScript commit_script;
+extern const DemoScript clean_script;
 
-struct Surroundings {
+struct DemoSurroundings {
     std::string directory;  // Where the workspaces are.
     std::string house_url;  // A provider that rests now and then,
     std::string spare_url;  // and one that stands in for it.
@@ -57,8 +57,8 @@ struct Surroundings {
 };
 
 // Makes the directories, and a git repository among them, if there is a git.
-Result<Surroundings, std::string> make_workspaces(const std::string& directory);
+Result<DemoSurroundings, std::string> make_workspaces(const std::string& directory);
 // Makes whatever there is from the beginning. The error is for people.
-Result<void, std::string> cast(Client& admin, const Surroundings& surroundings);
+Result<void, std::string> cast(DemoClient& admin, const DemoSurroundings& surroundings);
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

@@ -1,4 +1,4 @@
-#include "server/demo_fleet_cast.h"
+#include "demo/fleet_cast.h"
 
 #include <array>
 #include <filesystem>
@@ -8,101 +8,101 @@
 
 #include "supervisor/subprocess.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr std::array research_talk{
-    Exchange{"Which of our checkout steps do people leave most often?",
+    DemoTurn{"Which of our checkout steps do people leave most often?",
              "Most leave at the address form: 31 of 100, against 12 at payment. (simulated)"},
-    Exchange{"Why there? Look at the sessions of the last week.",
+    DemoTurn{"Why there? Look at the sessions of the last week.",
              "Half of them came back from the postcode field. It refuses blanks, and phones put blanks there."},
-    Exchange{"How many orders is that in a month?", "Roughly 240, if those behave like the ones who got through."},
-    Exchange{"Write that down as a proposal with numbers and sources.",
+    DemoTurn{"How many orders is that in a month?", "Roughly 240, if those behave like the ones who got through."},
+    DemoTurn{"Write that down as a proposal with numbers and sources.",
              "Proposal: accept blanks in postcodes. Effect: up to 240 orders a month. Cost: one line and a test."},
 };
 constexpr std::array review_talk{
-    Exchange{"Review the change to the cart: rounding moves from the view into the model.",
+    DemoTurn{"Review the change to the cart: rounding moves from the view into the model.",
              "The sum is right now, but the discount is still rounded twice: once per line, once in total."},
-    Exchange{"Can you show a case where that matters?",
+    DemoTurn{"Can you show a case where that matters?",
              "Three items at 0.335 with ten percent off: 0.90 against 0.91. A test for it is in the comment."},
-    Exchange{"What else would you change before it goes in?",
+    DemoTurn{"What else would you change before it goes in?",
              "Name the rounding mode, and drop the unused import. Then it is good to merge."},
 };
 constexpr std::array fix_talk{
-    Exchange{
+    DemoTurn{
         "The test of the mail queue fails every other day. Find out why.",
         "It compares two instants that are taken a millisecond apart. When the clock ticks between them, it fails."},
-    Exchange{"Fix it without a sleep.",
+    DemoTurn{"Fix it without a sleep.",
              "The queue takes its clock as a parameter now, and the test hands it a still one."},
-    Exchange{"Run the tests a hundred times.", "100 of 100 passed. (simulated)"},
+    DemoTurn{"Run the tests a hundred times.", "100 of 100 passed. (simulated)"},
 };
 constexpr std::array refactor_talk{
-    Exchange{"Take the search apart: index, query, ranking.",
+    DemoTurn{"Take the search apart: index, query, ranking.",
              "Three files instead of one. Nothing changed for callers; the tests passed before and after."},
-    Exchange{"Is anything public that need not be?", "The tokenizer was. It is private to the index now."},
-    Exchange{"Summarise it for the change log.", "Search is three parts. No change in behaviour."},
+    DemoTurn{"Is anything public that need not be?", "The tokenizer was. It is private to the index now."},
+    DemoTurn{"Summarise it for the change log.", "Search is three parts. No change in behaviour."},
 };
 constexpr std::array test_talk{
-    Exchange{"Which branches of the payment code has no test ever seen?",
+    DemoTurn{"Which branches of the payment code has no test ever seen?",
              "The refund of a partly shipped order, and the timeout of the bank's answer."},
-    Exchange{"Write tests for both.", "Two tests. The second one found that the timeout is counted twice."},
+    DemoTurn{"Write tests for both.", "Two tests. The second one found that the timeout is counted twice."},
 };
 constexpr std::array notes_talk{
-    Exchange{"What changed since the last release?",
+    DemoTurn{"What changed since the last release?",
              "41 commits: 3 features, 17 fixes, the rest is upkeep. Nothing that breaks a caller."},
-    Exchange{"Draft the notes, at most ten lines, for people who use the shop.",
+    DemoTurn{"Draft the notes, at most ten lines, for people who use the shop.",
              "New: wish lists. Faster: search. Fixed: postcodes with blanks, a sum that was a cent off."},
-    Exchange{"Shorter, and begin with what people asked for.",
+    DemoTurn{"Shorter, and begin with what people asked for.",
              "Postcodes with blanks work. Sums are exact. Wish lists!"},
 };
 constexpr std::array translate_talk{
-    Exchange{"Translate the help page about returns into German.",
+    DemoTurn{"Translate the help page about returns into German.",
              "Sie haben 30 Tage Zeit, einen Artikel zurueckzugeben. (simulated)"},
-    Exchange{"And into French, with the same headings.", "Vous avez 30 jours pour renvoyer un article."},
-    Exchange{"Check the glossary: is 'basket' the same word everywhere?",
+    DemoTurn{"And into French, with the same headings.", "Vous avez 30 jours pour renvoyer un article."},
+    DemoTurn{"Check the glossary: is 'basket' the same word everywhere?",
              "It was 'Korb' twice and 'Warenkorb' once. Now it is always 'Warenkorb'."},
 };
 constexpr std::array experiment_talk{
-    Exchange{"Try forty prompts for the product descriptions and rank them.",
+    DemoTurn{"Try forty prompts for the product descriptions and rank them.",
              "Twelve done. The short ones win; the ones with a rhyme do not."},
-    Exchange{"Go on with variations of the best three.", "Variation 3b is liked most, by a hair."},
+    DemoTurn{"Go on with variations of the best three.", "Variation 3b is liked most, by a hair."},
 };
 constexpr std::array support_talk{
-    Exchange{"A customer asks where order 1009 is.", "It left on Tuesday and is one stop away: tomorrow before noon."},
-    Exchange{"Another one wants to change the address after shipping.",
+    DemoTurn{"A customer asks where order 1009 is.", "It left on Tuesday and is one stop away: tomorrow before noon."},
+    DemoTurn{"Another one wants to change the address after shipping.",
              "Not any more on our side; the carrier's page can. Link and words are in the draft."},
-    Exchange{"Sort the last fifty letters by what they are about.",
+    DemoTurn{"Sort the last fifty letters by what they are about.",
              "Delivery 22, returns 14, sizes 9, praise 5. (simulated)"},
 };
 constexpr std::array index_talk{
-    Exchange{"wish list, returns, postcode", ""},
-    Exchange{"wish list, returns, postcode", ""},
-    Exchange{"sizes, colours, gift wrap", ""},
+    DemoTurn{"wish list, returns, postcode", ""},
+    DemoTurn{"wish list, returns, postcode", ""},
+    DemoTurn{"sizes, colours, gift wrap", ""},
 };
 
 constexpr std::array the_roles{
-    Role{"researcher", 3, "insight", "", Dialect::anthropic, "sim/large", true, false, 420, "Where do orders get lost?",
-         research_talk},
-    Role{"reviewer", 2, "platform", "", Dialect::openai_chat, "sim/large", false, true, 260,
-         "Review: rounding in the cart", review_talk},
-    Role{"fixer", 2, "platform", "shop", Dialect::openai_responses, "sim/reasoner", true, false, 300,
-         "The mail queue's flaky test", fix_talk},
-    Role{"refactorer", 1, "platform", "shop", Dialect::anthropic, "sim/small", false, false, 350,
-         "Take the search apart", refactor_talk},
-    Role{"test-writer", 1, "platform", "shop/tests", Dialect::openai_chat, "sim/small", true, false, 220,
-         "Branches without a test", test_talk},
-    Role{"release-notes", 1, "docs", "docs", Dialect::gemini, "sim/large", true, false, 180,
-         "Notes for the next release", notes_talk},
-    Role{"translator", 2, "docs", "docs", Dialect::gemini, "sim/small", false, false, 400,
-         "Help pages in two languages", translate_talk},
-    Role{"experimenter", 1, "insight", "", Dialect::anthropic, "sim/large", false, false, 380, "Forty prompts",
-         experiment_talk},
-    Role{"support", 3, "shop", "", Dialect::openai_chat, "house/small", true, false, 160, "Letters of the day",
-         support_talk},
-    Role{"indexer", 1, "shop", "", Dialect::embeddings, "sim/embed", false, false, 0, "Index of the help pages",
-         index_talk},
+    DemoRole{"researcher", 3, "insight", "", DemoApi::anthropic, "sim/large", true, false, 420,
+             "Where do orders get lost?", research_talk},
+    DemoRole{"reviewer", 2, "platform", "", DemoApi::openai_chat, "sim/large", false, true, 260,
+             "Review: rounding in the cart", review_talk},
+    DemoRole{"fixer", 2, "platform", "shop", DemoApi::openai_responses, "sim/reasoner", true, false, 300,
+             "The mail queue's flaky test", fix_talk},
+    DemoRole{"refactorer", 1, "platform", "shop", DemoApi::anthropic, "sim/small", false, false, 350,
+             "Take the search apart", refactor_talk},
+    DemoRole{"test-writer", 1, "platform", "shop/tests", DemoApi::openai_chat, "sim/small", true, false, 220,
+             "Branches without a test", test_talk},
+    DemoRole{"release-notes", 1, "docs", "docs", DemoApi::gemini, "sim/large", true, false, 180,
+             "Notes for the next release", notes_talk},
+    DemoRole{"translator", 2, "docs", "docs", DemoApi::gemini, "sim/small", false, false, 400,
+             "Help pages in two languages", translate_talk},
+    DemoRole{"experimenter", 1, "insight", "", DemoApi::anthropic, "sim/large", false, false, 380, "Forty prompts",
+             experiment_talk},
+    DemoRole{"support", 3, "shop", "", DemoApi::openai_chat, "house/small", true, false, 160, "Letters of the day",
+             support_talk},
+    DemoRole{"indexer", 1, "shop", "", DemoApi::embeddings, "sim/embed", false, false, 0, "Index of the help pages",
+             index_talk},
 };
 
 constexpr const char* sweep_text = R"(printf '\033[2msweeping old carts (simulated)\033[0m\n'
@@ -116,13 +116,14 @@ json::value simulated_tags(const char* team) { return {{"fleet", "simulated"}, {
 
 json::value command_of(const char* text) { return json::array{"sh", "-c", text}; }
 
-Result<void, std::string> cast_agents(Client& admin, const Surroundings& around);
-Result<void, std::string> cast_money(Client& admin);
-Result<void, std::string> cast_gateway(Client& admin, const Surroundings& around);
-Result<void, std::string> cast_schedules(Client& admin);
+Result<void, std::string> cast_agents(DemoClient& admin, const DemoSurroundings& around);
+Result<void, std::string> cast_money(DemoClient& admin);
+Result<void, std::string> cast_gateway(DemoClient& admin, const DemoSurroundings& around);
+Result<void, std::string> cast_schedules(DemoClient& admin);
 
 // The first thing that could not be made.
-Result<void, std::string> put_all(Client& admin, std::initializer_list<std::pair<const char*, json::value>> documents) {
+Result<void, std::string> put_all(DemoClient& admin,
+                                  std::initializer_list<std::pair<const char*, json::value>> documents) {
     for (const auto& [target, document] : documents) {
         if (const auto made = admin.put(target, document); !made) return fail(made.error());
     }
@@ -131,40 +132,40 @@ Result<void, std::string> put_all(Client& admin, std::initializer_list<std::pair
 
 }  // namespace
 
-const Script build_script{"build the shop", R"(printf '\033[1mBuilding the shop\033[0m (simulated)\n'
+const DemoScript build_script{"build the shop", R"(printf '\033[1mBuilding the shop\033[0m (simulated)\n'
 for part in cart checkout search mail; do sleep 1; printf '\033[32m  ok\033[0m    %s compiled\n' "$part"; done
 printf '\033[33m  warn\033[0m  mail: 2 deprecated calls\n'
 "$DEMO_PROGRAM" charges add builder 0.0042 --provider sim --model sim/small --output-tokens 3360
 sleep 1; printf '\033[32mdone\033[0m, 128 files\n')"};
 
-const Script hostile_script{"print what strangers wrote", R"(printf '<script>alert("from a log")</script>\n'
+const DemoScript hostile_script{"print what strangers wrote", R"(printf '<script>alert("from a log")</script>\n'
 printf '<img src=x onerror=alert(1)> &amp; <b>not bold</b>\n'
 printf '\033]0;a title of its own\007\033[2J\033[31mred, and never reset\n'
 head -c 6000 /dev/zero | tr '\0' 'x'; printf '\n'
 printf 'caf\303\251, and bytes that are no text: \377\376\n'
 sleep 4; printf 'over\n')"};
 
-const Script failing_script{"deploy to nowhere", R"(printf 'deploying (simulated)\n'; sleep 2
+const DemoScript failing_script{"deploy to nowhere", R"(printf 'deploying (simulated)\n'; sleep 2
 printf '\033[31merror:\033[0m the host shop.invalid is not known\n' >&2; exit 3)"};
 
-const Script slow_script{"wait for an answer that does not come", R"(printf 'waiting (simulated)\n'
+const DemoScript slow_script{"wait for an answer that does not come", R"(printf 'waiting (simulated)\n'
 for second in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 2; printf '.'; done)"};
 
-const Script dirty_script{"a change that is not committed",
-                          R"(printf '\nA line that nobody has committed.\n' >> README.md
+const DemoScript dirty_script{"a change that is not committed",
+                              R"(printf '\nA line that nobody has committed.\n' >> README.md
 git status --short; sleep 2)"};
 
-const Script commit_script{"a change that is not merged", R"(printf 'wish lists\n' > wish_lists.txt
+const DemoScript commit_script{"a change that is not merged", R"(printf 'wish lists\n' > wish_lists.txt
 git add wish_lists.txt
 git -c user.name=simulated -c user.email=simulated@invalid commit -q -m 'Wish lists (simulated)'
 git log --oneline; sleep 2)"};
 
-const Script clean_script{"a look that changes nothing", "ls -la; sleep 2"};
+const DemoScript clean_script{"a look that changes nothing", "ls -la; sleep 2"};
 
-std::span<const Role> roles() { return the_roles; }
+std::span<const DemoRole> roles() { return the_roles; }
 
-Result<Surroundings, std::string> make_workspaces(const std::string& directory) {
-    Surroundings around{.directory = directory + "/workspaces", .house_url = {}, .spare_url = {}};
+Result<DemoSurroundings, std::string> make_workspaces(const std::string& directory) {
+    DemoSurroundings around{.directory = directory + "/workspaces", .house_url = {}, .spare_url = {}};
     std::error_code error;
     for (const char* name : {"shop/tests", "docs", "repository"}) {
         fs::create_directories(around.directory + "/" + name, error);
@@ -183,7 +184,7 @@ Result<Surroundings, std::string> make_workspaces(const std::string& directory) 
     return around;
 }
 
-Result<void, std::string> cast(Client& admin, const Surroundings& around) {
+Result<void, std::string> cast(DemoClient& admin, const DemoSurroundings& around) {
     if (auto made = cast_gateway(admin, around); !made) return made;
     if (auto made = cast_agents(admin, around); !made) return made;
     if (auto made = cast_money(admin); !made) return made;
@@ -192,8 +193,8 @@ Result<void, std::string> cast(Client& admin, const Surroundings& around) {
 
 namespace {
 
-Result<void, std::string> cast_agents(Client& admin, const Surroundings& around) {
-    for (const Role& role : the_roles) {
+Result<void, std::string> cast_agents(DemoClient& admin, const DemoSurroundings& around) {
+    for (const DemoRole& role : the_roles) {
         json::object document{{"max_concurrent_runs", role.runs_max},
                               {"tags", simulated_tags(role.team)},
                               {"capture", "full"},
@@ -219,7 +220,7 @@ Result<void, std::string> cast_agents(Client& admin, const Surroundings& around)
                            {"/v1/caps/provider/house", {{"max_live", 4}}}});
 }
 
-Result<void, std::string> cast_money(Client& admin) {
+Result<void, std::string> cast_money(DemoClient& admin) {
     const json::array warn{50, 80};
     return put_all(
         admin,
@@ -248,7 +249,7 @@ Result<void, std::string> cast_money(Client& admin) {
           {{"scope", {{"agent", "builder"}}}, {"metric", "runs"}, {"limit", "500"}, {"window", "day"}}}});
 }
 
-Result<void, std::string> cast_gateway(Client& admin, const Surroundings& around) {
+Result<void, std::string> cast_gateway(DemoClient& admin, const DemoSurroundings& around) {
     const auto house = [](const std::string& url, int priority) {
         return json::value{{"dialect", "openai"},      {"url", url},
                            {"provider", "house"},      {"models", json::array{"house/*"}},
@@ -267,7 +268,7 @@ Result<void, std::string> cast_gateway(Client& admin, const Surroundings& around
          {"/v1/rate-limits/indexer", {{"match", {{"agent", "indexer"}}}, {"requests_per_minute", 2}}}});
 }
 
-Result<void, std::string> cast_schedules(Client& admin) {
+Result<void, std::string> cast_schedules(DemoClient& admin) {
     return put_all(
         admin,
         {{"/v1/schedules/look-after-the-shop", {{"agent", "builder"}, {"every", "20s"}, {"overlap", "queue"}}},
@@ -278,4 +279,4 @@ Result<void, std::string> cast_schedules(Client& admin) {
 }
 
 }  // namespace
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

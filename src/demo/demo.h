@@ -12,7 +12,7 @@
 
 #include "server/terminal.h"
 
-namespace interlock::server {
+namespace interlock::demo {
 
 struct DemoOptions {
     std::string data_dir;  // Empty, or not there yet. Not stated: a temporary one that is removed afterwards.
@@ -20,8 +20,9 @@ struct DemoOptions {
     double seconds = 8;
     bool no_kill = false;
     bool keep = false;     // The temporary directory. A stated one always stays.
-    bool gateway = false;  // Agents call models through the gateway instead (demo_gateway.h).
-    bool serve = false;  // A server and a fleet to look at instead (demo_fleet.h); seconds 0: until it is told to end.
+    bool gateway = false;  // Agents call models through the gateway instead (demo/gateway_play.h).
+    bool serve =
+        false;  // A server and a fleet to look at instead (demo/fleet_play.h); seconds 0: until it is told to end.
     std::string listen = "127.0.0.1:0";  // With serve: where the page is,
     double pace = 1;                     // and how much quicker than people the fleet is.
 };
@@ -34,6 +35,6 @@ enum class DemoExit : int {
     interrupted = 130,
 };
 
-DemoExit demo_command(const DemoOptions& options, const Terminal& terminal);
+DemoExit demo_command(const DemoOptions& options, const server::Terminal& terminal);
 
-}  // namespace interlock::server
+}  // namespace interlock::demo

@@ -1,4 +1,4 @@
-#include "server/demo_link.h"
+#include "demo/link.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +23,7 @@
 
 extern char** environ;
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 namespace {
 
 using namespace std::chrono_literals;
@@ -164,7 +164,7 @@ void Link::lost_process() {
 asio::awaitable<core::Reply> Link::ask(core::CommandBody body) {
     const auto box = std::make_shared<Mailbox<core::Reply>>(io_);
     const core::CommandKey key(fresh_id());
-    post({.number = ++last_number_, .key = key, .body = encode(body)}, [this, box](const Heard& heard) {
+    post({.number = ++last_number_, .key = key, .body = encode(body)}, [this, box](const DemoAnswer& heard) {
         auto reply = decode<core::Reply>(heard.reply);
         ensure(reply.has_value(), "both ends are the same program");
         const Pending& pending = pending_.at(heard.number);
@@ -200,7 +200,7 @@ void Link::ask_next_again() {
     const Acknowledged first = std::move(acknowledged_.front());
     acknowledged_.pop_front();
     ++asked_again_open_;
-    const auto on_heard = [this, reply = first.reply](const Heard& heard) {
+    const auto on_heard = [this, reply = first.reply](const DemoAnswer& heard) {
         --asked_again_open_;
         ++tally_.asked_again;
         if (heard.repeated && heard.reply == reply) {
@@ -215,13 +215,13 @@ void Link::ask_next_again() {
     post({.number = ++last_number_, .key = first.key, .body = first.body}, on_heard);
 }
 
-void Link::post(Question question, std::function<void(const Heard&)> on_heard) {
+void Link::post(DemoCommand question, std::function<void(const DemoAnswer&)> on_heard) {
     send(question);
     const std::uint64_t number = question.number;
     pending_.emplace(number, Pending{std::move(question), std::move(on_heard)});
 }
 
-void Link::send(const Question& question) {
+void Link::send(const DemoCommand& question) {
     if (!ready_) return;  // It is pending: the next process gets it.
     append_frame(connection_->unsent, encode(question));
     connection_->more.cancel();
@@ -248,7 +248,7 @@ asio::awaitable<void> Link::listen(std::shared_ptr<Connection> connection) {
         if (error) break;
         connection->frames.add(std::string_view(bytes).substr(0, count));
         while (const auto frame = connection->frames.next()) {
-            const auto message = decode<Message>(*frame);
+            const auto message = decode<DemoEvent>(*frame);
             ensure(message.has_value(), "both ends are the same program");
             hear(*message);
         }
@@ -258,12 +258,12 @@ asio::awaitable<void> Link::listen(std::shared_ptr<Connection> connection) {
     if (!connection->finishing) lost_process();
 }
 
-void Link::hear(const Message& message) {
+void Link::hear(const DemoEvent& message) {
     struct Hear {
         Link& link;
-        void operator()(const Opened&) { link.opened_->put(""); }
-        void operator()(const NotOpened& no) { link.opened_->put(no.why); }
-        void operator()(const Heard& heard) { link.hear(heard); }
+        void operator()(const StoreOpened&) { link.opened_->put(""); }
+        void operator()(const StoreNotOpened& no) { link.opened_->put(no.why); }
+        void operator()(const DemoAnswer& heard) { link.hear(heard); }
         void operator()(const Granted& granted) {
             const auto waiting = link.in_line_.find(granted.run);
             if (waiting != link.in_line_.end()) waiting->second->put(granted.fence);
@@ -273,7 +273,7 @@ void Link::hear(const Message& message) {
     std::visit(Hear{*this}, message);
 }
 
-void Link::hear(const Heard& heard) {
+void Link::hear(const DemoAnswer& heard) {
     const auto found = pending_.find(heard.number);
     ensure(found != pending_.end(), "a question is answered once");
     if (heard.error) return hear_error(heard);
@@ -282,7 +282,7 @@ void Link::hear(const Heard& heard) {
     pending_.erase(heard.number);
 }
 
-void Link::hear_error(const Heard& heard) {
+void Link::hear_error(const DemoAnswer& heard) {
     const char* name = boost::describe::enum_to_string(*heard.error, "unknown");
     if (*heard.error == engine::SubmitError::key_reused) {
         failure_ = "a key that came back with the same content was taken for a reused one";
@@ -305,4 +305,4 @@ asio::awaitable<void> Link::send_later(std::shared_ptr<Connection> connection, s
     if (connection == connection_) send(pending_.at(number).question);
 }
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

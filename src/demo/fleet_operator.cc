@@ -1,4 +1,4 @@
-#include "server/demo_fleet_operator.h"
+#include "demo/fleet_operator.h"
 
 #include <array>
 #include <chrono>
@@ -9,7 +9,7 @@
 
 #include "base/money.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 namespace {
 
 using namespace std::chrono_literals;
@@ -20,7 +20,7 @@ constexpr const char* live_runs = "/v1/runs?status=queued,starting,running,pause
 
 }  // namespace
 
-Operator::Operator(Fleet& fleet, std::atomic<bool>& house_rests)
+Operator::Operator(DemoFleet& fleet, std::atomic<bool>& house_rests)
     : fleet_(fleet), house_rests_(house_rests), client_(fleet.url, fleet.admin_key) {
     std::error_code unknown;
     program_ = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
@@ -79,7 +79,7 @@ void Operator::open() {
         {{"scopes", json::array{"agent"}}, {"budget", "project-launch"}, {"note", "simulated: whoever works on it"}});
 }
 
-void Operator::start(const Script& script, json::object more) {
+void Operator::start(const DemoScript& script, json::object more) {
     json::object document{{"agent", "builder"},
                           {"name", script.name},
                           {"command", json::array{"sh", "-c", script.text}},
@@ -94,7 +94,7 @@ void Operator::start(const Script& script, json::object more) {
 }
 
 void Operator::start_in_worktrees() {
-    for (const Script* script : {&dirty_script, &commit_script, &clean_script}) {
+    for (const DemoScript* script : {&dirty_script, &commit_script, &clean_script}) {
         start(*script, {{"workspace", fleet_.around.directory + "/repository"}, {"isolate", true}});
     }
 }
@@ -160,7 +160,7 @@ void Operator::wake(const char* schedule) { may(net::Method::post, fmt::format("
 
 void Operator::build() {
     constexpr std::array scripts{&build_script, &failing_script, &hostile_script, &build_script, &slow_script};
-    const Script& script = *scripts[static_cast<std::size_t>(round_) % scripts.size()];
+    const DemoScript& script = *scripts[static_cast<std::size_t>(round_) % scripts.size()];
     start(script, {{"timeout_s", &script == &slow_script ? 10 : 60}, {"budget", "0.05"}});
     if (round_ % 3 == 0) wake("every-minute");
 }
@@ -244,4 +244,4 @@ void Operator::may(net::Method method, std::string target, const json::value& bo
     }
 }
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

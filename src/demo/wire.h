@@ -1,7 +1,7 @@
 // What the two processes of the demo say to each other: the simulated agents here, the engine there.
 //
-// A frame is the length of its bytes in four bytes, low end first, and the bytes: a Question or a Message, in the form
-// of base/codec.h. Both ends are the same program, so there is no version.
+// A frame is the length of its bytes in four bytes, low end first, and the bytes: a DemoCommand or a DemoEvent, in the
+// form of base/codec.h. Both ends are the same program, so there is no version.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,30 @@
 #include "core/command.h"
 #include "engine/engine.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
 // From an agent to the engine.
-struct Question {
+struct DemoCommand {
     std::uint64_t number = 0;  // Repeated by the answer.
     core::CommandKey key;
     std::string body;  // An encoded core::CommandBody: kept as it was sent, to be sent again.
 };
-BOOST_DESCRIBE_STRUCT(Question, (), (number, key, body))
+BOOST_DESCRIBE_STRUCT(DemoCommand, (), (number, key, body))
 
 // From the engine to the agents.
-struct Opened {};
-BOOST_DESCRIBE_STRUCT(Opened, (), ())
-struct NotOpened {
+struct StoreOpened {};
+BOOST_DESCRIBE_STRUCT(StoreOpened, (), ())
+struct StoreNotOpened {
     std::string why;
 };
-BOOST_DESCRIBE_STRUCT(NotOpened, (), (why))
-struct Heard {
+BOOST_DESCRIBE_STRUCT(StoreNotOpened, (), (why))
+struct DemoAnswer {
     std::uint64_t number = 0;
     std::optional<engine::SubmitError> error;
     bool repeated = false;
     std::string reply;  // Encoded: compared byte by byte with what was said before.
 };
-BOOST_DESCRIBE_STRUCT(Heard, (), (number, error, repeated, reply))
+BOOST_DESCRIBE_STRUCT(DemoAnswer, (), (number, error, repeated, reply))
 struct Granted {  // A run that waited in line has its place now. Said again and again until it has started.
     core::RunId run;
     core::Fence fence;
@@ -50,7 +50,7 @@ struct Commits {  // Since the process began.
 };
 BOOST_DESCRIBE_STRUCT(Commits, (), (count))
 
-using Message = std::variant<Opened, NotOpened, Heard, Granted, Commits>;
+using DemoEvent = std::variant<StoreOpened, StoreNotOpened, DemoAnswer, Granted, Commits>;
 
 void append_frame(std::string& to, std::string_view bytes);
 
@@ -66,4 +66,4 @@ class Frames {
     std::size_t read_ = 0;
 };
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "server/demo_books.h"
+#include "demo/books.h"
 #include "server/terminal.h"
 #include "store/store.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
 struct Check {
     std::string about;
@@ -22,10 +22,10 @@ struct Check {
 };
 
 // In the order in which they are printed. `kill` is empty when nothing was killed.
-Result<std::vector<Check>, store::ReadError> outside_checks(store::Snapshot& snapshot, const Books& books,
+Result<std::vector<Check>, store::ReadError> outside_checks(store::Snapshot& snapshot, const DemoBooks& books,
                                                             const std::optional<KillTally>& kill);
 
 // A line for each check; `columns` is where a terminal's lines end, 0 for lines of any length.
-std::string to_text(const std::vector<Check>& checks, const Terminal& terminal, std::size_t columns);
+std::string to_text(const std::vector<Check>& checks, const server::Terminal& terminal, std::size_t columns);
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

@@ -1,4 +1,4 @@
-#include "server/demo_worker.h"
+#include "demo/worker.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,11 +13,11 @@
 
 #include <fmt/format.h>
 
+#include "demo/wire.h"
 #include "engine/embedded.h"
-#include "server/demo_wire.h"
 #include "store/sqlite_store.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 namespace {
 
 constexpr int agents_fd = STDIN_FILENO;
@@ -36,7 +36,7 @@ class Mouth {
         thread_.join();
     }
 
-    void say(const Message& message) {
+    void say(const DemoEvent& message) {
         const std::string bytes = encode(message);
         {
             const std::lock_guard lock(mutex_);
@@ -169,11 +169,11 @@ void answer_questions(engine::Embedded& interlock, Mouth& mouth) {
         if (count <= 0) return;
         frames.add({bytes, static_cast<std::size_t>(count)});
         while (const auto frame = frames.next()) {
-            const auto question = decode<Question>(*frame);
+            const auto question = decode<DemoCommand>(*frame);
             auto body = question ? decode<core::CommandBody>(question->body) : std::nullopt;
             if (!body) return;  // Not one of ours.
             const auto on_answer = [&mouth, number = question->number](const engine::Answer& answer) {
-                Heard heard{.number = number, .error = {}, .reply = {}};
+                DemoAnswer heard{.number = number, .error = {}, .reply = {}};
                 if (answer) {
                     heard.repeated = answer->repeated;
                     heard.reply = encode(answer->reply);
@@ -205,13 +205,13 @@ int worker(const std::string& directory) {
     const auto interlock =
         engine::Embedded::open_on(std::make_unique<CountedStore>(where, commits), std::move(options));
     if (!interlock) {
-        mouth.say(NotOpened{interlock.error().detail});
+        mouth.say(StoreNotOpened{interlock.error().detail});
         return 1;
     }
-    mouth.say(Opened{});
+    mouth.say(StoreOpened{});
     const Lookout lookout((*interlock)->store(), mouth, commits);
     answer_questions(**interlock, mouth);
     return 0;
 }
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

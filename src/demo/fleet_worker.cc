@@ -1,10 +1,10 @@
-#include "server/demo_fleet_worker.h"
+#include "demo/fleet_worker.h"
 
 #include <array>
 
 #include <fmt/format.h>
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 namespace {
 
 // In seconds, at the usual pace.
@@ -24,7 +24,7 @@ bool is_refusal(int status) { return status == 402 || status == 404 || status ==
 
 }  // namespace
 
-Worker::Worker(Fleet& fleet, const Role& role, std::string key, unsigned number)
+Worker::Worker(DemoFleet& fleet, const DemoRole& role, std::string key, unsigned number)
     : fleet_(fleet), role_(role), client_(fleet.url, std::move(key)), random_(number) {
     // Not two of them begin with the same ending, so that all kinds of endings are seen soon.
     number_ = static_cast<int>(number);
@@ -56,9 +56,9 @@ void Worker::work() {
     run_client_.reset();
 }
 
-void Worker::take_key_of(const Run& run) {
+void Worker::take_key_of(const DemoRun& run) {
     had_run_key_ = true;
-    Client admin(fleet_.url, fleet_.admin_key);
+    DemoClient admin(fleet_.url, fleet_.admin_key);
     const auto made = admin.post("/v1/keys", {{"scopes", json::array{"agent"}},
                                               {"agent", role_.agent},
                                               {"run", run.id},
@@ -67,11 +67,11 @@ void Worker::take_key_of(const Run& run) {
     run_client_.emplace(fleet_.url, text_in(*made, "key"));
 }
 
-Result<Worker::Run, int> Worker::admit() {
-    constexpr std::array endings{Ending::succeeds,     Ending::fails,          Ending::succeeds,
-                                 Ending::is_forgotten, Ending::succeeds,       Ending::succeeds,
-                                 Ending::succeeds,     Ending::takes_too_long, Ending::succeeds};
-    Run run;
+Result<Worker::DemoRun, int> Worker::admit() {
+    constexpr std::array endings{DemoEnding::succeeds,     DemoEnding::fails,          DemoEnding::succeeds,
+                                 DemoEnding::is_forgotten, DemoEnding::succeeds,       DemoEnding::succeeds,
+                                 DemoEnding::succeeds,     DemoEnding::takes_too_long, DemoEnding::succeeds};
+    DemoRun run;
     const auto number = static_cast<std::size_t>(number_++);
     run.ending = endings[number % endings.size()];
     run.steps = 2 + static_cast<int>(random_() % 3);
@@ -85,10 +85,10 @@ Result<Worker::Run, int> Worker::admit() {
         {"tags", {{"fleet", "simulated"}, {"team", role_.team}}},
         {"on_conflict", "queue"},
         {"queue_s", 300},
-        {"lease_s", run.ending == Ending::is_forgotten ? lease_of_the_forgotten_s : fleet_.pace.at_most(lease)}};
+        {"lease_s", run.ending == DemoEnding::is_forgotten ? lease_of_the_forgotten_s : fleet_.pace.at_most(lease)}};
     // A client's run works where it says; the agent's workspace is for those that the server starts.
     if (role_.workspace[0] != '\0') document["workspace"] = fleet_.around.directory + "/" + role_.workspace;
-    if (role_.dialect != Dialect::embeddings) document["hold"] = "0.01";
+    if (role_.dialect != DemoApi::embeddings) document["hold"] = "0.01";
     const auto answer = client_.send(net::Method::post, "/v1/runs", document);
     if (!answer) {
         fleet_.odd(answer.error());
@@ -105,7 +105,7 @@ Result<Worker::Run, int> Worker::admit() {
     return run;
 }
 
-bool Worker::stand_in_line(Run& run) {
+bool Worker::stand_in_line(DemoRun& run) {
     for (double waited = 0; run.fence == 0; waited += between_looks) {
         if (!fleet_.pace.wait(between_looks) || waited > patience_in_line) {
             cancel(run, "tired of waiting");
@@ -120,10 +120,10 @@ bool Worker::stand_in_line(Run& run) {
     return true;
 }
 
-void Worker::carry_out(const Run& run) {
+void Worker::carry_out(const DemoRun& run) {
     for (int step = 0; step < run.steps; ++step) {
         talk_on(run.id);
-        if (run.ending == Ending::is_forgotten && step == 1) return;
+        if (run.ending == DemoEnding::is_forgotten && step == 1) return;
         if (!fleet_.pace.wait(between_steps)) return cancel(run, "the demo ends");
         if (!still_wanted(run)) return;
         if (step == run.pauses_at && !rest(run)) return;
@@ -131,7 +131,7 @@ void Worker::carry_out(const Run& run) {
     end(run);
 }
 
-bool Worker::still_wanted(const Run& run) {
+bool Worker::still_wanted(const DemoRun& run) {
     const auto answer =
         client_.send(net::Method::post, fmt::format("/v1/runs/{}/heartbeat", run.id), {{"fence", run.fence}});
     if (!answer || answer->status >= 300) return false;
@@ -140,7 +140,7 @@ bool Worker::still_wanted(const Run& run) {
     return false;
 }
 
-bool Worker::rest(const Run& run) {
+bool Worker::rest(const DemoRun& run) {
     const json::value fence = {{"fence", run.fence}};
     if (const auto paused = client_.post(fmt::format("/v1/runs/{}/pause", run.id), fence); !paused) return true;
     for (double waited = 0; waited < paused_for; waited += between_steps) {
@@ -152,12 +152,12 @@ bool Worker::rest(const Run& run) {
     return resumed.has_value();
 }
 
-void Worker::end(const Run& run) {
+void Worker::end(const DemoRun& run) {
     json::object document{{"fence", run.fence}};
-    if (run.ending == Ending::fails) {
+    if (run.ending == DemoEnding::fails) {
         document["outcome"] = "failed";
         document["reason"] = "the tests do not pass (simulated)";
-    } else if (run.ending == Ending::takes_too_long) {
+    } else if (run.ending == DemoEnding::takes_too_long) {
         document["outcome"] = "timed_out";
         document["reason"] = "took longer than it may (simulated)";
     } else {
@@ -169,7 +169,7 @@ void Worker::end(const Run& run) {
     }
 }
 
-void Worker::cancel(const Run& run, const char* why) {
+void Worker::cancel(const DemoRun& run, const char* why) {
     json::object document{{"reason", why}};
     if (run.fence != 0) document["fence"] = run.fence;
     // It may have ended in between, or have been granted its place; the lease takes care of it then.
@@ -194,7 +194,7 @@ bool Worker::open_session() {
 
 void Worker::talk_on(const std::string& run) {
     if (turn_ >= role_.talk.size() && !open_session()) return;
-    const Exchange& exchange = role_.talk[turn_];
+    const DemoTurn& exchange = role_.talk[turn_];
     const std::size_t known = conversation_.size();
     conversation_.push_back({{"role", "user"}, {"content", exchange.question}});
     // A tool is used once in a conversation: in its first turn.
@@ -210,11 +210,11 @@ void Worker::talk_on(const std::string& run) {
     ++turn_;
 }
 
-bool Worker::call_model(const std::string& run, const Exchange& exchange, bool with_tool) {
+bool Worker::call_model(const std::string& run, const DemoTurn& exchange, bool with_tool) {
     std::vector<net::Header> headers{{"x-interlock-session", session_},
                                      {"x-interlock-workflow", fmt::format("{}-work", role_.team)}};
     if (!run.empty()) headers.push_back({"x-interlock-run", run});
-    if (role_.dialect == Dialect::embeddings) {
+    if (role_.dialect == DemoApi::embeddings) {
         headers.push_back({"x-interlock-cache", "30"});
     } else if (with_tool) {
         headers.push_back({"x-sim", R"(delay_ms=250;tool=read_file;tool_args={"path":"shop/cart.py"})"});
@@ -246,15 +246,15 @@ bool Worker::call_model(const std::string& run, const Exchange& exchange, bool w
 
 std::string Worker::target_of_call() const {
     switch (role_.dialect) {
-        case Dialect::openai_chat:
+        case DemoApi::openai_chat:
             return "/v1/chat/completions";
-        case Dialect::openai_responses:
+        case DemoApi::openai_responses:
             return "/v1/responses";
-        case Dialect::anthropic:
+        case DemoApi::anthropic:
             return "/v1/messages";
-        case Dialect::embeddings:
+        case DemoApi::embeddings:
             return "/v1/embeddings";
-        case Dialect::gemini:
+        case DemoApi::gemini:
             return fmt::format("/v1beta/models/{}:{}", role_.model,
                                role_.streams ? "streamGenerateContent?alt=sse" : "generateContent");
     }
@@ -265,22 +265,22 @@ json::value Worker::body_of_call(bool with_tool) const {
     const int output_max = role_.output_tokens + output_jitter;
     json::object body{{"model", role_.model}};
     switch (role_.dialect) {
-        case Dialect::openai_chat:
+        case DemoApi::openai_chat:
             body["messages"] = conversation_;
             body["max_tokens"] = output_max;
             break;
-        case Dialect::openai_responses:
+        case DemoApi::openai_responses:
             body["input"] = conversation_;
             body["max_output_tokens"] = output_max;
             break;
-        case Dialect::anthropic:
+        case DemoApi::anthropic:
             body["messages"] = conversation_;
             body["max_tokens"] = output_max;
             break;
-        case Dialect::embeddings:
+        case DemoApi::embeddings:
             body["input"] = conversation_.back().at("content");
             return body;
-        case Dialect::gemini:
+        case DemoApi::gemini:
             return {{"contents", conversation_for_gemini()}, {"generationConfig", {{"maxOutputTokens", output_max}}}};
     }
     if (role_.streams) body["stream"] = true;
@@ -315,4 +315,4 @@ void Worker::read_a_file(const json::value& answer) {
          {"content", "def total(lines):\n    return sum(round(line.price, 2) for line in lines)\n"}});
 }
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

@@ -17,10 +17,10 @@
 #include "base/result.h"
 #include "core/command.h"
 #include "core/reply.h"
-#include "server/demo_books.h"
-#include "server/demo_link.h"
+#include "demo/books.h"
+#include "demo/link.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
 class Agents {
  public:
@@ -41,7 +41,7 @@ class Agents {
     void stop() { stopping_ = true; }  // They finish what they have begun.
     bool all_stopped() const { return working_ == 0; }
 
-    const Books& books() const { return books_; }
+    const DemoBooks& books() const { return books_; }
 
  private:
     // One way to name a directory.
@@ -50,34 +50,34 @@ class Agents {
         core::Place place;
         std::size_t book = 0;  // Whose place it is.
     };
-    struct Agent {
+    struct DemoAgent {
         int number = 0;
         std::mt19937_64 random;
         int turns = 0;
     };
-    struct Job {  // Somebody's time in a place.
+    struct DemoJob {  // Somebody's time in a place.
         core::RunId run;
         core::Fence fence;
     };
 
     asio::awaitable<void> live(int number);
-    asio::awaitable<void> work_somewhere(Agent& agent);
+    asio::awaitable<void> work_somewhere(DemoAgent& agent);
     asio::awaitable<core::Fence> stand_in_line(core::RunId run, PlaceBook& place);
-    asio::awaitable<void> work_in(Agent& agent, const Door& door, Job job);
-    asio::awaitable<void> work_anywhere(Agent& agent);
-    asio::awaitable<void> pay_with_hold(Agent& agent, Job job);
-    asio::awaitable<void> pay(Agent& agent, Money cost);
-    asio::awaitable<void> take_the_rest(Agent& agent, const std::optional<core::BudgetRefusal>& refusal);
-    asio::awaitable<void> add_turn(Agent& agent, Job job, int parts);
-    asio::awaitable<void> think(Agent& agent, int milliseconds_max);
+    asio::awaitable<void> work_in(DemoAgent& agent, const Door& door, DemoJob job);
+    asio::awaitable<void> work_anywhere(DemoAgent& agent);
+    asio::awaitable<void> pay_with_hold(DemoAgent& agent, DemoJob job);
+    asio::awaitable<void> pay(DemoAgent& agent, Money cost);
+    asio::awaitable<void> take_the_rest(DemoAgent& agent, const std::optional<core::BudgetRefusal>& refusal);
+    asio::awaitable<void> add_turn(DemoAgent& agent, DemoJob job, int parts);
+    asio::awaitable<void> think(DemoAgent& agent, int milliseconds_max);
 
-    Money cost_of_call(Agent& agent) const;
+    Money cost_of_call(DemoAgent& agent) const;
     void odd(std::string what);
 
     asio::io_context& io_;
     Link& link_;
     const Options options_;
-    Books books_;
+    DemoBooks books_;
     std::vector<Door> doors_;
     core::SessionId session_;
     std::chrono::steady_clock::time_point began_;
@@ -85,4 +85,4 @@ class Agents {
     bool stopping_ = false;
 };
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

@@ -1,8 +1,8 @@
-#include "server/demo_wire.h"
+#include "demo/wire.h"
 
 #include <cstring>
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
 void append_frame(std::string& to, std::string_view bytes) {
     const auto length = static_cast<std::uint32_t>(bytes.size());
@@ -27,4 +27,4 @@ std::optional<std::string_view> Frames::next() {
     return frame;
 }
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

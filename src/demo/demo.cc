@@ -1,4 +1,4 @@
-#include "server/demo.h"
+#include "demo/demo.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -17,21 +17,20 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 
+#include "demo/agents.h"
+#include "demo/fleet_play.h"
+#include "demo/gateway_play.h"
+#include "demo/link.h"
+#include "demo/report.h"
+#include "demo/screen.h"
 #include "server/data_dir.h"
-#include "server/demo_agents.h"
-#include "server/demo_fleet.h"
-#include "server/demo_gateway.h"
-#include "server/demo_link.h"
-#include "server/demo_report.h"
-#include "server/demo_screen.h"
 #include "server/verify_command.h"
 #include "store/sqlite_store.h"
 #include "verify/verify.h"
 
-namespace interlock::server {
+namespace interlock::demo {
 namespace {
 
-using namespace demo;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 using Steady = std::chrono::steady_clock;
@@ -67,14 +66,14 @@ class DataDirectory {
 struct Played {
     std::string failure;  // Empty: it was played to its end.
     bool interrupted = false;
-    Books books;
+    DemoBooks books;
     std::optional<KillTally> kill;
 };
 
 // The whole play: brings the agents, the engine's process and the screen together, in time.
 class Stage {
  public:
-    Stage(const DemoOptions& options, const std::string& directory, const Terminal& terminal);
+    Stage(const DemoOptions& options, const std::string& directory, const server::Terminal& terminal);
     Played play();
 
  private:
@@ -85,7 +84,7 @@ class Stage {
     asio::awaitable<void> wait_until(Steady::time_point moment);
     void measure();
     void fail_with(std::string why);
-    Seconds elapsed() const { return Steady::now() - began_; }
+    SceneSeconds elapsed() const { return Steady::now() - began_; }
 
     const DemoOptions& options_;
     const std::string directory_;
@@ -102,11 +101,11 @@ class Stage {
     Played played_;
 };
 
-DemoExit report(const Played& played, const std::string& directory, const Terminal& terminal);
+DemoExit report(const Played& played, const std::string& directory, const server::Terminal& terminal);
 
 // A server has a key of its own. A program that embeds the library has the key that is not secret.
 std::vector<store::SealKey> keys_of(const std::string& directory) {
-    auto keys = read_seal_keys(directory);
+    auto keys = server::read_seal_keys(directory);
     if (keys.empty()) keys.push_back(store::SealKey::from_text({}));
     return keys;
 }
@@ -124,14 +123,14 @@ std::string violations_in(const std::string& directory) {
     return "";
 }
 
-DemoExit report(const GatewayPlay& play, const std::string& directory, const Terminal& terminal) {
+DemoExit report(const GatewayPlay& play, const std::string& directory, const server::Terminal& terminal) {
     const auto money = [](std::int64_t nanos) { return "$" + to_text(Money::nanos(nanos)); };
     const auto line = [&](std::string_view what, const std::string& value) {
         write(terminal.out, fmt::format("  {:<28}{:>16}\n", what, value));
     };
-    line("calls answered", with_separators(play.calls));
-    line("agents refused in the end", with_separators(play.refused));
-    line("calls that failed", with_separators(play.failed));
+    line("calls answered", server::with_separators(play.calls));
+    line("agents refused in the end", server::with_separators(play.refused));
+    line("calls that failed", server::with_separators(play.failed));
     line("the budget's limit", money(play.limit_nanos));
     line("spent", money(play.settled_nanos));
     line("spent and held at most", money(play.most_nanos));
@@ -145,9 +144,10 @@ DemoExit report(const GatewayPlay& play, const std::string& directory, const Ter
     return wrong.empty() ? DemoExit::holds : DemoExit::broken;
 }
 
-DemoExit report(const FleetPlay& play, const std::string& directory, const Terminal& terminal) {
-    write(terminal.out, fmt::format("\n{} runs, {} model calls, {} of them refused\n", with_separators(play.runs),
-                                    with_separators(play.calls), with_separators(play.refused)));
+DemoExit report(const FleetPlay& play, const std::string& directory, const server::Terminal& terminal) {
+    write(terminal.out,
+          fmt::format("\n{} runs, {} model calls, {} of them refused\n", server::with_separators(play.runs),
+                      server::with_separators(play.calls), server::with_separators(play.refused)));
     // Whoever looks may also touch: a key that is revoked on the page is no broken promise.
     if (play.oddities > 0) {
         write(terminal.out,
@@ -161,19 +161,19 @@ DemoExit report(const FleetPlay& play, const std::string& directory, const Termi
     return wrong.empty() ? DemoExit::holds : DemoExit::broken;
 }
 
-DemoExit give_up(const Terminal& terminal, const std::string& why) {
+DemoExit give_up(const server::Terminal& terminal, const std::string& why) {
     write(terminal.err, fmt::format("{} {}\n", terminal.red("error:"), why));
     return DemoExit::could_not_run;
 }
 
-void say_where(const DataDirectory& directory, const Terminal& terminal) {
+void say_where(const DataDirectory& directory, const server::Terminal& terminal) {
     write(terminal.err,
           fmt::format("\nThe data is in {0}. To look again: interlock verify --data-dir {0}\n", directory.path()));
 }
 
 }  // namespace
 
-DemoExit demo_command(const DemoOptions& options, const Terminal& terminal) {
+DemoExit demo_command(const DemoOptions& options, const server::Terminal& terminal) {
     // A reader that has seen enough (`| head`) must not keep us from tidying up.
     ::signal(SIGPIPE, SIG_IGN);
     const auto directory = DataDirectory::make(options);
@@ -242,7 +242,7 @@ Result<DataDirectory, std::string> DataDirectory::make(const DemoOptions& option
 
 // ---- the play -----------------------------------------------------------------------------------------------------
 
-Stage::Stage(const DemoOptions& options, const std::string& directory, const Terminal& terminal)
+Stage::Stage(const DemoOptions& options, const std::string& directory, const server::Terminal& terminal)
     : options_(options),
       directory_(directory),
       link_(io_, directory),
@@ -253,7 +253,7 @@ Stage::Stage(const DemoOptions& options, const std::string& directory, const Ter
                .seed = static_cast<std::uint64_t>(Steady::now().time_since_epoch().count())}),
       screen_(terminal) {
     scene_.agents = options.agents;
-    scene_.time = Seconds(options.seconds);
+    scene_.time = SceneSeconds(options.seconds);
     scene_.books = &agents_.books();
     if (!options.no_kill) scene_.kill_at = scene_.time / 2;
 }
@@ -284,7 +284,7 @@ asio::awaitable<void> Stage::direct() {
     if (!co_await agents_.prepare()) co_return fail_with("Interlock refused to make the budget or the session");
 
     agents_.begin();
-    const auto moment = [this](Seconds seconds) {
+    const auto moment = [this](SceneSeconds seconds) {
         return began_ + std::chrono::duration_cast<Steady::duration>(seconds);
     };
     if (scene_.kill_at) {
@@ -309,10 +309,10 @@ asio::awaitable<void> Stage::kill_and_start_again() {
     const auto before = Steady::now();
     if (const auto started = co_await link_.start(); !started) co_return fail_with(started.error());
     scene_.open_again_after = Steady::now() - before;
-    screen_.say(
-        fmt::format("{:5.1f} s  started again on what was left, open after {:.2f} s; asking again for {} acknowledged "
-                    "commands",
-                    elapsed().count(), scene_.open_again_after->count(), with_separators(link_.tally().acknowledged)));
+    screen_.say(fmt::format(
+        "{:5.1f} s  started again on what was left, open after {:.2f} s; asking again for {} acknowledged "
+        "commands",
+        elapsed().count(), scene_.open_again_after->count(), server::with_separators(link_.tally().acknowledged)));
     link_.ask_everything_again();
 }
 
@@ -371,25 +371,25 @@ void Stage::fail_with(std::string why) {
 
 // ---- the report ---------------------------------------------------------------------------------------------------
 
-DemoExit report(const Played& played, const std::string& directory, const Terminal& terminal) {
+DemoExit report(const Played& played, const std::string& directory, const server::Terminal& terminal) {
     const auto start = Steady::now();
     const auto snapshot = store::open_snapshot(directory);
     if (!snapshot) return give_up(terminal, "the store cannot be read: " + snapshot.error().detail);
     const auto verified = verify::verify(**snapshot, {.progress = {}, .seal_keys = keys_of(directory)});
     if (!verified) return give_up(terminal, "the store cannot be read: " + verified.error().detail);
-    const Seconds took = Steady::now() - start;
+    const SceneSeconds took = Steady::now() - start;
     const auto checks = outside_checks(**snapshot, played.books, played.kill);
     if (!checks) return give_up(terminal, "the store cannot be read: " + checks.error().detail);
 
     const bool on_terminal = isatty(fileno(terminal.out)) == 1;
     const std::size_t columns = on_terminal ? std::min(report_columns_max, terminal_size(terminal).columns) : 0;
     write(terminal.err, "\n");
-    write(terminal.out, "The rows, checked against the promises:\n\n" + promise_table(*verified, took, terminal) +
-                            "\nWhat the agents were told, checked against the rows:\n\n" +
-                            to_text(*checks, terminal, columns));
+    write(terminal.out,
+          "The rows, checked against the promises:\n\n" + server::promise_table(*verified, took, terminal) +
+              "\nWhat the agents were told, checked against the rows:\n\n" + to_text(*checks, terminal, columns));
     const bool hold = std::ranges::all_of(*checks, &Check::holds);
     return verified->violations() == 0 && hold ? DemoExit::holds : DemoExit::broken;
 }
 
 }  // namespace
-}  // namespace interlock::server
+}  // namespace interlock::demo

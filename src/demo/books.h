@@ -9,7 +9,7 @@
 
 #include "base/money.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
 constexpr const char* budget_name = "demo";
 constexpr Money budget_limit = Money::dollars(10);
@@ -18,7 +18,7 @@ constexpr Money budget_limit = Money::dollars(10);
 inline std::string agent_name(int agent) { return fmt::format("agent-{:03}", agent); }
 
 // Which message it is. Its text in the store is made of nothing else, so it can be told from every other.
-struct Said {
+struct DemoMessage {
     int agent = 0;
     int turn = 0;
     int part = 0;  // Of the turn.
@@ -34,13 +34,13 @@ struct PlaceBook {
     std::int64_t turned_away = 0;
 };
 
-struct Books {
+struct DemoBooks {
     std::int64_t spent = 0;  // Nano-dollars.
     std::int64_t held = 0;
     std::int64_t calls_paid = 0;
     std::int64_t calls_refused = 0;  // By the budget; so are these:
     std::int64_t runs_refused = 0;
-    std::vector<Said> messages;  // By their number in the session.
+    std::vector<DemoMessage> messages;  // By their number in the session.
     std::int64_t messages_told = 0;
     std::vector<PlaceBook> places;
     std::int64_t collisions = 0;   // A directory's lock was taken when its run began.
@@ -66,4 +66,4 @@ struct KillTally {
     std::int64_t done_later = 0;     // Of those: carried out, or refused, by the next process.
 };
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

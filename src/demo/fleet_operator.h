@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "server/demo_client.h"
-#include "server/demo_fleet_worker.h"
+#include "demo/client.h"
+#include "demo/fleet_worker.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
 class Operator {
  public:
     // `house_rests` says whether the house's provider fails at present.
-    Operator(Fleet& fleet, std::atomic<bool>& house_rests);
+    Operator(DemoFleet& fleet, std::atomic<bool>& house_rests);
 
     // Until the fleet stops.
     void live();
@@ -25,7 +25,7 @@ class Operator {
 
  private:
     void open();
-    void start(const Script& script, json::object more = {});
+    void start(const DemoScript& script, json::object more = {});
     void start_in_worktrees();
     void tell_stories();
     std::string fork(const std::string& session, std::int64_t at, const char* title);
@@ -47,11 +47,11 @@ class Operator {
     // A change whose refusal is as good as its success.
     void may(net::Method method, std::string target, const json::value& body = json::object());
 
-    Fleet& fleet_;
+    DemoFleet& fleet_;
     std::atomic<bool>& house_rests_;
-    Client client_;
+    DemoClient client_;
     std::string program_;  // This one, for processes that use the command line as agents do.
     int round_ = 0;
 };
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

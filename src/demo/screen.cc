@@ -1,4 +1,4 @@
-#include "server/demo_screen.h"
+#include "demo/screen.h"
 
 #include <sys/ioctl.h>
 
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 namespace {
 
 constexpr std::size_t indent = 11;
@@ -22,7 +22,7 @@ std::string short_dollars(std::int64_t nanos) {
 }
 
 std::string count_of(std::int64_t count, std::string_view one, std::string_view many) {
-    return fmt::format("{} {}", with_separators(count), count == 1 ? one : many);
+    return fmt::format("{} {}", server::with_separators(count), count == 1 ? one : many);
 }
 
 // The pieces beside each other, three columns apart, and below each other where they do not fit. A piece that is too
@@ -59,7 +59,7 @@ std::string repeated(std::string_view what, std::size_t times) {
     return text;
 }
 
-std::string bar(const Books& books, const Terminal& terminal, std::size_t columns) {
+std::string bar(const DemoBooks& books, const server::Terminal& terminal, std::size_t columns) {
     const auto share = [&](std::int64_t nanos) {
         return static_cast<std::size_t>(std::clamp<std::int64_t>(nanos, 0, budget_limit.nanos()) *
                                         static_cast<std::int64_t>(columns) / budget_limit.nanos());
@@ -74,7 +74,7 @@ std::string bar(const Books& books, const Terminal& terminal, std::size_t column
            terminal.dim(repeated("░", free));
 }
 
-std::string spark(const std::vector<std::int64_t>& history, const Terminal& terminal) {
+std::string spark(const std::vector<std::int64_t>& history, const server::Terminal& terminal) {
     if (!terminal.styled || history.empty()) return "";
     constexpr const char* steps[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     const std::int64_t most = std::max<std::int64_t>(1, *std::ranges::max_element(history));
@@ -85,7 +85,7 @@ std::string spark(const std::vector<std::int64_t>& history, const Terminal& term
     return terminal.green(text);
 }
 
-std::vector<std::string> kill_pieces(const Scene& scene, const Terminal& terminal) {
+std::vector<std::string> kill_pieces(const Scene& scene, const server::Terminal& terminal) {
     if (!scene.kill_at) return {terminal.dim("left out")};
     if (!scene.killed_at) {
         return {terminal.dim(fmt::format("in {:.1f} s", std::max(0.0, (*scene.kill_at - scene.elapsed).count())))};
@@ -102,8 +102,8 @@ std::vector<std::string> kill_pieces(const Scene& scene, const Terminal& termina
         return pieces;
     }
     pieces.push_back(fmt::format("open again after {:.2f} s", scene.open_again_after->count()));
-    pieces.push_back(fmt::format("{} of {} acknowledged found again", with_separators(scene.kill.found),
-                                 with_separators(scene.kill.remembered)));
+    pieces.push_back(fmt::format("{} of {} acknowledged found again", server::with_separators(scene.kill.found),
+                                 server::with_separators(scene.kill.remembered)));
     pieces.push_back(fmt::format("{} answered from the first time", scene.kill.had_been_done));
     pieces.push_back(fmt::format("{} decided now", scene.kill.done_later));
     return pieces;
@@ -111,8 +111,8 @@ std::vector<std::string> kill_pieces(const Scene& scene, const Terminal& termina
 
 }  // namespace
 
-std::vector<std::string> picture(const Scene& scene, const Terminal& terminal, std::size_t columns) {
-    const Books& books = *scene.books;
+std::vector<std::string> picture(const Scene& scene, const server::Terminal& terminal, std::size_t columns) {
+    const DemoBooks& books = *scene.books;
     std::vector<std::string> lines;
     const auto row = [&](std::string label, const std::vector<std::string>& pieces) {
         add(lines, terminal.dim(label), pieces, columns);
@@ -129,23 +129,23 @@ std::vector<std::string> picture(const Scene& scene, const Terminal& terminal, s
     row("budget", {bar(books, terminal, std::min(room, bar_columns_max)) +
                    fmt::format(" {:>3}%", books.spent * 100 / budget_limit.nanos())});
     row("", {short_dollars(books.spent) + " spent", short_dollars(books.held) + " held"});
-    row("calls",
-        {with_separators(books.calls_paid) + " paid", with_separators(books.calls_refused) + " refused by the budget"});
-    row("session", {with_separators(books.messages_told) + " messages",
-                    "the next is number " + with_separators(static_cast<std::int64_t>(books.messages.size()))});
+    row("calls", {server::with_separators(books.calls_paid) + " paid",
+                  server::with_separators(books.calls_refused) + " refused by the budget"});
+    row("session", {server::with_separators(books.messages_told) + " messages",
+                    "the next is number " + server::with_separators(static_cast<std::int64_t>(books.messages.size()))});
     for (const PlaceBook& place : books.places) {
         const bool used = !place.worker.empty();
         const std::string dot = terminal.styled ? (used ? terminal.green("●") : terminal.dim("○")) : (used ? "*" : "-");
-        row(place.name,
-            {fmt::format("{} {:<10}", dot, used ? place.worker : "free"),
-             fmt::format("{:>5} runs", with_separators(place.runs)), fmt::format("{:>3} in line", place.in_line),
-             fmt::format("{:>6} turned away", with_separators(place.turned_away))});
+        row(place.name, {fmt::format("{} {:<10}", dot, used ? place.worker : "free"),
+                         fmt::format("{:>5} runs", server::with_separators(place.runs)),
+                         fmt::format("{:>3} in line", place.in_line),
+                         fmt::format("{:>6} turned away", server::with_separators(place.turned_away))});
     }
     row("outside",
         {books.collisions == 0 ? "0 collisions" : terminal.red(count_of(books.collisions, "collision", "collisions")),
          terminal.dim("(whoever works in one locks a file there)")});
-    row("engine", {with_separators(scene.commands_a_second) + " commands/s",
-                   with_separators(scene.commits_a_second) + " commits/s", spark(scene.history, terminal)});
+    row("engine", {server::with_separators(scene.commands_a_second) + " commands/s",
+                   server::with_separators(scene.commits_a_second) + " commits/s", spark(scene.history, terminal)});
     row("kill -9", kill_pieces(scene, terminal));
     row("time", {fmt::format("{:.1f} of {:g} s", scene.elapsed.count(), scene.time.count()),
                  scene.ended      ? "done"
@@ -155,7 +155,7 @@ std::vector<std::string> picture(const Scene& scene, const Terminal& terminal, s
 }
 
 std::string line(const Scene& scene) {
-    const Books& books = *scene.books;
+    const DemoBooks& books = *scene.books;
     std::int64_t in_line = 0, turned_away = 0;
     for (const PlaceBook& place : books.places) {
         in_line += place.in_line;
@@ -164,10 +164,11 @@ std::string line(const Scene& scene) {
     return fmt::format(
         "{:5.1f} s  {} spent, {} held; {} calls paid, {} refused; {} messages; {} runs, {} in line, {} turned away, "
         "{} collisions; {} commands/s, {} commits/s",
-        scene.elapsed.count(), short_dollars(books.spent), short_dollars(books.held), with_separators(books.calls_paid),
-        with_separators(books.calls_refused), with_separators(books.messages_told), with_separators(books.runs()),
-        in_line, with_separators(turned_away), books.collisions, with_separators(scene.commands_a_second),
-        with_separators(scene.commits_a_second));
+        scene.elapsed.count(), short_dollars(books.spent), short_dollars(books.held),
+        server::with_separators(books.calls_paid), server::with_separators(books.calls_refused),
+        server::with_separators(books.messages_told), server::with_separators(books.runs()), in_line,
+        server::with_separators(turned_away), books.collisions, server::with_separators(scene.commands_a_second),
+        server::with_separators(scene.commits_a_second));
 }
 
 std::size_t columns_of(std::string_view text) {
@@ -182,7 +183,7 @@ std::size_t columns_of(std::string_view text) {
     return columns;
 }
 
-Size terminal_size(const Terminal& terminal) {
+Size terminal_size(const server::Terminal& terminal) {
     winsize size{};
     if (ioctl(fileno(terminal.err), TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
     return {.columns = size.ws_col, .rows = size.ws_row};
@@ -236,4 +237,4 @@ void Screen::close() {
     write(terminal_.err, "\x1b[?25h");
 }
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

@@ -1,4 +1,4 @@
-#include "server/demo_fleet.h"
+#include "demo/fleet_play.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,20 +11,19 @@
 
 #include <fmt/format.h>
 
+#include "demo/fleet_operator.h"
+#include "demo/fleet_worker.h"
 #include "engine/clock.h"
 #include "gateway/simulated_upstream.h"
 #include "net/http_server.h"
 #include "server/data_dir.h"
-#include "server/demo_fleet_operator.h"
-#include "server/demo_fleet_worker.h"
 #include "server/ending_signals.h"
 #include "server/listen_address.h"
 #include "server/server.h"
 
-namespace interlock::server {
+namespace interlock::demo {
 namespace {
 
-using namespace demo;
 using namespace std::chrono_literals;
 
 constexpr auto demo_drain_timeout = 3s;
@@ -61,13 +60,13 @@ class HouseProvider {
     net::HttpServer server_;
 };
 
-std::string greeting(Server& server, const DemoOptions& options, const std::string& directory,
-                     const Terminal& terminal);
+std::string greeting(server::Server& server, const DemoOptions& options, const std::string& directory,
+                     const server::Terminal& terminal);
 
 // Workers and operator, each on a thread of its own, for as long as this lives.
 class Threads {
  public:
-    explicit Threads(Pace& pace) : pace_(pace) {}
+    explicit Threads(DemoPace& pace) : pace_(pace) {}
     ~Threads() { stop(); }
     void add(std::function<void()> life) { threads_.emplace_back(std::move(life)); }
     void stop() {
@@ -77,12 +76,12 @@ class Threads {
     }
 
  private:
-    Pace& pace_;
+    DemoPace& pace_;
     std::vector<std::thread> threads_;
 };
 
 // A key that is bound to the agent, as its programs would have one.
-Result<std::string, std::string> agent_key(Client& admin, const char* agent) {
+Result<std::string, std::string> agent_key(DemoClient& admin, const char* agent) {
     const auto made = admin.post(
         "/v1/keys", {{"scopes", json::array{"agent"}}, {"agent", agent}, {"note", "simulated: the agent's own"}});
     if (!made) return fail(made.error());
@@ -92,10 +91,10 @@ Result<std::string, std::string> agent_key(Client& admin, const char* agent) {
 }  // namespace
 
 Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std::string& directory,
-                                          const Terminal& terminal) {
-    const auto address = parse_listen(options.listen);
+                                          const server::Terminal& terminal) {
+    const auto address = server::parse_listen(options.listen);
     if (!address) return fail(address.error());
-    EndingSignals ending({SIGINT, SIGTERM, SIGHUP});
+    server::EndingSignals ending({SIGINT, SIGTERM, SIGHUP});
     ::umask(077);  // Whatever is written is the owner's alone.
 
     // 1. The server, and the providers that its gateway knows beside the built-in ones.
@@ -114,24 +113,24 @@ Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std:
         if (!started) return fail(started.error());
         *url = std::move(*started);
     }
-    ServerOptions how;
+    server::ServerOptions how;
     how.data_dir = directory;
     if (!address->host.empty()) how.host = address->host;
     how.port = address->port;
     how.simulate_models = true;
     how.node_name = "demo";
-    auto server = Server::start(std::move(how), log);
+    auto server = server::Server::start(std::move(how), log);
     if (!server) return fail(server.error());
     const auto key = (*server)->make_admin_key("of the demo");
     if (!key) return fail(key.error());
 
     // 2. Everybody, and whatever belongs to them.
-    Fleet fleet((*server)->url(), *key, options.pace);
+    DemoFleet fleet((*server)->url(), *key, options.pace);
     fleet.around = *around;
-    Client admin(fleet.url, fleet.admin_key);
+    DemoClient admin(fleet.url, fleet.admin_key);
     if (auto made = cast(admin, fleet.around); !made) return fail(made.error());
     std::vector<std::unique_ptr<Worker>> workers;
-    for (const Role& role : roles()) {
+    for (const DemoRole& role : roles()) {
         auto own_key = agent_key(admin, role.agent);
         if (!own_key) return fail(own_key.error());
         workers.push_back(
@@ -162,8 +161,8 @@ Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std:
 
 namespace {
 
-std::string greeting(Server& server, const DemoOptions& options, const std::string& directory,
-                     const Terminal& terminal) {
+std::string greeting(server::Server& server, const DemoOptions& options, const std::string& directory,
+                     const server::Terminal& terminal) {
     return fmt::format(
         "{} {}\n\nA simulated fleet is at work there: its agents, models and money are not real, and nothing leaves "
         "this "
@@ -173,4 +172,4 @@ std::string greeting(Server& server, const DemoOptions& options, const std::stri
 }
 
 }  // namespace
-}  // namespace interlock::server
+}  // namespace interlock::demo

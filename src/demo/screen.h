@@ -14,33 +14,33 @@
 #include <string_view>
 #include <vector>
 
-#include "server/demo_books.h"
+#include "demo/books.h"
 #include "server/terminal.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
-using Seconds = std::chrono::duration<double>;
+using SceneSeconds = std::chrono::duration<double>;
 
 // One moment.
 struct Scene {
     int agents = 0;
-    Seconds elapsed{0};
-    Seconds time{0};
-    const Books* books = nullptr;  // Never null when shown.
+    SceneSeconds elapsed{0};
+    SceneSeconds time{0};
+    const DemoBooks* books = nullptr;  // Never null when shown.
     std::int64_t commands_a_second = 0;
     std::int64_t commits_a_second = 0;
-    std::vector<std::int64_t> history;  // Commands in equal stretches of time, the latest last.
-    std::optional<Seconds> kill_at;     // Empty: nothing will be killed.
-    std::optional<Seconds> killed_at;
+    std::vector<std::int64_t> history;    // Commands in equal stretches of time, the latest last.
+    std::optional<SceneSeconds> kill_at;  // Empty: nothing will be killed.
+    std::optional<SceneSeconds> killed_at;
     bool left_checked = false;  // The checker has read what the killed process left behind.
-    std::optional<Seconds> open_again_after;
+    std::optional<SceneSeconds> open_again_after;
     KillTally kill;
     bool stopping = false;
     bool ended = false;
 };
 
 // The picture, as lines of at most `columns`, where that is wide enough for the longest single piece.
-std::vector<std::string> picture(const Scene& scene, const Terminal& terminal, std::size_t columns);
+std::vector<std::string> picture(const Scene& scene, const server::Terminal& terminal, std::size_t columns);
 // The same moment in one line.
 std::string line(const Scene& scene);
 
@@ -52,7 +52,7 @@ std::size_t columns_of(std::string_view text);
 
 class Screen {
  public:
-    explicit Screen(const Terminal& terminal) : terminal_(terminal) {}
+    explicit Screen(const server::Terminal& terminal) : terminal_(terminal) {}
     ~Screen() { close(); }
     Screen(const Screen&) = delete;
     Screen& operator=(const Screen&) = delete;
@@ -65,7 +65,7 @@ class Screen {
     void draw(const std::vector<std::string>& lines, std::size_t columns);
     void print_line(const Scene& scene);
 
-    const Terminal& terminal_;
+    const server::Terminal& terminal_;
     std::vector<std::size_t> drawn_;  // The widths of the lines of the picture on the screen.
     std::optional<std::chrono::steady_clock::time_point> last_line_;
 };
@@ -75,6 +75,6 @@ struct Size {
     std::size_t columns = 80;
     std::size_t rows = 24;
 };
-Size terminal_size(const Terminal& terminal);
+Size terminal_size(const server::Terminal& terminal);
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

@@ -29,11 +29,11 @@
 #include "base/result.h"
 #include "core/command.h"
 #include "core/reply.h"
+#include "demo/books.h"
+#include "demo/wire.h"
 #include "engine/id_source.h"
-#include "server/demo_books.h"
-#include "server/demo_wire.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
 namespace asio = boost::asio;
 
@@ -93,8 +93,8 @@ class Link {
  private:
     struct Connection;
     struct Pending {
-        Question question;
-        std::function<void(const Heard&)> on_heard;
+        DemoCommand question;
+        std::function<void(const DemoAnswer&)> on_heard;
         bool was_in_flight = false;  // When the process was killed.
     };
     struct Acknowledged {
@@ -106,12 +106,12 @@ class Link {
     Result<int, std::string> spawn();  // Our end of the socket.
     asio::awaitable<void> listen(std::shared_ptr<Connection> connection);
     asio::awaitable<void> talk(std::shared_ptr<Connection> connection);
-    void send(const Question& question);
+    void send(const DemoCommand& question);
     asio::awaitable<void> send_later(std::shared_ptr<Connection> connection, std::uint64_t number);
-    void post(Question question, std::function<void(const Heard&)> on_heard);
-    void hear(const Message& message);
-    void hear(const Heard& heard);
-    void hear_error(const Heard& heard);
+    void post(DemoCommand question, std::function<void(const DemoAnswer&)> on_heard);
+    void hear(const DemoEvent& message);
+    void hear(const DemoAnswer& heard);
+    void hear_error(const DemoAnswer& heard);
     void lost_process();
     void ask_next_again();
     int end_process(int signal);
@@ -146,4 +146,4 @@ asio::awaitable<Value> Mailbox<Value>::take() {
     co_return value;
 }
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

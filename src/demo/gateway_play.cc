@@ -1,4 +1,4 @@
-#include "server/demo_gateway.h"
+#include "demo/gateway_play.h"
 
 #include <unistd.h>
 
@@ -12,34 +12,33 @@
 #include <fmt/format.h>
 
 #include "base/money.h"
+#include "demo/client.h"
 #include "engine/clock.h"
 #include "server/data_dir.h"
-#include "server/demo_client.h"
 #include "server/server.h"
 
-namespace interlock::server {
+namespace interlock::demo {
 namespace {
 
-using namespace demo;
 using namespace std::chrono_literals;
 
 constexpr int threads_max = 64;
 constexpr const char* limit_text = "1.00";
 
-struct Line {
+struct DemoCall {
     const char* target;
     const char* body;
 };
 // One for each way of asking. The output is large, so that a dollar does not last long.
-constexpr std::array<Line, 4> lines{
-    Line{"/v1/chat/completions",
-         R"({"model":"sim/large","max_tokens":4000,"messages":[{"role":"user","content":"[[sim output=300]]"}]})"},
-    Line{
+constexpr std::array<DemoCall, 4> demo_calls{
+    DemoCall{"/v1/chat/completions",
+             R"({"model":"sim/large","max_tokens":4000,"messages":[{"role":"user","content":"[[sim output=300]]"}]})"},
+    DemoCall{
         "/v1/messages",
         R"({"model":"sim/large","max_tokens":4000,"stream":true,"messages":[{"role":"user","content":"[[sim output=250 chunks=5]]"}]})"},
-    Line{"/v1beta/models/sim/small:generateContent",
-         R"({"contents":[{"role":"user","parts":[{"text":"[[sim output=400]]"}]}]})"},
-    Line{"/v1/responses", R"({"model":"sim/reasoner","input":"[[sim output=200 reasoning=100]]"})"}};
+    DemoCall{"/v1beta/models/sim/small:generateContent",
+             R"({"contents":[{"role":"user","parts":[{"text":"[[sim output=400]]"}]}]})"},
+    DemoCall{"/v1/responses", R"({"model":"sim/reasoner","input":"[[sim output=200 reasoning=100]]"})"}};
 
 class DemoCallers {
  public:
@@ -63,11 +62,11 @@ class DemoCallers {
 
 // Asks until the budget says no.
 void DemoCallers::work(int number) {
-    Client client(url_, key_);
-    const Line& line = lines[static_cast<std::size_t>(number) % lines.size()];
-    const json::value body = parsed(line.body);
+    DemoClient client(url_, key_);
+    const DemoCall& call = demo_calls[static_cast<std::size_t>(number) % demo_calls.size()];
+    const json::value body = parsed(call.body);
     while (!stopping) {
-        const auto answer = client.send(net::Method::post, line.target, body,
+        const auto answer = client.send(net::Method::post, call.target, body,
                                         {{"x-interlock-agent", fmt::format("agent-{}", number % 4)}});
         if (!answer || (answer->status != 200 && answer->status != 402)) {
             ++failed;
@@ -89,22 +88,22 @@ void DemoCallers::work(int number) {
 }  // namespace
 
 Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const std::string& directory,
-                                              const Terminal& terminal) {
+                                              const server::Terminal& terminal) {
     engine::Clock clock;
     Log log({.level_min = LogLevel::error,
              .clock = [&clock] { return clock.now(); },
              .write = [](std::string_view line) { (void)!::write(STDERR_FILENO, line.data(), line.size()); }});
-    ServerOptions how;
+    server::ServerOptions how;
     how.data_dir = directory;
     how.port = 0;
     how.simulate_models = true;
-    auto server = Server::start(std::move(how), log);
+    auto server = server::Server::start(std::move(how), log);
     if (!server) return fail(server.error());
     const auto key = (*server)->make_admin_key("of the demo");
     if (!key) return fail(key.error());
 
     DemoCallers agents((*server)->url(), *key);
-    Client client((*server)->url(), *key);
+    DemoClient client((*server)->url(), *key);
     for (int i = 0; i < 4; ++i) {
         if (auto made = client.put(fmt::format("/v1/agents/agent-{}", i)); !made) {
             return fail(made.error());
@@ -131,7 +130,7 @@ Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const 
         play.most_nanos = std::max(play.most_nanos, settled + held);
         if (!terminal.progress) continue;
         fmt::print(terminal.err, "\r\x1b[K{} calls   ${} spent, ${} held of ${}   {} agents refused",
-                   with_separators(agents.calls), to_text(Money::nanos(settled)), to_text(Money::nanos(held)),
+                   server::with_separators(agents.calls), to_text(Money::nanos(settled)), to_text(Money::nanos(held)),
                    limit_text, agents.refused.load());
         std::fflush(terminal.err);
     }
@@ -158,4 +157,4 @@ Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const 
     return play;
 }
 
-}  // namespace interlock::server
+}  // namespace interlock::demo

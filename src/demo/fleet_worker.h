@@ -10,21 +10,21 @@
 #include <random>
 #include <string>
 
-#include "server/demo_client.h"
-#include "server/demo_fleet_cast.h"
-#include "server/demo_pace.h"
+#include "demo/client.h"
+#include "demo/fleet_cast.h"
+#include "demo/pace.h"
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
 // What the whole fleet has in common.
-struct Fleet {
-    Fleet(std::string its_url, std::string key, double factor)
+struct DemoFleet {
+    DemoFleet(std::string its_url, std::string key, double factor)
         : url(std::move(its_url)), admin_key(std::move(key)), pace(factor) {}
 
     const std::string url;
     const std::string admin_key;
-    Surroundings around;
-    Pace pace;
+    DemoSurroundings around;
+    DemoPace pace;
     std::atomic<std::int64_t> runs = 0, calls = 0, refusals = 0;
 
     // What should not have been answered. The first one is kept for people.
@@ -50,44 +50,44 @@ struct Fleet {
 class Worker {
  public:
     // The key is bound to the role's agent.
-    Worker(Fleet& fleet, const Role& role, std::string key, unsigned number);
+    Worker(DemoFleet& fleet, const DemoRole& role, std::string key, unsigned number);
 
     // Until the fleet stops.
     void live();
 
  private:
-    enum class Ending { succeeds, fails, takes_too_long, is_forgotten };
-    struct Run {
+    enum class DemoEnding { succeeds, fails, takes_too_long, is_forgotten };
+    struct DemoRun {
         std::string id;
         std::int64_t fence = 0;
         int steps = 0;
         int pauses_at = -1;  // Which step; -1: never.
-        Ending ending = Ending::succeeds;
+        DemoEnding ending = DemoEnding::succeeds;
     };
 
     void work();
-    void take_key_of(const Run& run);
-    Result<Run, int> admit();  // The error is the status of a refusal; 0: the fleet stops.
-    bool stand_in_line(Run& run);
-    void carry_out(const Run& run);
-    bool still_wanted(const Run& run);  // A heartbeat; false: it has ended.
-    bool rest(const Run& run);          // Paused for a while.
-    void end(const Run& run);
-    void cancel(const Run& run, const char* why);
+    void take_key_of(const DemoRun& run);
+    Result<DemoRun, int> admit();  // The error is the status of a refusal; 0: the fleet stops.
+    bool stand_in_line(DemoRun& run);
+    void carry_out(const DemoRun& run);
+    bool still_wanted(const DemoRun& run);  // A heartbeat; false: it has ended.
+    bool rest(const DemoRun& run);          // Paused for a while.
+    void end(const DemoRun& run);
+    void cancel(const DemoRun& run, const char* why);
 
     bool open_session();
     void talk_on(const std::string& run);
     // Whether the call was answered with a 2xx.
-    bool call_model(const std::string& run, const Exchange& exchange, bool with_tool);
+    bool call_model(const std::string& run, const DemoTurn& exchange, bool with_tool);
     json::value body_of_call(bool with_tool) const;
     json::array conversation_for_gemini() const;
     std::string target_of_call() const;
     void read_a_file(const json::value& answer);
 
-    Fleet& fleet_;
-    const Role& role_;
-    Client client_;
-    std::optional<Client> run_client_;  // With a key that is bound to the run, as long as it is there.
+    DemoFleet& fleet_;
+    const DemoRole& role_;
+    DemoClient client_;
+    std::optional<DemoClient> run_client_;  // With a key that is bound to the run, as long as it is there.
     bool had_run_key_ = false;
     std::mt19937_64 random_;
     int number_ = 0;  // Of its runs.
@@ -96,4 +96,4 @@ class Worker {
     json::array conversation_;
 };
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo

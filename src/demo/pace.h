@@ -5,11 +5,11 @@
 #include <condition_variable>
 #include <mutex>
 
-namespace interlock::server::demo {
+namespace interlock::demo {
 
-class Pace {
+class DemoPace {
  public:
-    explicit Pace(double factor) : factor_(factor) {}
+    explicit DemoPace(double factor) : factor_(factor) {}
 
     // Waits as long as people would find natural, over the factor; in the first moments much shorter, so that there
     // is something to see everywhere. False: the fleet is to stop.
@@ -40,4 +40,4 @@ class Pace {
     bool stopping_ = false;
 };
 
-}  // namespace interlock::server::demo
+}  // namespace interlock::demo
