@@ -119,7 +119,7 @@ Result<Key, Problem> read_key(const Call& call, const std::optional<std::string>
         return fail(invalid(std::move(*complaint), in_body ? "/key" : ""));
     }
     if (!text.empty()) return key_of(call.caller, text);
-    Key fresh = key_of(call.caller, to_text("key", call.parts.fresh_id()));
+    Key fresh = key_of(call.caller, to_text("key", call.parts.commands.fresh_id()));
     fresh.former = {};  // Nothing was stored under it.
     return fresh;
 }
@@ -150,10 +150,10 @@ Key key_of(const Caller& caller, std::string text) {
 }
 
 void submit_off_io(Call& call, std::vector<engine::Submission> submissions) {
-    Parts& parts = call.parts;
-    if (call.request.body.size() <= net::read_on_io_bytes_max) return parts.submit(std::move(submissions));
+    ApiDependencies& parts = call.parts;
+    if (call.request.body.size() <= net::read_on_io_bytes_max) return parts.commands.submit(std::move(submissions));
     const auto large = std::make_shared<std::vector<engine::Submission>>(std::move(submissions));
-    if (parts.bodies.submit([&parts, large] { parts.submit(std::move(*large)); })) return;
+    if (parts.bodies.submit([&parts, large] { parts.commands.submit(std::move(*large)); })) return;
     for (const engine::Submission& each : *large) each.on_answer(fail(engine::SubmitError::busy));
 }
 
@@ -168,7 +168,7 @@ net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, Key key, core::
         one.front().command.key = key.key;
         one.front().command.former = key.former;
         one.front().command.body = std::move(body);
-        one.front().deadline = call.parts.now() + patience;
+        one.front().deadline = call.parts.commands.now() + patience;
         one.front().on_answer = std::move(deliver);
         submit_off_io(call, std::move(one));
     });

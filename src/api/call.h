@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/dependencies.h"
 #include "api/key_ring.h"
-#include "api/parts.h"
 #include "api/problem.h"
 #include "api/wire.h"
 #include "core/command.h"
@@ -30,7 +30,7 @@
 namespace interlock::api {
 
 struct Call {
-    Parts& parts;
+    ApiDependencies& parts;
     net::Request request;
     std::string request_id;
     Caller caller;

@@ -122,8 +122,8 @@ Answered list_worktrees(Call& call) {
 }
 
 net::Task<Result<WorktreeLook, std::string>> look_at(Call& call, core::RunId run) {
-    const auto& look = call.parts.worktree_reasons;
-    co_return co_await net::run_on(call.parts.workers, [&look, run] { return look(run); });
+    co_return co_await net::run_on(call.parts.workers,
+                                   [&places = call.parts.workplaces, run] { return places.look_at_worktree(run); });
 }
 
 Answered show_worktree(Call& call, core::RunId run) {
@@ -166,8 +166,9 @@ net::Task<Collected> collect(Call& call, Known known, bool remove, bool force) {
         collected.reasons = std::move(seen->reasons);
         co_return collected;
     }
-    const auto& take_away = call.parts.remove_worktree;
-    auto removal = co_await net::run_on(call.parts.workers, [&take_away, run, force] { return take_away(run, force); });
+    auto removal = co_await net::run_on(call.parts.workers, [&places = call.parts.workplaces, run, force] {
+        return places.remove_worktree(run, force);
+    });
     if (!removal) {
         collected.action = Action::failed;
         collected.detail = removal.error();
@@ -225,8 +226,8 @@ Answered post_restore(Call& call) {
     }
     // Whoever asks twice has what they want already.
     if (known->worktree.state != core::WorktreeState::open) {
-        const auto& restore = call.parts.restore_worktree;
-        const auto done = co_await net::run_on(call.parts.workers, [&restore, id = *run] { return restore(id); });
+        const auto done = co_await net::run_on(
+            call.parts.workers, [&places = call.parts.workplaces, id = *run] { return places.restore_worktree(id); });
         if (!done) {
             co_return respond(call, Problem{.status = 409, .code = "refused", .detail = done.error()});
         }
