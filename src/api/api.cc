@@ -169,11 +169,7 @@ net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
     if (auto problem = take_query(call, *route)) co_return respond(call, *problem);
     co_await parse_ahead(call);
     net::Response response = co_await route->handler(call);
-    if (response.status >= 400) {
-        // "code":"…" is where to_text() puts it.
-        const std::size_t at = response.body.find("\"code\":\"") + 8;
-        parts_.metrics.count_refusal(std::string_view(response.body).substr(at, response.body.find('"', at) - at));
-    }
+    if (response.status >= 400) parts_.metrics.count_refusal(call.refused_code);
     co_return response;
 }
 

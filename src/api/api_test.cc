@@ -201,6 +201,21 @@ TEST_F(ApiTest, a_charge_is_submitted_for_the_org_of_its_key) {
     EXPECT_EQ(std::get<core::Charge>(commands.submitted[0].body).cost, Money::nanos(100'000'000));
 }
 
+TEST_F(ApiTest, a_refusal_is_counted_under_its_code) {
+    core::ChargeReply reply;
+    reply.status = core::ChargeStatus::budget_exceeded;
+    // A text that looks like a member of the response's JSON is no code.
+    reply.detail = R"("code":"of the detail")";
+    commands.answer = engine::Answered{reply, false};
+
+    EXPECT_EQ(charge().status, 402);
+    EXPECT_EQ(charge("{").status, 400);
+
+    EXPECT_NE(metric_lines().find("interlock_refusals_total{code=\"budget_exceeded\"} 1\n"), std::string::npos);
+    EXPECT_NE(metric_lines().find("interlock_refusals_total{code=\"invalid_request\"} 1\n"), std::string::npos);
+    EXPECT_EQ(metric_lines().find("of the detail"), std::string::npos);
+}
+
 TEST_F(ApiTest, nothing_is_answered_while_the_commands_have_an_objection) {
     commands.why_not = "the database forgot";
 

@@ -219,7 +219,8 @@ net::Response respond(int status, std::string body) {
 }
 
 // Agents read what was refused and who can change it, not the command that changes it.
-net::Response respond(const Call& call, const Problem& problem) {
+net::Response respond(Call& call, const Problem& problem) {
+    call.refused_code = problem.code;
     const auto needs_person = person_needed_for(problem.code);
     if (needs_person.empty() || call.caller.may(Access::operate)) return to_response(problem, call.request_id);
     Problem told = problem;

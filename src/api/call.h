@@ -39,6 +39,7 @@ struct Call {
     // The body, where a worker has parsed it. parse_body() takes it. Its parts are in `parsed_memory`.
     std::shared_ptr<json::monotonic_resource> parsed_memory = {};
     mutable std::optional<Result<json::value, Problem>> parsed = {};
+    std::string refused_code = {};  // Of the last problem that was made a response. For metrics.
 
     std::string_view parameter(std::string_view name) const;  // Empty when it is not there.
     bool is_home() const { return caller.org == parts.home; }
@@ -146,7 +147,7 @@ net::Task<Result<Value, Problem>> read(Call& call, Work work) {
 // ---- what is sent back --------------------------------------------------------------------------------------------
 
 net::Response respond(int status, std::string body);
-net::Response respond(const Call& call, const Problem& problem);
+net::Response respond(Call& call, const Problem& problem);
 net::Response no_content(bool repeated);
 
 template <class T>
