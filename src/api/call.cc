@@ -192,6 +192,17 @@ net::Task<Result<void, Problem>> read_snapshot(Call& call,
     co_return Result<void, Problem>();
 }
 
+namespace {
+
+// Large bodies are not parsed again on the connection's thread.
+bool has_member(std::string_view body, std::string_view name) {
+    if (name.empty() || body.size() > net::read_on_io_bytes_max) return false;
+    const auto parsed = parse_strict_json(body);
+    return parsed && parsed->is_object() && parsed->get_object().contains(name);
+}
+
+}  // namespace
+
 Problem pointed(Problem problem, std::string_view body) {
     if (problem.code != "invalid_request" || !problem.pointer.empty()) return problem;
     const std::size_t end = std::min(problem.detail.find_first_of(" :"), problem.detail.size());
@@ -203,10 +214,7 @@ Problem pointed(Problem problem, std::string_view body) {
         word = theirs;
         problem.detail.replace(0, end, word);
     }
-    // In a large body the place is not looked for.
-    if (!word.empty() && body.size() <= net::read_on_io_bytes_max &&
-        body.find("\"" + word + "\"") != std::string_view::npos)
-        problem.pointer = "/" + word;
+    if (has_member(body, word)) problem.pointer = pointer_step(word);
     return problem;
 }
 

@@ -119,7 +119,7 @@ net::Task<engine::Answer> submit(Call& call, Key key, core::CommandBody body);
 // busy.
 void submit_off_io(Call& call, std::vector<engine::Submission> submissions);
 net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, Key key, core::CommandBody body);
-// A refusal of the rules points at the member it speaks of, where its sentence begins with one.
+// A refusal of the rules points at the member of the body that its sentence begins with, if the body has that member.
 Problem pointed(Problem problem, std::string_view body);
 
 // Carries a command out under the key of the header or the body. A refusal comes back as a problem.
