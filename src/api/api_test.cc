@@ -27,10 +27,10 @@ class FakeCommands final : public Commands {
     Instant now() override { return from_micros(1'800'000'000'000'000); }
     Id fresh_id() override { return {.high = 1, .low = ++last_id_}; }
     std::size_t queue_depth() const override { return 0; }
-    std::optional<std::string> objection() override { return why_not; }
+    std::optional<std::string> block_reason() override { return why_not; }
     Result<std::vector<store::Node>, std::string> nodes() override { return std::vector<store::Node>(); }
 
-    engine::Answer answer = fail(engine::SubmitError::busy);
+    engine::SubmitResult answer = fail(engine::SubmitError::busy);
     std::optional<std::string> why_not;
     std::vector<core::Command> submitted;
 
@@ -40,7 +40,7 @@ class FakeCommands final : public Commands {
 
 class FakeCallers final : public Callers {
  public:
-    std::optional<Caller> page_caller(const net::Request&) override { return std::nullopt; }
+    std::optional<Principal> page_caller(const net::Request&) override { return std::nullopt; }
     net::Task<Sender> sender_of(net::Peer*) override { co_return Sender::outside; }
     net::Task<bool> shares_files(net::Peer*) override { co_return true; }
     std::string login_link(const std::string& key_id) override { return "/login?code=" + key_id; }
@@ -70,8 +70,8 @@ class FakeProcesses final : public Processes {
  public:
     Result<LogPiece, std::string> read_log(core::RunId, std::int64_t, std::int64_t) override { return LogPiece{}; }
     std::string issue_shim_secret(core::RunId) override { return "secret"; }
-    std::optional<std::string> sandbox_refusal(const core::Process&) override { return std::nullopt; }
-    core::SandboxLevel sandbox_level(const core::Process& process) override { return process.asked_level(); }
+    std::optional<std::string> sandbox_refusal(const core::ProcessSpec&) override { return std::nullopt; }
+    core::SandboxLevel sandbox_level(const core::ProcessSpec& process) override { return process.asked_level(); }
 };
 
 class FakeModels final : public Models {
@@ -191,7 +191,7 @@ TEST_F(ApiTest, a_charge_is_submitted_for_the_org_of_its_key) {
     core::ChargeReply reply;
     reply.status = core::ChargeStatus::charged;
     reply.seq = core::Seq(7);
-    commands.answer = engine::Answered{reply, false};
+    commands.answer = engine::CommandResult{reply, false};
 
     const net::Response response = charge();
 
@@ -206,7 +206,7 @@ TEST_F(ApiTest, a_refusal_is_counted_under_its_code) {
     reply.status = core::ChargeStatus::budget_exceeded;
     // A text that looks like a member of the response's JSON is no code.
     reply.detail = R"("code":"of the detail")";
-    commands.answer = engine::Answered{reply, false};
+    commands.answer = engine::CommandResult{reply, false};
 
     EXPECT_EQ(charge().status, 402);
     EXPECT_EQ(charge("{").status, 400);

@@ -6,7 +6,7 @@
 namespace interlock::api {
 namespace {
 
-Answered get_doctor(Call& call) {
+ResponseTask get_doctor(Call& call) {
     const auto findings =
         co_await net::run_on(call.parts.workers, [&server = call.parts.operations] { return server.self_check(); });
     const bool ok =
@@ -31,7 +31,7 @@ json::value doctor_schema() {
 
 }  // namespace
 
-std::vector<Route> doctor_routes() {
+std::vector<ApiRoute> doctor_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/doctor",
              .needs = Access::read,

@@ -20,7 +20,7 @@ net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> fo
 
 // Waits for the bell, for as long as the client is there and its key is in force, and keeps the connection alive
 // meanwhile. False: it has gone, or has to.
-net::Task<bool> wait_for_news(net::StreamWriter& writer, ApiDependencies& parts, const Caller& caller,
+net::Task<bool> wait_for_news(net::StreamWriter& writer, ApiDependencies& parts, const Principal& caller,
                               std::uint64_t seen);
 
 }  // namespace interlock::api

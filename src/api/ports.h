@@ -27,7 +27,7 @@ struct Peer;
 
 namespace interlock::api {
 
-struct Caller;
+struct Principal;
 
 // ---- commands -----------------------------------------------------------------------------------------------------
 
@@ -42,7 +42,7 @@ class Commands {
     virtual Id fresh_id() = 0;
     virtual std::size_t queue_depth() const = 0;
     // Why no request can be answered at present, or nothing: what was read before may not hold any more.
-    virtual std::optional<std::string> objection() = 0;
+    virtual std::optional<std::string> block_reason() = 0;
     virtual Result<std::vector<store::Node>, std::string> nodes() = 0;  // Blocks.
 };
 
@@ -54,7 +54,7 @@ class Callers {
     virtual ~Callers() = default;
 
     // The user of a browser's login, if the request shows one.
-    virtual std::optional<Caller> page_caller(const net::Request& request) = 0;
+    virtual std::optional<Principal> page_caller(const net::Request& request) = 0;
     // Whether a request comes from inside of a run. Asked for callers that act as operator or admin.
     virtual net::Task<Sender> sender_of(net::Peer* peer) = 0;
     // Whether a path means to the program that sends a request what it means to the server.
@@ -133,9 +133,9 @@ class Processes {
     // A new secret for the shim of a run in a terminal: with it the shim proves that it speaks for the run. Blocks.
     virtual std::string issue_shim_secret(core::RunId run) = 0;
     // Why this machine or its operator does not let such a process start, if it does not.
-    virtual std::optional<std::string> sandbox_refusal(const core::Process& process) = 0;
+    virtual std::optional<std::string> sandbox_refusal(const core::ProcessSpec& process) = 0;
     // The level that such a process gets here.
-    virtual core::SandboxLevel sandbox_level(const core::Process& process) = 0;
+    virtual core::SandboxLevel sandbox_level(const core::ProcessSpec& process) = 0;
 };
 
 // ---- models -------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ auto blocking(Call& call, Work work) -> net::Task<std::invoke_result_t<Work&>> {
     co_return co_await net::run_on(call.parts.workers, std::move(work));
 }
 
-Answered list_prices(Call& call) {
+ResponseTask list_prices(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const core::OrgId org = call.caller.org;
@@ -74,7 +74,7 @@ Result<std::string, Problem> name_in_query(const Call& call) {
     return fmt::format("{}/{}", call.parameter("provider"), call.parameter("model"));
 }
 
-Answered show_price(Call& call, std::string provider, std::string model, bool repeated) {
+ResponseTask show_price(Call& call, std::string provider, std::string model, bool repeated) {
     const core::OrgId org = call.caller.org;
     const auto price = co_await blocking(
         call, [&models = call.parts.models, org, provider, model] { return models.price(org, provider, model); });
@@ -83,14 +83,14 @@ Answered show_price(Call& call, std::string provider, std::string model, bool re
     co_return respond_object((*price)->document, repeated);
 }
 
-Answered get_price(Call& call) {
+ResponseTask get_price(Call& call) {
     const auto name = name_in_query(call);
     if (!name) co_return respond(call, name.error());
     co_return co_await show_price(call, std::string(call.parameter("provider")), std::string(call.parameter("model")),
                                   false);
 }
 
-Answered put_price(Call& call) {
+ResponseTask put_price(Call& call) {
     const auto parsed = parse_body(call);
     if (!parsed) co_return respond(call, parsed.error());
     if (auto problem = too_large_for_setting(call)) co_return respond(call, *problem);
@@ -109,14 +109,14 @@ Answered put_price(Call& call) {
     co_return co_await show_price(call, provider, model, done->repeated);
 }
 
-Answered drop_price(Call& call) {
+ResponseTask drop_price(Call& call) {
     const auto name = name_in_query(call);
     if (!name) co_return respond(call, name.error());
     const auto done = co_await change_setting(call, core::DropSetting{std::string(core::price_setting), *name}, {});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
-Answered put_catalog(Call& call) {
+ResponseTask put_catalog(Call& call) {
     const std::string& text = call.request.body;
     const auto facts =
         co_await blocking(call, [&models = call.parts.models, &text] { return models.update_catalog(text); });
@@ -126,7 +126,7 @@ Answered put_catalog(Call& call) {
 }
 
 // By an index that has only such calls.
-Answered list_unpriced(Call& call) {
+ResponseTask list_unpriced(Call& call) {
     const std::int64_t from = micros(call.parts.commands.now() - unpriced_since);
     const core::OrgId org = call.caller.org;
     auto views =
@@ -163,7 +163,7 @@ Answered list_unpriced(Call& call) {
 
 }  // namespace
 
-std::vector<Route> price_routes() {
+std::vector<ApiRoute> price_routes() {
     using enum Access;
     using net::Method;
     return {

@@ -2,7 +2,7 @@
 
 namespace interlock::server {
 
-std::optional<api::Caller> ApiCallers::page_caller(const net::Request& request) {
+std::optional<api::Principal> ApiCallers::page_caller(const net::Request& request) {
     return options_.logins.caller(request);
 }
 

@@ -22,7 +22,7 @@ class ApiCallers final : public api::Callers {
     };
     explicit ApiCallers(Options options) : options_(options) {}
 
-    std::optional<api::Caller> page_caller(const net::Request& request) override;
+    std::optional<api::Principal> page_caller(const net::Request& request) override;
     net::Task<api::Sender> sender_of(net::Peer* peer) override;
     net::Task<bool> shares_files(net::Peer* peer) override;
     std::string login_link(const std::string& key_id) override;

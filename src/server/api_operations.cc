@@ -5,7 +5,7 @@
 #include "nodes/history.h"
 #include "server/data_dir.h"
 #include "server/node.h"
-#include "server/self_look.h"
+#include "server/self_check.h"
 #include "server/verify_command.h"
 #include "server/version.h"
 #include "store/read_every_org.h"
@@ -48,7 +48,7 @@ std::vector<api::SelfFinding> ApiOperations::self_check() {
     const auto nodes = options_.backend.nodes();
     auto [price_list, price_list_date] = options_.gateway.price_list(options_.home);
     const supervisor::Supervisor* supervisor = options_.supervisor.load(std::memory_order_acquire);
-    return look_at_itself(
+    return run_self_check(
         {.version = version,
          .data_dir = options_.data_dir,
          .now = options_.backend.now(),
@@ -82,7 +82,7 @@ Result<std::string, std::string> ApiOperations::back_up(const std::string& to) {
 }
 
 std::optional<std::string> ApiOperations::why_not_ready() {
-    if (auto why = options_.backend.objection()) return why;
+    if (auto why = options_.backend.block_reason()) return why;
     const auto read =
         options_.reads.with([](store::Snapshot& snapshot) { return snapshot.query("select 1", [](const auto&) {}); });
     return read ? std::nullopt : std::optional("the store cannot be read: " + read.error().detail);

@@ -25,7 +25,7 @@ Result<api::LogPiece, std::string> ApiProcesses::read_log(core::RunId run, std::
 
 std::string ApiProcesses::issue_shim_secret(core::RunId run) { return options_.shim_secrets.issue(run); }
 
-std::optional<std::string> ApiProcesses::sandbox_refusal(const core::Process& process) {
+std::optional<std::string> ApiProcesses::sandbox_refusal(const core::ProcessSpec& process) {
     for (const std::string& text : process.allowed_hosts) {
         const auto rule = core::host_rule_from(text);
         if (!rule || rule->is_pattern()) continue;
@@ -39,7 +39,7 @@ std::optional<std::string> ApiProcesses::sandbox_refusal(const core::Process& pr
     return decided ? std::nullopt : std::optional(decided.error());
 }
 
-core::SandboxLevel ApiProcesses::sandbox_level(const core::Process& process) {
+core::SandboxLevel ApiProcesses::sandbox_level(const core::ProcessSpec& process) {
     const auto decided = supervisor::decide_sandbox(process, options_.sandbox.policy());
     return decided ? decided->level : process.asked_level();
 }

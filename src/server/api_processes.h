@@ -23,8 +23,8 @@ class ApiProcesses final : public api::Processes {
 
     Result<api::LogPiece, std::string> read_log(core::RunId run, std::int64_t offset, std::int64_t limit) override;
     std::string issue_shim_secret(core::RunId run) override;
-    std::optional<std::string> sandbox_refusal(const core::Process& process) override;
-    core::SandboxLevel sandbox_level(const core::Process& process) override;
+    std::optional<std::string> sandbox_refusal(const core::ProcessSpec& process) override;
+    core::SandboxLevel sandbox_level(const core::ProcessSpec& process) override;
 
  private:
     const Options options_;

@@ -6,7 +6,7 @@
 
 namespace interlock::server {
 
-void EngineWatch::on_step(const engine::Step& step) {
+void EngineWatch::on_step(const engine::BatchStats& step) {
     const std::lock_guard lock(mutex_);
     stats_ = step.stats;
     step_seconds_.add(std::chrono::duration<double>(step.took).count());

@@ -14,7 +14,7 @@ namespace interlock::server {
 
 class EngineWatch {
  public:
-    void on_step(const engine::Step& step);
+    void on_step(const engine::BatchStats& step);
     engine::EngineStats stats() const;
     // Appends the counts in Prometheus' text.
     void write(std::string& out) const;

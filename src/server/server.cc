@@ -221,7 +221,7 @@ Result<void, std::string> Server::Parts::open_engine() {
     how.seal_key = sealing->front();
     how.peer_ca = options.peer_ca;
     how.lease = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.node_lease_s));
-    how.on_step = [this](const engine::Step& step) {
+    how.on_step = [this](const engine::BatchStats& step) {
         if (step.stats.failed_commits > watch.stats().failed_commits) {
             log.error("commit_failed",
                       {{"why", step.stats.last_failure}, {"commands", static_cast<std::int64_t>(step.commands)}});
@@ -233,7 +233,7 @@ Result<void, std::string> Server::Parts::open_engine() {
         if (told != nullptr) told->committed(org);
         supervisor::Supervisor* also = supervisor_to_tell.load(std::memory_order_acquire);
         const bool concerns = news == News::about_anything && org.value_or(home) == home;
-        if (also != nullptr && concerns) also->news();
+        if (also != nullptr && concerns) also->on_commit();
     };
     auto opened = open_backend(std::move(how), log);
     if (!opened) return fail(opened.error());
@@ -473,7 +473,7 @@ Result<void, std::string> Server::Parts::supervise() {
     if (!started) return fail(started.error());
     supervisor = std::move(*started);
     supervisor_to_tell.store(supervisor.get(), std::memory_order_release);
-    supervisor->news();
+    supervisor->on_commit();
     return {};
 }
 
