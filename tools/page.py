@@ -179,37 +179,37 @@ def write_files(out):
             packed = b""
         places = []
         for piece in (plain, packed):
-            places.append(f"{{interlock_page_bytes + {len(blob)}, {len(piece)}}}")
+            places.append(f"{{bytes + {len(blob)}, {len(piece)}}}")
             blob += piece
         address = "/" if name == "index.html" else f"/{name}"
-        rows.append(f'    PageFile{{"{address}", "{TYPES[path.suffix]}", "{hashlib.sha256(plain).hexdigest()[:32]}",\n'
-                    f"             {places[0]}, {places[1]}}},\n")
+        rows.append(f'        PageFile{{"{address}", "{TYPES[path.suffix]}", "{hashlib.sha256(plain).hexdigest()[:32]}",\n'
+                    f"                 {places[0]}, {places[1]}}},\n")
     out.mkdir(parents=True, exist_ok=True)
     write_if_other(out / "page_files.bin", bytes(blob))
-    text = TEMPLATE.replace("@BLOB@", str(out / "page_files.bin")).replace("@ROWS@", "".join(rows)) \
-                   .replace("@HASH@", hashlib.sha256(blob).hexdigest())
-    write_if_other(out / "page_files.cc", text.encode())
+    write_if_other(out / "page_files.cc", TEMPLATE.replace("@ROWS@", "".join(rows)).encode())
 
 
-# The hash makes a new source file of new bytes: who compiles looks only at that.
+# interlock_embed() in CMakeLists.txt puts page_files.bin into the binary.
 TEMPLATE = """\
-// Made by tools/page.py from web/; bytes @HASH@.
+// Made by tools/page.py from web/.
 #include "server/page_files.h"
 
 #include <array>
 
-__asm__(".section .rodata\\ninterlock_page_bytes:\\n.incbin \\"@BLOB@\\"\\n.previous\\n");
-extern "C" const char interlock_page_bytes[];
+#include "base/embedded.h"
+
+namespace interlock::embedded {
+EmbeddedFiles page_bytes();
+}  // namespace interlock::embedded
 
 namespace interlock::server {
-namespace {
 
-const std::array files{
-@ROWS@};
-
-}  // namespace
-
-std::span<const PageFile> page_files() { return files; }
+std::span<const PageFile> page_files() {
+    static const char* const bytes = embedded::page_bytes().front().bytes.data();
+    static const std::array files{
+@ROWS@    };
+    return files;
+}
 
 }  // namespace interlock::server
 """

@@ -75,8 +75,8 @@ class Lab:
         """What the table says: path, type, bytes, and the bytes again as they come out of the compressed ones."""
         source = (self.root / out / "page_files.cc").read_text()
         blob = (self.root / out / "page_files.bin").read_bytes()
-        rows = re.findall(r'PageFile\{"(.*?)", "(.*?)", "[0-9a-f]{32}",\s*\{interlock_page_bytes \+ (\d+), (\d+)\}, '
-                          r"\{interlock_page_bytes \+ (\d+), (\d+)\}\}", source)
+        rows = re.findall(r'PageFile\{"(.*?)", "(.*?)", "[0-9a-f]{32}",\s*\{bytes \+ (\d+), (\d+)\}, '
+                          r"\{bytes \+ (\d+), (\d+)\}\}", source)
         piece = lambda begin, size: blob[int(begin):int(begin) + int(size)]
         return {path: (kind, piece(a, b), gzip.decompress(piece(c, d)) if d != "0" else None)
                 for path, kind, a, b, c, d in rows}

@@ -105,6 +105,7 @@ COSTS = {
     "core": (10, 1.0),
     "crash": (20, 1.0),
     "crash_short": (95, 2.0),
+    "demo": (1, 0.5),
     "embed_example": (1, 0.5),
     "engine": (23, 1.0),
     "fuzz_seeds": (4, 1.0),

@@ -149,10 +149,9 @@ core::PutAgent command_of(const std::string& name, const AgentBody& body) {
 net::Task<std::vector<std::string>> resolved_roots(Call& call, const AgentBody& body) {
     std::vector<std::string> roots = body.roots;
     if (!body.workspace.empty()) roots.push_back(body.workspace);
-    const auto& resolve = call.parts.workspace;
-    co_return co_await net::run_on(call.parts.workers, [&resolve, roots]() mutable {
+    co_return co_await net::run_on(call.parts.workers, [&places = call.parts.workplaces, roots]() mutable {
         for (std::string& root : roots) {
-            const auto place = resolve(root, core::ClaimMode::read);
+            const auto place = places.resolve(root, core::ClaimMode::read);
             root = place ? place->path : std::filesystem::path(root).lexically_normal().string();
             if (root.size() > 1 && root.ends_with('/')) root.pop_back();
         }

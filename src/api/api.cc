@@ -90,7 +90,7 @@ net::Task<net::Response> Api::handle(net::Request request) {
     const auto begun = std::chrono::steady_clock::now();
     Call call{.parts = parts_,
               .request = std::move(request),
-              .request_id = to_text("req", parts_.fresh_id()),
+              .request_id = to_text("req", parts_.commands.fresh_id()),
               .caller = {},
               .names = {},
               .query = {}};
@@ -130,11 +130,11 @@ net::Task<net::Response> Api::dispatch(Call& call, const ApiRoute*& route) {
 
     // 2. Who sends it. Before saying whether there is such a path: that is nobody's business without a key.
     if (route == nullptr || route->needs != Access::open) {
-        if (auto why = parts_.block_reason()) co_return respond(call, unavailable(std::move(*why)));
+        if (auto why = parts_.commands.block_reason()) co_return respond(call, unavailable(std::move(*why)));
         const std::string_view key = bearer(call.request);
-        auto caller = key.empty() ? parts_.page_caller(call.request) : parts_.keys.find(key);
-        if (!caller && !key.empty() && parts_.refresh_keys) {
-            co_await net::run_on(parts_.workers, parts_.refresh_keys);
+        auto caller = key.empty() ? parts_.callers.page_caller(call.request) : parts_.keys.find(key);
+        if (!caller && !key.empty() && parts_.callers.keys_are_shared()) {
+            co_await net::run_on(parts_.workers, [&callers = parts_.callers] { callers.refresh_keys(); });
             caller = parts_.keys.find(key);
         }
         if (!caller && key.empty()) caller = local_caller(call.request);
@@ -169,11 +169,7 @@ net::Task<net::Response> Api::dispatch(Call& call, const ApiRoute*& route) {
     if (auto problem = take_query(call, *route)) co_return respond(call, *problem);
     co_await parse_ahead(call);
     net::Response response = co_await route->handler(call);
-    if (response.status >= 400) {
-        // "code":"…" is where to_text() puts it.
-        const std::size_t at = response.body.find("\"code\":\"") + 8;
-        parts_.metrics.count_refusal(std::string_view(response.body).substr(at, response.body.find('"', at) - at));
-    }
+    if (response.status >= 400) parts_.metrics.count_refusal(call.refused_code);
     co_return response;
 }
 
@@ -185,7 +181,7 @@ std::optional<Principal> Api::local_caller(const net::Request& request) const {
 }
 
 net::Task<std::optional<Problem>> Api::check_sender(const net::Request& request, const Principal& caller) {
-    const Sender sender = co_await parts_.sender_of(request.sender);
+    const Sender sender = co_await parts_.callers.sender_of(request.sender);
     if (sender == Sender::run && caller.is_local() && !caller.by_cookie) co_return run_without_key();
     co_return problem_of(sender);
 }

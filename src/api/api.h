@@ -8,7 +8,7 @@
 //   (5) Every answer has a request id, which is in the log too.
 #pragma once
 
-#include "api/parts.h"
+#include "api/dependencies.h"
 #include "api/route.h"
 #include "net/http.h"
 
@@ -16,7 +16,7 @@ namespace interlock::api {
 
 class Api {
  public:
-    explicit Api(Parts parts) : parts_(std::move(parts)) {}
+    explicit Api(ApiDependencies parts) : parts_(std::move(parts)) {}
 
     net::Task<net::Response> handle(net::Request request);
     // Known only once the server listens. Before the first request.
@@ -28,7 +28,7 @@ class Api {
     std::optional<Principal> local_caller(const net::Request& request) const;
     net::Task<std::optional<Problem>> check_sender(const net::Request& request, const Principal& caller);
 
-    Parts parts_;
+    ApiDependencies parts_;
     Routes routes_;
 };
 

@@ -134,7 +134,7 @@ ResponseTask show_as(Call& call, std::string name, int status, bool repeated,
                      Result<View, store::ReadError> (*view_of)(store::Snapshot& snapshot, core::OrgId org,
                                                                const core::Budget& budget, Instant now)) {
     const Principal caller = call.caller;
-    const Instant now = call.parts.now();
+    const Instant now = call.parts.commands.now();
     const auto view =
         co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::optional<View>, store::ReadError> {
             const auto budget = store::read_row<core::Budget>(snapshot, caller.org, name);
@@ -160,7 +160,7 @@ ResponseTask list_budgets(Call& call) {
     if (!limit) co_return respond(call, limit.error());
     const std::string after(call.parameter("after"));
     const Principal caller = call.caller;
-    const Instant now = call.parts.now();
+    const Instant now = call.parts.commands.now();
     const std::int64_t count = *limit;
     auto views =
         co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::vector<BudgetView>, store::ReadError> {

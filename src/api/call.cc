@@ -119,7 +119,7 @@ Result<Key, Problem> read_key(const Call& call, const std::optional<std::string>
         return fail(invalid(std::move(*complaint), in_body ? "/key" : ""));
     }
     if (!text.empty()) return key_of(call.caller, text);
-    Key fresh = key_of(call.caller, to_text("key", call.parts.fresh_id()));
+    Key fresh = key_of(call.caller, to_text("key", call.parts.commands.fresh_id()));
     fresh.former = {};  // Nothing was stored under it.
     return fresh;
 }
@@ -150,10 +150,10 @@ Key key_of(const Principal& caller, std::string text) {
 }
 
 void submit_off_io(Call& call, std::vector<engine::Submission> submissions) {
-    Parts& parts = call.parts;
-    if (call.request.body.size() <= net::read_on_io_bytes_max) return parts.submit(std::move(submissions));
+    ApiDependencies& parts = call.parts;
+    if (call.request.body.size() <= net::read_on_io_bytes_max) return parts.commands.submit(std::move(submissions));
     const auto large = std::make_shared<std::vector<engine::Submission>>(std::move(submissions));
-    if (parts.bodies.submit([&parts, large] { parts.submit(std::move(*large)); })) return;
+    if (parts.bodies.submit([&parts, large] { parts.commands.submit(std::move(*large)); })) return;
     for (const engine::Submission& each : *large) each.on_answer(fail(engine::SubmitError::busy));
 }
 
@@ -168,7 +168,7 @@ net::Task<engine::SubmitResult> submit_to(Call& call, core::OrgId org, Key key, 
         one.front().command.key = key.key;
         one.front().command.former = key.former;
         one.front().command.body = std::move(body);
-        one.front().deadline = call.parts.now() + command_timeout;
+        one.front().deadline = call.parts.commands.now() + command_timeout;
         one.front().on_answer = std::move(deliver);
         submit_off_io(call, std::move(one));
     });
@@ -193,6 +193,17 @@ net::Task<Result<void, Problem>> read_snapshot(Call& call,
     co_return Result<void, Problem>();
 }
 
+namespace {
+
+// Large bodies are not parsed again on the connection's thread.
+bool has_member(std::string_view body, std::string_view name) {
+    if (name.empty() || body.size() > net::read_on_io_bytes_max) return false;
+    const auto parsed = parse_strict_json(body);
+    return parsed && parsed->is_object() && parsed->get_object().contains(name);
+}
+
+}  // namespace
+
 Problem pointed(Problem problem, std::string_view body) {
     if (problem.code != "invalid_request" || !problem.pointer.empty()) return problem;
     const std::size_t end = std::min(problem.detail.find_first_of(" :"), problem.detail.size());
@@ -204,10 +215,7 @@ Problem pointed(Problem problem, std::string_view body) {
         word = theirs;
         problem.detail.replace(0, end, word);
     }
-    // In a large body the place is not looked for.
-    if (!word.empty() && body.size() <= net::read_on_io_bytes_max &&
-        body.find("\"" + word + "\"") != std::string_view::npos)
-        problem.pointer = "/" + word;
+    if (has_member(body, word)) problem.pointer = pointer_step(word);
     return problem;
 }
 
@@ -220,7 +228,8 @@ net::Response respond(int status, std::string body) {
 }
 
 // Agents read what was refused and who can change it, not the command that changes it.
-net::Response respond(const Call& call, const Problem& problem) {
+net::Response respond(Call& call, const Problem& problem) {
+    call.refused_code = problem.code;
     const auto needs_person = person_needed_for(problem.code);
     if (needs_person.empty() || call.caller.may(Access::operate)) return to_response(problem, call.request_id);
     Problem told = problem;

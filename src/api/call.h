@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/dependencies.h"
 #include "api/key_ring.h"
-#include "api/parts.h"
 #include "api/problem.h"
 #include "api/wire.h"
 #include "core/command.h"
@@ -30,7 +30,7 @@
 namespace interlock::api {
 
 struct Call {
-    Parts& parts;
+    ApiDependencies& parts;
     net::Request request;
     std::string request_id;
     Principal caller;
@@ -39,6 +39,7 @@ struct Call {
     // The body, where a worker has parsed it. parse_body() takes it. Its parts are in `parsed_memory`.
     std::shared_ptr<json::monotonic_resource> parsed_memory = {};
     mutable std::optional<Result<json::value, Problem>> parsed = {};
+    std::string refused_code = {};  // Of the last problem that was made a response. For metrics.
 
     std::string_view parameter(std::string_view name) const;  // Empty when it is not there.
     bool is_home() const { return caller.org == parts.home; }
@@ -118,7 +119,7 @@ net::Task<engine::SubmitResult> submit(Call& call, Key key, core::CommandBody bo
 // busy.
 void submit_off_io(Call& call, std::vector<engine::Submission> submissions);
 net::Task<engine::SubmitResult> submit_to(Call& call, core::OrgId org, Key key, core::CommandBody body);
-// A refusal of the rules points at the member it speaks of, where its sentence begins with one.
+// A refusal of the rules points at the member of the body that its sentence begins with, if the body has that member.
 Problem pointed(Problem problem, std::string_view body);
 
 // Carries a command out under the key of the header or the body. A refusal comes back as a problem.
@@ -147,7 +148,7 @@ net::Task<Result<Value, Problem>> read(Call& call, Work work) {
 // ---- what is sent back --------------------------------------------------------------------------------------------
 
 net::Response respond(int status, std::string body);
-net::Response respond(const Call& call, const Problem& problem);
+net::Response respond(Call& call, const Problem& problem);
 net::Response no_content(bool repeated);
 
 template <class T>

@@ -157,7 +157,7 @@ ResponseTask charge_many(Call& call, const json::array& bodies) {
     gathered->answers.resize(bodies.size(), fail(engine::SubmitError::busy));
     std::vector<engine::Submission> submissions;
     std::vector<std::size_t> positions;
-    const Instant deadline = call.parts.now() + std::chrono::seconds(30);
+    const Instant deadline = call.parts.commands.now() + std::chrono::seconds(30);
     for (const json::value& each : bodies) {
         auto body = from_json<ChargeBody>(each);
         if (!body) {

@@ -7,8 +7,8 @@ namespace interlock::api {
 namespace {
 
 ResponseTask get_doctor(Call& call) {
-    const auto& look = call.parts.run_self_check;
-    const auto findings = co_await net::run_on(call.parts.workers, [&look] { return look(); });
+    const auto findings =
+        co_await net::run_on(call.parts.workers, [&server = call.parts.operations] { return server.self_check(); });
     const bool ok =
         std::ranges::none_of(findings, [](const SelfFinding& finding) { return finding.level == FindingLevel::fail; });
     std::string out = "{\"ok\":" + to_json(ok) + ",\"items\":[";

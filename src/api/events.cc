@@ -32,7 +32,7 @@ Result<Types, Problem> read_types(const Call& call) {
     return types;
 }
 
-net::Task<void> follow(Parts& parts, Principal caller, Types types, std::optional<std::int64_t> after,
+net::Task<void> follow(ApiDependencies& parts, Principal caller, Types types, std::optional<std::int64_t> after,
                        net::StreamWriter& writer) {
     constexpr std::size_t items_at_a_time = 512;
     FeedTail& tail = parts.feeds.of(caller.org);
@@ -93,7 +93,7 @@ ResponseTask get_events(Call& call) {
     if (!cursor) co_return respond(call, cursor.error());
     const core::OrgId org = call.caller.org;
     if (call.request.header("accept").find("text/event-stream") != std::string_view::npos) {
-        Parts& parts = call.parts;
+        ApiDependencies& parts = call.parts;
         if (cursor->value_or(0) > 0) {
             const auto head = co_await current_head(parts, org);
             if (!head) co_return respond(call, unavailable("the feed cannot be read: " + head.error().detail));

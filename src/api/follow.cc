@@ -20,7 +20,7 @@ Result<std::optional<std::int64_t>, Problem> read_cursor(const Call& call) {
     return std::optional(seq);
 }
 
-net::Task<Result<core::Seq, store::ReadError>> current_head(Parts& parts, core::OrgId org) {
+net::Task<Result<core::Seq, store::ReadError>> current_head(ApiDependencies& parts, core::OrgId org) {
     co_return co_await net::run_on(parts.workers, [&parts, org] {
         return parts.reads.with([org](store::Snapshot& snapshot) { return feed_head(snapshot, org); });
     });
@@ -29,8 +29,8 @@ net::Task<Result<core::Seq, store::ReadError>> current_head(Parts& parts, core::
 namespace {
 
 // A run's key is good until the run has ended, which the feed tells of like of anything else.
-net::Task<bool> may_stay(const net::StreamWriter& writer, Parts& parts, const Principal& caller) {
-    if (writer.closed() || !parts.keys.in_force(caller.key_id) || parts.now() >= caller.until) co_return false;
+net::Task<bool> may_stay(const net::StreamWriter& writer, ApiDependencies& parts, const Principal& caller) {
+    if (writer.closed() || !parts.keys.in_force(caller.key_id) || parts.commands.now() >= caller.until) co_return false;
     if (caller.run.value.empty()) co_return true;
     const core::OrgId org = caller.org;
     const Id id = caller.run.value;
@@ -52,7 +52,8 @@ net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> fo
     return response;
 }
 
-net::Task<bool> wait_for_news(net::StreamWriter& writer, Parts& parts, const Principal& caller, std::uint64_t seen) {
+net::Task<bool> wait_for_news(net::StreamWriter& writer, ApiDependencies& parts, const Principal& caller,
+                              std::uint64_t seen) {
     constexpr std::chrono::seconds quiet_max{15};
     net::Notifier& notifier = parts.feeds.of(caller.org).notifier();
     while (co_await may_stay(writer, parts, caller)) {

@@ -13,13 +13,14 @@ namespace interlock::api {
 Result<std::optional<std::int64_t>, Problem> read_cursor(const Call& call);
 
 // The number of the feed's last event, now.
-net::Task<Result<core::Seq, store::ReadError>> current_head(Parts& parts, core::OrgId org);
+net::Task<Result<core::Seq, store::ReadError>> current_head(ApiDependencies& parts, core::OrgId org);
 
 // A text/event-stream that `follow` writes until it returns.
 net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> follow);
 
 // Waits for the notifier, for as long as the client is there and its key is in force, and keeps the connection alive
 // meanwhile. False: it has gone, or has to.
-net::Task<bool> wait_for_news(net::StreamWriter& writer, Parts& parts, const Principal& caller, std::uint64_t seen);
+net::Task<bool> wait_for_news(net::StreamWriter& writer, ApiDependencies& parts, const Principal& caller,
+                              std::uint64_t seen);
 
 }  // namespace interlock::api

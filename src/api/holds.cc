@@ -150,7 +150,7 @@ ResponseTask reserve(Call& call) {
     }
     const auto done = co_await ask(
         call,
-        core::Reserve{.hold = core::HoldId(call.parts.fresh_id()),
+        core::Reserve{.hold = core::HoldId(call.parts.commands.fresh_id()),
                       .who = attribution_of(call.caller, *body),
                       .fence = body->fence,
                       .bound = {.usd = body->amount.nanos(), .tokens = body->tokens, .calls = body->calls, .runs = 0},

@@ -232,7 +232,7 @@ Result<UnpricedModels, store::ReadError> read_unpriced(store::Snapshot& snapshot
     return models;
 }
 
-Incidents unpriced_models(const Parts& parts, core::OrgId org, const UnpricedModels& models,
+Incidents unpriced_models(Models& priced, core::OrgId org, const UnpricedModels& models,
                           const std::vector<UpstreamFacts>& upstreams) {
     // Clients that charge by themselves may well say that something costs nothing: only the gateway goes by prices.
     std::set<std::string_view> providers;
@@ -241,7 +241,7 @@ Incidents unpriced_models(const Parts& parts, core::OrgId org, const UnpricedMod
     for (const auto& [name, unpriced] : models) {
         if (unpriced.refused > 0 || providers.contains(name.provider)) names.push_back(name);
     }
-    const auto prices = parts.used_prices(org, names);
+    const auto prices = priced.used_prices(org, names);
     Incidents found;
     for (std::size_t i = 0; i < names.size() && found.size() < unpriced_max; ++i) {
         if (prices[i]) continue;
@@ -319,15 +319,16 @@ Result<Read, store::ReadError> read_incidents(store::Snapshot& snapshot, core::O
 
 ResponseTask list_incidents(Call& call) {
     const core::OrgId org = call.caller.org;
-    const Instant now = call.parts.now();
+    const Instant now = call.parts.commands.now();
     auto found = co_await read(call, [=](store::Snapshot& snapshot) { return read_incidents(snapshot, org, now); });
     if (!found) co_return respond(call, found.error());
     Incidents& all = found->incidents;
-    const auto upstreams = call.parts.upstreams(org);
+    const auto upstreams = call.parts.models.upstreams(org);
     std::ranges::move(failing_upstreams(upstreams), std::back_inserter(all));
-    std::ranges::move(unpriced_models(call.parts, org, found->unpriced, upstreams), std::back_inserter(all));
+    std::ranges::move(unpriced_models(call.parts.models, org, found->unpriced, upstreams), std::back_inserter(all));
     // What holds for the store as a whole is the business of those who run it.
-    if (call.is_home()) std::ranges::move(broken_promises(call.parts.last_verify()), std::back_inserter(all));
+    if (call.is_home())
+        std::ranges::move(broken_promises(call.parts.operations.last_verify()), std::back_inserter(all));
     sort_worst_first(all);
     if (all.size() > incidents_max) all.resize(incidents_max);
     co_return respond(200, "{\"items\":" + to_json(all) + "}");

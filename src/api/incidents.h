@@ -13,7 +13,7 @@
 #include <boost/describe/class.hpp>
 #include <boost/describe/enum.hpp>
 
-#include "api/parts.h"
+#include "api/dependencies.h"
 #include "base/instant.h"
 
 namespace interlock::api {

@@ -22,12 +22,12 @@ struct LogSnapshot {
     LogPiece piece;
 };
 
-Result<LogSnapshot, std::string> look(Parts& parts, core::OrgId org, core::RunId id, std::int64_t offset,
+Result<LogSnapshot, std::string> look(ApiDependencies& parts, core::OrgId org, core::RunId id, std::int64_t offset,
                                       std::int64_t limit) {
     const auto run = parts.reads.with(
         [&](store::Snapshot& snapshot) { return store::read_row<core::Run>(snapshot, org, id.value); });
     if (!run) return fail(run.error().detail);
-    auto piece = parts.run_log(id, offset, limit);
+    auto piece = parts.processes.read_log(id, offset, limit);
     if (!piece) return fail(piece.error());
     return LogSnapshot{!*run || core::has_ended((*run)->state), std::move(*piece)};
 }
@@ -73,7 +73,7 @@ ResponseTask get_log(Call& call) {
         co_return respond(call, co_await of_another_node(call, stored->run.node, "the run's log"));
     }
 
-    Parts& parts = call.parts;
+    ApiDependencies& parts = call.parts;
     const core::OrgId org = call.caller.org;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(*wait_s);
     net::Notifier nobody_rings;

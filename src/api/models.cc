@@ -79,12 +79,12 @@ void put_price(ModelView& view, const UsedPrice& price, const std::map<std::stri
 
 ResponseTask list_models(Call& call) {
     const core::OrgId org = call.caller.org;
-    const std::int64_t from_day = utc_day(call.parts.now()) - days_shown + 1;
+    const std::int64_t from_day = utc_day(call.parts.commands.now()) - days_shown + 1;
     auto used = co_await read(call, [=](store::Snapshot& snapshot) { return read_used(snapshot, org, from_day); });
     if (!used) co_return respond(call, used.error());
     std::vector<ModelName> names;
     for (const ModelView& view : used->models) names.push_back({view.provider, view.model});
-    const auto prices = call.parts.used_prices(org, names);
+    const auto prices = call.parts.models.used_prices(org, names);
     for (std::size_t i = 0; i < prices.size(); ++i) {
         if (prices[i]) put_price(used->models[i], *prices[i], used->set_at);
     }

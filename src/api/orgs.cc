@@ -41,7 +41,7 @@ BOOST_DESCRIBE_STRUCT(OrgKeyView, (), (name, key_id, key, repeated))
 OrgView view_of(const OrgFacts& org) { return {std::int64_t{org.number.value}, org.name, org.created_at}; }
 
 net::Task<Result<std::vector<OrgFacts>, Problem>> read_orgs(Call& call) {
-    auto orgs = co_await net::run_on(call.parts.workers, call.parts.orgs);
+    auto orgs = co_await net::run_on(call.parts.workers, [&server = call.parts.operations] { return server.orgs(); });
     if (!orgs) co_return fail(unavailable("the orgs cannot be read: " + orgs.error()));
     co_return std::move(*orgs);
 }
@@ -108,7 +108,7 @@ net::Task<Result<OrgLookup, Problem>> found_org(Call& call, std::string name, Ke
                                    .code = "too_many",
                                    .detail = fmt::format("there are at most {} orgs", core::limits::orgs_max)});
         }
-        const bool abandoned = there != nullptr && call.parts.now() - there->created_at > time_to_finish;
+        const bool abandoned = there != nullptr && call.parts.commands.now() - there->created_at > time_to_finish;
         const core::OrgId org = there != nullptr ? there->number : core::OrgId(orgs->back().number.value + 1);
         const auto answer = co_await submit_to(call, org, key, core::CreateOrg{name});
         if (!answer) co_return fail(problem_of(answer.error()));
@@ -140,8 +140,7 @@ ResponseTask create_org(Call& call) {
     if (!made) co_return respond(call, made.error());
     if (made->repeated && !found->by_us) co_return respond(call, name_taken(body->name));
     const core::OrgId org = found->org;
-    const Parts& parts = call.parts;
-    co_await net::run_on(call.parts.workers, [&parts, org] { parts.settings_changed(org); });
+    co_await net::run_on(call.parts.workers, [&models = call.parts.models, org] { models.settings_changed(org); });
     co_return respond(201, *made, made->repeated);
 }
 

@@ -20,9 +20,9 @@ net::Task<Result<std::vector<core::Place>, Problem>> find_places(Call& call, std
         if (!workspace.starts_with('/')) {
             co_return fail(invalid("workspace is '" + workspace + "'; it must be an absolute path", "/workspace"));
         }
-        const auto& resolve = call.parts.workspace;
-        auto place =
-            co_await net::run_on(call.parts.workers, [&resolve, workspace, mode] { return resolve(workspace, mode); });
+        auto place = co_await net::run_on(call.parts.workers, [&there = call.parts.workplaces, workspace, mode] {
+            return there.resolve(workspace, mode);
+        });
         if (!place) co_return fail(invalid("workspace: " + place.error(), "/workspace"));
         places.push_back(std::move(*place));
     }
@@ -31,7 +31,7 @@ net::Task<Result<std::vector<core::Place>, Problem>> find_places(Call& call, std
 }
 
 net::Task<std::optional<Problem>> check_view(Call& call, std::string path, std::string pointer) {
-    if (path.empty() || co_await call.parts.shares_files(call.request.sender)) co_return std::nullopt;
+    if (path.empty() || co_await call.parts.callers.shares_files(call.request.sender)) co_return std::nullopt;
     co_return invalid("'" + path +
                           "' is named by a program in another mount namespace or root directory than the server's (a "
                           "container, unshare or chroot), where it can be another directory; send the request from "

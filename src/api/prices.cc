@@ -54,10 +54,10 @@ auto blocking(Call& call, Work work) -> net::Task<std::invoke_result_t<Work&>> {
 ResponseTask list_prices(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
-    const Parts& parts = call.parts;
     const core::OrgId org = call.caller.org;
     const std::string filter(call.parameter("filter"));
-    auto prices = co_await blocking(call, [&parts, org, filter] { return parts.prices(org, filter); });
+    auto prices =
+        co_await blocking(call, [&models = call.parts.models, org, filter] { return models.prices(org, filter); });
     if (!prices) co_return respond(call, unavailable(prices.error()));
     const std::string after(call.parameter("after"));
     std::erase_if(*prices, [&](const PriceText& price) { return price.name <= after; });
@@ -75,10 +75,9 @@ Result<std::string, Problem> name_in_query(const Call& call) {
 }
 
 ResponseTask show_price(Call& call, std::string provider, std::string model, bool repeated) {
-    const Parts& parts = call.parts;
     const core::OrgId org = call.caller.org;
-    const auto price =
-        co_await blocking(call, [&parts, org, provider, model] { return parts.price(org, provider, model); });
+    const auto price = co_await blocking(
+        call, [&models = call.parts.models, org, provider, model] { return models.price(org, provider, model); });
     if (!price) co_return respond(call, unavailable(price.error()));
     if (!*price) co_return respond(call, not_found("price", provider + "/" + model));
     co_return respond_object((*price)->document, repeated);
@@ -118,9 +117,9 @@ ResponseTask drop_price(Call& call) {
 }
 
 ResponseTask put_catalog(Call& call) {
-    const Parts& parts = call.parts;
     const std::string& text = call.request.body;
-    const auto facts = co_await blocking(call, [&parts, &text] { return parts.update_catalog(text); });
+    const auto facts =
+        co_await blocking(call, [&models = call.parts.models, &text] { return models.update_catalog(text); });
     if (!facts) co_return respond(call, invalid(facts.error()));
     call.parts.log.info("price_list_updated", {{"by", call.caller.key_id}});
     co_return respond(200, *facts);
@@ -128,7 +127,7 @@ ResponseTask put_catalog(Call& call) {
 
 // By an index that has only such calls.
 ResponseTask list_unpriced(Call& call) {
-    const std::int64_t from = micros(call.parts.now() - unpriced_since);
+    const std::int64_t from = micros(call.parts.commands.now() - unpriced_since);
     const core::OrgId org = call.caller.org;
     auto views =
         co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::vector<UnpricedView>, store::ReadError> {
@@ -152,10 +151,9 @@ ResponseTask list_unpriced(Call& call) {
         });
     if (!views) co_return respond(call, views.error());
     // One that got a price since is no longer without.
-    const auto& price = call.parts.price;
-    co_await net::run_on(call.parts.workers, [&price, &views, org] {
+    co_await net::run_on(call.parts.workers, [&models = call.parts.models, &views, org] {
         std::erase_if(*views, [&](const UnpricedView& view) {
-            const auto found = price(org, view.provider, view.model);
+            const auto found = models.price(org, view.provider, view.model);
             return found && found->has_value();
         });
         return true;

@@ -235,6 +235,11 @@ std::string workspace_of(const core::AdmitRun& command) {
     return {};
 }
 
+net::Task<Result<std::vector<std::string>, std::string>> find_repository(Call& call, std::string path) {
+    co_return co_await net::run_on(call.parts.workers,
+                                   [&places = call.parts.workplaces, path] { return places.repository(path); });
+}
+
 // Fills in where a run that is to stay out of another's way goes: where the client says, or where worktrees are made.
 net::Task<std::optional<Problem>> find_isolation(Call& call, std::string into, core::AdmitRun& command) {
     if (command.on_conflict != core::OnConflict::isolate && !command.isolate) co_return std::nullopt;
@@ -245,8 +250,7 @@ net::Task<std::optional<Problem>> find_isolation(Call& call, std::string into, c
         const bool by_operator = command.by.kind != core::ActorKind::key;
         const bool as_set_up = command.process && command.parent.value.empty();
         if (as_set_up || by_operator || workspace.empty()) co_return std::nullopt;
-        const auto& look = call.parts.repository;
-        const auto found = co_await net::run_on(call.parts.workers, [&look, workspace] { return look(workspace); });
+        const auto found = co_await find_repository(call, workspace);
         if (found) command.repository = *found;  // Otherwise the run gets an empty directory.
         co_return std::nullopt;
     }
@@ -269,8 +273,7 @@ net::Task<std::optional<Problem>> check_repository(Call& call, const core::Admit
         co_return cannot_start("not_a_repository",
                                "a run that is isolated works in a copy of its workspace, and this one has none");
     }
-    const auto& look = call.parts.repository;
-    const auto found = co_await net::run_on(call.parts.workers, [&look, path] { return look(path); });
+    const auto found = co_await find_repository(call, path);
     if (found) co_return std::nullopt;
     co_return cannot_start("not_a_repository", "no worktree can be made for the run: " + found.error());
 }
@@ -291,16 +294,16 @@ net::Response admitted(StoredRun stored, const DoneCommand& done, const std::opt
 
 // The client's own run has been given a place that is not there yet. Without it the run cannot be, so it goes again.
 net::Task<Result<std::string, Problem>> make_worktree(Call& call, const core::Run& run, const std::string& workspace) {
-    const auto& make = call.parts.make_worktree;
-    const core::RunId id = run.id;
-    const auto made = co_await net::run_on(call.parts.workers, [&make, id, workspace] { return make(id, workspace); });
+    const auto made = co_await net::run_on(
+        call.parts.workers,
+        [&places = call.parts.workplaces, id = run.id, workspace] { return places.make_worktree(id, workspace); });
     if (made) co_return *made;
     std::string why = "no directory could be made for the run: " + made.error();
     const core::CancelRun cancel{.run = run.id,
                                  .fence = run.fence,
                                  .reason = cut_text(as_line(why), core::limits::text_bytes_max),
                                  .charge = {}};
-    (void)co_await submit(call, Key{core::CommandKey(call.parts.fresh_id()), ""}, cancel);
+    (void)co_await submit(call, Key{core::CommandKey(call.parts.commands.fresh_id()), ""}, cancel);
     // Not "try again": under the same key the answer would be the run that was cancelled just now.
     co_return fail(cannot_start("no_worktree", std::move(why)));
 }
@@ -317,8 +320,7 @@ ResponseTask admit_and_show(Call& call, core::AdmitRun command, std::optional<st
     const bool has_begun = !run.supervised && core::is_live(run.state);
     if (has_begun && !workspace.empty() && !run.isolated) {
         // Before its client hears of it, which may move them.
-        const auto& hold = call.parts.hold_places;
-        co_await net::run_on(call.parts.workers, std::function<void()>([&hold, run] { hold(run); }));
+        co_await net::run_on(call.parts.workers, [&places = call.parts.workplaces, run] { places.hold(run); });
     }
     std::optional<std::string> worktree;
     if (makes_place && run.isolated && !core::has_ended(run.state)) {
@@ -328,8 +330,9 @@ ResponseTask admit_and_show(Call& call, core::AdmitRun command, std::optional<st
     }
     std::optional<std::string> shim_secret;
     if (stored->launch && stored->launch->process.foreground && !core::has_ended(run.state)) {
-        const auto& issue = call.parts.shim_secret;
-        shim_secret = co_await net::run_on(call.parts.workers, [&issue, id = run.id] { return issue(id); });
+        shim_secret = co_await net::run_on(call.parts.workers, [&processes = call.parts.processes, id = run.id] {
+            return processes.issue_shim_secret(id);
+        });
     }
     co_return admitted(std::move(*stored), *done, worktree, std::move(shim_secret));
 }
@@ -371,8 +374,9 @@ net::Task<std::optional<Problem>> add_process(Call& call, const RunBody& body, c
                                    .limits = body.limits.has_value(),
                                    .hosts = body.allowed_hosts.has_value(),
                                    .other_agent = of_other_agent};
-        auto problem = bound_child(*command.process, *parent,
-                                   in_force ? *in_force : call.parts.sandbox_level(parent->launch->process), stated);
+        auto problem =
+            bound_child(*command.process, *parent,
+                        in_force ? *in_force : call.parts.processes.sandbox_level(parent->launch->process), stated);
         if (problem) co_return problem;
     }
     for (const std::string& path : command.process->writable) {
@@ -383,7 +387,7 @@ net::Task<std::optional<Problem>> add_process(Call& call, const RunBody& body, c
         if (path.starts_with('/')) continue;
         co_return invalid(fmt::format("readable has '{}'; it must be an absolute path", path), "/readable");
     }
-    if (auto why = call.parts.sandbox_refusal(*command.process)) {
+    if (auto why = call.parts.processes.sandbox_refusal(*command.process)) {
         co_return cannot_start("sandbox_refused", std::move(*why));
     }
     co_return std::nullopt;
@@ -411,7 +415,8 @@ net::Task<Result<std::optional<StoredRun>, Problem>> read_parent(Call& call, std
 
 net::Task<Result<bool, Problem>> is_server(Call& call, std::string name) {
     if (name == call.parts.node) co_return true;
-    const auto nodes = co_await net::run_on(call.parts.workers, call.parts.nodes);
+    const auto nodes =
+        co_await net::run_on(call.parts.workers, [&commands = call.parts.commands] { return commands.nodes(); });
     if (!nodes) co_return fail(unavailable("the servers cannot be listed: " + nodes.error()));
     co_return std::ranges::any_of(*nodes, [&](const store::Node& node) { return node.name == name; });
 }
@@ -445,7 +450,7 @@ ResponseTask admit(Call& call) {
                                             "/" + stray));
         }
     }
-    core::AdmitRun command{.run = core::RunId(call.parts.fresh_id()),
+    core::AdmitRun command{.run = core::RunId(call.parts.commands.fresh_id()),
                            .who = {.agent = body->agent,
                                    .workflow = body->workflow,
                                    .provider = body->provider.value_or(agent.provider),
@@ -554,7 +559,7 @@ ResponseTask retry(Call& call) {
         if (place.kind == core::ClaimKind::resource) resources.push_back(place.path);
         if (place.kind == core::ClaimKind::resource || !run.isolated) mode = place.mode;
     }
-    core::AdmitRun command{.run = core::RunId(call.parts.fresh_id()),
+    core::AdmitRun command{.run = core::RunId(call.parts.commands.fresh_id()),
                            .who = run.who,
                            .node = run.node,
                            .places = {},

@@ -157,7 +157,8 @@ net::Task<Result<core::RunId, Problem>> reachable_run(Call& call) {
 }
 
 net::Task<Problem> of_another_node(Call& call, std::string node, std::string_view what) {
-    const auto nodes = co_await net::run_on(call.parts.workers, call.parts.nodes);
+    const auto nodes =
+        co_await net::run_on(call.parts.workers, [&commands = call.parts.commands] { return commands.nodes(); });
     std::string url;
     if (nodes) {
         for (const store::Node& each : *nodes) {

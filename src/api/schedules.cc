@@ -248,7 +248,8 @@ ResponseTask wake(Call& call) {
         net::Response shown = co_await show_schedule(call, call.names[0], false);
         if (shown.status != 200) co_return shown;
     }
-    const auto done = co_await ask(call, core::Wake{call.names[0], core::RunId(call.parts.fresh_id())}, body->key);
+    const auto done =
+        co_await ask(call, core::Wake{call.names[0], core::RunId(call.parts.commands.fresh_id())}, body->key);
     if (!done) co_return respond(call, done.error());
     const auto& reply = done->as<core::WakeReply>();
     WakeAnswer answer{.status = reply.status,

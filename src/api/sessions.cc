@@ -191,8 +191,8 @@ ResponseTask create_session(Call& call) {
     if (body->agent.empty()) body->agent = call.caller.agent;
     if (!call.caller.may_see_agent(body->agent)) co_return respond(call, not_found("agent", body->agent));
     const auto done = co_await ask(call,
-                                   core::CreateSession{core::SessionId(call.parts.fresh_id()), body->agent, body->title,
-                                                       body->metadata.text, call.caller.key_id},
+                                   core::CreateSession{core::SessionId(call.parts.commands.fresh_id()), body->agent,
+                                                       body->title, body->metadata.text, call.caller.key_id},
                                    body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show_session(call, done->as<core::SessionReply>().session, 201, done->repeated);
@@ -222,10 +222,11 @@ ResponseTask fork_session(Call& call) {
     const auto body = read_body<ForkBody>(call);
     if (!body) co_return respond(call, body.error());
     if (auto problem = co_await check_fork(call, body->at_seq)) co_return respond(call, *problem);
-    const auto done = co_await ask(call,
-                                   core::ForkSession{from->id, body->at_seq, core::SessionId(call.parts.fresh_id()),
-                                                     body->title, call.caller.key_id},
-                                   body->key);
+    const auto done =
+        co_await ask(call,
+                     core::ForkSession{from->id, body->at_seq, core::SessionId(call.parts.commands.fresh_id()),
+                                       body->title, call.caller.key_id},
+                     body->key);
     if (!done) co_return respond(call, done.error());
     co_return co_await show_session(call, done->as<core::SessionReply>().session, 201, done->repeated);
 }
@@ -241,7 +242,7 @@ ResponseTask close_session(Call& call) {
 }
 
 core::NewMessage new_message(Call& call, const MessageBody& body) {
-    return {.id = core::MessageId(call.parts.fresh_id()),
+    return {.id = core::MessageId(call.parts.commands.fresh_id()),
             .role = body.role,
             .content = body.content,
             .metadata = body.metadata.text,

@@ -1,6 +1,6 @@
 // What is set for the gateway and for runs: upstreams, rate limits, secrets, and the documents of which there is one.
 //
-// A document is checked by the part that reads it (Parts::check_setting); here it is only stored, shown and dropped.
+// A document is checked by the part that reads it (Models::check_setting); here it is only stored, shown and dropped.
 // Its members are the answer's members, beside the setting's own name, version and time.
 #include <array>
 #include <span>
@@ -343,10 +343,9 @@ std::optional<Problem> too_large_for_setting(const Call& call) {
 
 net::Task<Result<std::string, Problem>> checked(Call& call, std::string_view kind, std::string name,
                                                 std::string document) {
-    const Parts& parts = call.parts;
     const core::OrgId org = call.caller.org;
-    auto canonical = co_await net::run_on(call.parts.workers, [&parts, org, kind, name, document] {
-        return parts.check_setting(org, kind, name, document);
+    auto canonical = co_await net::run_on(call.parts.workers, [&models = call.parts.models, org, kind, name, document] {
+        return models.check_setting(org, kind, name, document);
     });
     if (!canonical) co_return fail(invalid(canonical.error()));
     co_return std::move(*canonical);
@@ -365,9 +364,8 @@ net::Task<Result<DoneCommand, Problem>> change_setting(Call& call, core::Command
                                                        std::optional<std::string> key_in_body) {
     auto done = co_await ask(call, std::move(body), std::move(key_in_body));
     if (!done) co_return done;
-    const Parts& parts = call.parts;
     const core::OrgId org = call.caller.org;
-    co_await net::run_on(call.parts.workers, [&parts, org] { parts.settings_changed(org); });
+    co_await net::run_on(call.parts.workers, [&models = call.parts.models, org] { models.settings_changed(org); });
     co_return done;
 }
 

@@ -122,7 +122,7 @@ ResponseTask get_minutes(Call& call) {
     const auto minutes = read_count(call, "minutes", 60, 1, 1440);
     if (!minutes) co_return respond(call, minutes.error());
     const core::OrgId org = call.caller.org;
-    const Instant now = call.parts.now();
+    const Instant now = call.parts.commands.now();
     // The minute that is going on is one of them.
     const Instant from = std::chrono::floor<std::chrono::minutes>(now) - std::chrono::minutes(*minutes - 1);
     const auto view =
@@ -136,7 +136,7 @@ ResponseTask get_spend(Call& call) {
     if (!by) co_return respond(call, by.error());
     const auto from = read_day(call, "from", 0);
     if (!from) co_return respond(call, from.error());
-    const auto to = read_day(call, "to", utc_day(call.parts.now()) + 1);
+    const auto to = read_day(call, "to", utc_day(call.parts.commands.now()) + 1);
     if (!to) co_return respond(call, to.error());
     const std::string agent(call.caller.agent.empty() ? call.parameter("agent") : std::string_view(call.caller.agent));
     const core::OrgId org = call.caller.org;

@@ -98,9 +98,10 @@ Result<StatusView, store::ReadError> read_status(store::Snapshot& snapshot, core
     return view;
 }
 
-EngineView engine_view(const Parts& parts) {
-    const engine::EngineStats stats = parts.engine_stats();
-    return {stats.batches, stats.commands, stats.batch_max, stats.failed_commits, stats.reloads, parts.queue_depth()};
+EngineView engine_view(const ApiDependencies& parts) {
+    const engine::EngineStats stats = parts.operations.engine_stats();
+    return {stats.batches,        stats.commands, stats.batch_max,
+            stats.failed_commits, stats.reloads,  parts.commands.queue_depth()};
 }
 
 ResponseTask get_status(Call& call) {
@@ -112,7 +113,8 @@ ResponseTask get_status(Call& call) {
     view->store = facts.store;
     view->address = facts.address;
     view->started_at = facts.started_at;
-    view->uptime_s = std::chrono::duration_cast<std::chrono::seconds>(call.parts.now() - facts.started_at).count();
+    view->uptime_s =
+        std::chrono::duration_cast<std::chrono::seconds>(call.parts.commands.now() - facts.started_at).count();
     if (call.is_home()) {
         view->data_dir = facts.data_dir;
         view->engine = engine_view(call.parts);
@@ -123,14 +125,14 @@ ResponseTask get_status(Call& call) {
 }
 
 ResponseTask get_verify(Call& call) {
-    const auto& verify = call.parts.verify;
-    const auto report = co_await net::run_on(call.parts.workers, [&verify] { return verify(); });
+    const auto report =
+        co_await net::run_on(call.parts.workers, [&server = call.parts.operations] { return server.verify(); });
     if (!report) co_return respond(call, unavailable("the store could not be verified: " + report.error()));
     co_return respond(200, *report);
 }
 
 ResponseTask get_last_verify(Call& call) {
-    const LastVerify last = call.parts.last_verify();
+    const LastVerify last = call.parts.operations.last_verify();
     co_return respond(200, "{\"at\":" + to_json(last.at) +
                                ",\"report\":" + (last.report.empty() ? std::string("null") : last.report) + "}");
 }
@@ -141,8 +143,8 @@ ResponseTask post_backup(Call& call) {
     if (!body->to.starts_with('/')) {
         co_return respond(call, invalid("to is '" + body->to + "'; it must be an absolute path on the server", "/to"));
     }
-    const auto& backup = call.parts.backup;
-    const auto done = co_await net::run_on(call.parts.workers, [&backup, to = body->to] { return backup(to); });
+    const auto done = co_await net::run_on(
+        call.parts.workers, [&server = call.parts.operations, to = body->to] { return server.back_up(to); });
     if (!done) co_return respond(call, invalid("to: " + done.error(), "/to"));
     co_return respond(201, *done);
 }
@@ -161,7 +163,8 @@ struct NodeView {
 BOOST_DESCRIBE_STRUCT(NodeView, (), (id, boot, name, url, version, state, started_at, seen_at, lease_until))
 
 ResponseTask list_nodes(Call& call) {
-    const auto nodes = co_await net::run_on(call.parts.workers, call.parts.nodes);
+    const auto nodes =
+        co_await net::run_on(call.parts.workers, [&commands = call.parts.commands] { return commands.nodes(); });
     if (!nodes) co_return respond(call, unavailable("the nodes cannot be read: " + nodes.error()));
     Page<NodeView> page;
     for (const store::Node& node : *nodes) {
@@ -180,7 +183,7 @@ ResponseTask list_nodes(Call& call) {
 
 ResponseTask post_login(Call& call) {
     if (const auto body = read_body<OnlyKey>(call); !body) co_return respond(call, body.error());
-    co_return respond(201, "{\"link\":" + to_json(call.parts.login_link(call.caller.key_id)) + "}");
+    co_return respond(201, "{\"link\":" + to_json(call.parts.callers.login_link(call.caller.key_id)) + "}");
 }
 
 ResponseTask get_metrics(Call& call) {
@@ -199,8 +202,8 @@ ResponseTask get_metrics(Call& call) {
         engine.failed_commits);
     add("interlock_engine_reloads_total", "counter", "Times the state was read back from the store.", engine.reloads);
     add("interlock_engine_queue_depth", "gauge", "Commands waiting for the next batch.", engine.queue_depth);
-    call.parts.engine_histograms(out);
-    call.parts.gateway_metrics(out, org);
+    call.parts.operations.write_engine_histograms(out);
+    call.parts.models.write_metrics(out, org);
     if (status) {
         add("interlock_live_runs", "gauge", "Runs that are starting, running or paused.",
             static_cast<std::uint64_t>(status->live_runs));
@@ -224,7 +227,8 @@ ResponseTask get_openapi(Call& call) {
 ResponseTask get_health(Call&) { co_return respond(200, std::string("{\"status\":\"ok\"}")); }
 
 ResponseTask get_ready(Call& call) {
-    const auto why = co_await net::run_on(call.parts.workers, call.parts.ready);
+    const auto why =
+        co_await net::run_on(call.parts.workers, [&server = call.parts.operations] { return server.why_not_ready(); });
     if (!why) co_return respond(200, std::string("{\"status\":\"ready\"}"));
     co_return respond(call, unavailable(*why));
 }

@@ -52,7 +52,7 @@ struct NewMessages {
     std::string events;
 };
 
-net::Task<Result<NewMessages, store::ReadError>> read_news(Parts& parts, core::OrgId org, core::SessionId id,
+net::Task<Result<NewMessages, store::ReadError>> read_news(ApiDependencies& parts, core::OrgId org, core::SessionId id,
                                                            std::int64_t after) {
     co_return co_await net::run_on(parts.workers, [&parts, org, id, after] {
         return parts.reads.with([&](store::Snapshot& snapshot) -> Result<NewMessages, store::ReadError> {
@@ -72,7 +72,7 @@ net::Task<Result<NewMessages, store::ReadError>> read_news(Parts& parts, core::O
     });
 }
 
-net::Task<void> follow(Parts& parts, Principal caller, core::SessionId id, std::int64_t after,
+net::Task<void> follow(ApiDependencies& parts, Principal caller, core::SessionId id, std::int64_t after,
                        net::StreamWriter& writer) {
     const core::OrgId org = caller.org;
     FeedTail& tail = parts.feeds.of(org);
@@ -115,7 +115,7 @@ ResponseTask tail_session(Call& call) {
     if (!session) co_return respond(call, session.error());
     const auto cursor = read_cursor(call);
     if (!cursor) co_return respond(call, cursor.error());
-    Parts& parts = call.parts;
+    ApiDependencies& parts = call.parts;
     const std::int64_t after = cursor->value_or(session->next_seq - 1);
     co_return event_stream([&parts, caller = call.caller, id = session->id, after](net::StreamWriter& writer) {
         return follow(parts, caller, id, after, writer);
@@ -149,7 +149,8 @@ Result<bool, store::ReadError> write_lines(store::Snapshot& snapshot, core::OrgI
     return true;
 }
 
-net::Task<void> write_export(Parts& parts, core::OrgId org, core::Session session, net::StreamWriter& writer) {
+net::Task<void> write_export(ApiDependencies& parts, core::OrgId org, core::Session session,
+                             net::StreamWriter& writer) {
     const auto text = std::make_shared<ExportText>();
     text->lines = to_json(session_view_of(session));
     text->lines.insert(1, "\"interlock_session\":1,");
@@ -174,7 +175,7 @@ ResponseTask export_session(Call& call) {
     if (!session) co_return respond(call, session.error());
     net::Response response;
     response.content_type = ndjson;
-    Parts& parts = call.parts;
+    ApiDependencies& parts = call.parts;
     const core::OrgId org = call.caller.org;
     response.stream = [&parts, org, session = *session](net::StreamWriter& writer) {
         return write_export(parts, org, session, writer);
@@ -221,7 +222,7 @@ Result<ImportedLine, Problem> parse_line(std::string_view line, std::size_t numb
     return std::move(*read);
 }
 
-Result<Imported, Problem> parse_export(const Parts& parts, const std::string& key_id, std::string_view rest) {
+Result<Imported, Problem> parse_export(const ApiDependencies& parts, const std::string& key_id, std::string_view rest) {
     Sha256Hasher hash;
     Imported imported;
     for (std::size_t number = 1;; ++number) {
@@ -236,8 +237,8 @@ Result<Imported, Problem> parse_export(const Parts& parts, const std::string& ke
             if (parsed->interlock_session != 1) {
                 return fail(invalid("line 1 is not the head of an exported session (interlock_session 1)"));
             }
-            imported.session = {core::SessionId(parts.fresh_id()), parsed->agent, parsed->title, parsed->metadata.text,
-                                key_id};
+            imported.session = {core::SessionId(parts.commands.fresh_id()), parsed->agent, parsed->title,
+                                parsed->metadata.text, key_id};
         } else if (parsed->sha256) {
             if (parsed->messages != static_cast<std::int64_t>(imported.messages.size()) ||
                 *parsed->sha256 != to_hex(hash.finish())) {
@@ -249,7 +250,7 @@ Result<Imported, Problem> parse_export(const Parts& parts, const std::string& ke
                 return fail(invalid("there is something behind the last line: the file was changed"));
             return imported;
         } else {
-            imported.messages.push_back({.id = core::MessageId(parts.fresh_id()),
+            imported.messages.push_back({.id = core::MessageId(parts.commands.fresh_id()),
                                          .role = parsed->role,
                                          .content = parsed->content,
                                          .metadata = parsed->metadata.text,

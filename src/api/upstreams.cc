@@ -21,13 +21,13 @@ std::string shown(const UpstreamFacts& upstream, double minutes) {
 }
 
 ResponseTask list_upstreams(Call& call) {
-    const Instant now = call.parts.now();
+    const Instant now = call.parts.commands.now();
     // Before the server was there, nothing was counted.
     const Instant since = std::max(call.parts.facts.started_at, Instant(std::chrono::floor<std::chrono::minutes>(now)) -
                                                                     shown_for + std::chrono::minutes(1));
     const double minutes = std::max(1.0, std::chrono::duration<double, std::ratio<60>>(now - since).count());
     std::string out = "{\"items\":[";
-    for (const UpstreamFacts& upstream : call.parts.upstreams(call.caller.org)) {
+    for (const UpstreamFacts& upstream : call.parts.models.upstreams(call.caller.org)) {
         out += (out.back() == '[' ? "" : ",") + shown(upstream, minutes);
     }
     co_return respond(200, out + "],\"since\":" + to_json(since) + "}");

@@ -119,8 +119,8 @@ ResponseTask put_grant(Call& call) {
     call.parts.log.info("user_granted", {{"user", std::int64_t{*user}}, {"scope", body->scope}, {"key", id}});
     for (const core::ApiKey& before : *grants) {
         if (before.id == id) continue;
-        const auto revoked =
-            co_await submit(call, Key{core::CommandKey(call.parts.fresh_id()), ""}, core::RevokeKey{before.id});
+        const auto revoked = co_await submit(call, Key{core::CommandKey(call.parts.commands.fresh_id()), ""},
+                                             core::RevokeKey{before.id});
         if (!revoked) co_return respond(call, problem_of(revoked.error()));
         revoke(call, before.id);
     }
@@ -135,7 +135,7 @@ ResponseTask drop_grant(Call& call) {
     if (grants->empty()) co_return respond(call, not_found("user", call.names[0]));
     for (const core::ApiKey& grant : *grants) {
         const auto revoked =
-            co_await submit(call, Key{core::CommandKey(call.parts.fresh_id()), ""}, core::RevokeKey{grant.id});
+            co_await submit(call, Key{core::CommandKey(call.parts.commands.fresh_id()), ""}, core::RevokeKey{grant.id});
         if (!revoked) co_return respond(call, problem_of(revoked.error()));
         revoke(call, grant.id);
     }

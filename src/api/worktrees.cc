@@ -123,8 +123,8 @@ ResponseTask list_worktrees(Call& call) {
 }
 
 net::Task<Result<WorktreeLook, std::string>> look_at(Call& call, core::RunId run) {
-    const auto& look = call.parts.worktree_reasons;
-    co_return co_await net::run_on(call.parts.workers, [&look, run] { return look(run); });
+    co_return co_await net::run_on(call.parts.workers,
+                                   [&places = call.parts.workplaces, run] { return places.look_at_worktree(run); });
 }
 
 ResponseTask show_worktree(Call& call, core::RunId run) {
@@ -171,8 +171,9 @@ net::Task<Collected> collect(Call& call, KnownWorktree known, bool remove, bool 
         collected.reasons = std::move(seen->reasons);
         co_return collected;
     }
-    const auto& take_away = call.parts.remove_worktree;
-    auto removal = co_await net::run_on(call.parts.workers, [&take_away, run, force] { return take_away(run, force); });
+    auto removal = co_await net::run_on(call.parts.workers, [&places = call.parts.workplaces, run, force] {
+        return places.remove_worktree(run, force);
+    });
     if (!removal) {
         collected.action = CollectAction::failed;
         collected.detail = removal.error();
@@ -231,8 +232,8 @@ ResponseTask post_restore(Call& call) {
     }
     // Whoever asks twice has what they want already.
     if (known->worktree.state != core::WorktreeState::open) {
-        const auto& restore = call.parts.restore_worktree;
-        const auto done = co_await net::run_on(call.parts.workers, [&restore, id = *run] { return restore(id); });
+        const auto done = co_await net::run_on(
+            call.parts.workers, [&places = call.parts.workplaces, id = *run] { return places.restore_worktree(id); });
         if (!done) {
             co_return respond(call, Problem{.status = 409, .code = "refused", .detail = done.error()});
         }

@@ -6,20 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "base/embedded.h"
 #include "base/ensure.h"
 #include "gateway/price_kinds.h"
 
-// The list is part of the binary.
-__asm__(
-    ".pushsection .rodata\n"
-    ".global interlock_price_catalog_begin\n"
-    ".global interlock_price_catalog_end\n"
-    "interlock_price_catalog_begin:\n"
-    ".incbin \"" INTERLOCK_PRICES_DIR
-    "/catalog.txt\"\n"
-    "interlock_price_catalog_end:\n"
-    ".popsection\n");
-extern "C" const char interlock_price_catalog_begin[], interlock_price_catalog_end[];
+namespace interlock::embedded {
+EmbeddedFiles price_catalog();  // prices/catalog.txt.
+}  // namespace interlock::embedded
 
 namespace interlock::gateway {
 namespace {
@@ -313,7 +306,7 @@ Result<PriceCatalog, std::string> PriceCatalog::parse(std::string_view text) {
 
 const PriceCatalog& PriceCatalog::carried() {
     static const PriceCatalog catalog = [] {
-        auto parsed = parse({interlock_price_catalog_begin, interlock_price_catalog_end});
+        auto parsed = parse(embedded::price_catalog().front().bytes);
         ensure(parsed.has_value(), "our own catalog can be read");
         return std::move(*parsed);
     }();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/ports.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "engine/engine.h"
@@ -34,24 +35,17 @@ struct BackendOptions {
     std::function<void(std::optional<core::OrgId>, News)> on_news;
 };
 
-class Backend {
+class Backend : public api::Commands {
  public:
-    virtual ~Backend() = default;
-
-    virtual void submit(std::vector<engine::Submission> submissions) = 0;
-    virtual Instant now() = 0;
     virtual store::Store& store() = 0;  // For its snapshots.
-    virtual std::size_t queue_depth() const = 0;
     // Carries out what is queued and lets go of what others could do; the store can be read on.
     virtual void stop() = 0;
 
     // The newest time that was stored before this start; far_past where there was none.
     Instant stored_before() const { return stored_before_; }
-    // Why nothing may be served at present, or nothing.
-    virtual std::optional<std::string> block_reason() { return std::nullopt; }
+    std::optional<std::string> block_reason() override { return std::nullopt; }
     // Whether others may change the store, so that what was read is old after a while.
     virtual bool shared() const { return false; }
-    virtual Result<std::vector<store::Node>, std::string> nodes() = 0;
     // Where this node is reached, once it is known.
     virtual void set_url(const std::string& url) = 0;
     // The answer to a request that another node sends; empty for everybody else's.
@@ -60,7 +54,7 @@ class Backend {
     // Whether another node sends this, by its head.
     virtual bool is_of_a_node(const net::Request&) const { return false; }
 
-    Id fresh_id() { return ids_.next(now()); }
+    Id fresh_id() final { return ids_.next(now()); }
     // Carries out one command of the default org under a fresh key, and waits for it; asks again for some seconds.
     engine::SubmitResult ask(core::CommandBody body);
 

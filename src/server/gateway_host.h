@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "api/key_ring.h"
-#include "api/parts.h"
+#include "api/ports.h"
 #include "base/log.h"
 #include "gateway/call_watch.h"
 #include "gateway/gateway.h"

@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "cli/command_line.h"
+#include "demo/demo.h"
+#include "demo/worker.h"
 #include "server/data_dir.h"
-#include "server/demo.h"
-#include "server/demo_worker.h"
 #include "server/history_command.h"
 #include "server/migrate_command.h"
 #include "server/node.h"
@@ -225,7 +225,7 @@ int main(int argc, char** argv) {
         app.add_subcommand("down", "End the server of this data directory, and wait until it is gone");
     down_command->add_option("--wait", down_timeout_s, "Seconds to wait")->capture_default_str();
 
-    interlock::server::DemoOptions demo;
+    interlock::demo::DemoOptions demo;
     CLI::App* demo_command = app.add_subcommand("demo", demo_help);
     demo_command->add_option("--agents", demo.agents, "How many agents")
         ->capture_default_str()
@@ -319,9 +319,9 @@ int main(int argc, char** argv) {
     if (demo_command->parsed()) {
         demo.data_dir = settings.data_dir;
         if (demo.serve && demo_seconds->empty()) demo.seconds = 0;
-        return static_cast<int>(interlock::server::demo_command(demo, terminal));
+        return static_cast<int>(interlock::demo::demo_command(demo, terminal));
     }
-    if (demo_worker->parsed()) return interlock::server::demo::worker(settings.data_dir);
+    if (demo_worker->parsed()) return interlock::demo::worker(settings.data_dir);
     if (migrate_command->parsed()) {
         migrate.json = settings.json;
         return static_cast<int>(interlock::server::migrate_command(migrate, terminal));

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "api/parts.h"
+#include "api/ports.h"
 #include "engine/engine.h"
 #include "store/cluster.h"
 #include "supervisor/sandbox_policy.h"

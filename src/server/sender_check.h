@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "api/parts.h"
+#include "api/ports.h"
 #include "net/task.h"
 #include "supervisor/run_membership.h"
 

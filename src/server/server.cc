@@ -9,23 +9,24 @@
 
 #include <fmt/format.h>
 #include <boost/describe/enum_from_string.hpp>
-#include <boost/describe/enum_to_string.hpp>
 
 #include "api/api.h"
 #include "api/feed_tails.h"
 #include "api/key_ring.h"
 #include "api/metrics.h"
-#include "base/histogram.h"
-#include "base/prometheus.h"
-#include "base/sha256.h"
-#include "core/hosts.h"
 #include "engine/embedded.h"
 #include "gateway/forwarding.h"
 #include "net/body_reads.h"
 #include "net/http_server.h"
 #include "net/worker_pool.h"
+#include "server/api_callers.h"
+#include "server/api_models.h"
+#include "server/api_operations.h"
+#include "server/api_processes.h"
+#include "server/api_workplaces.h"
 #include "server/backend.h"
 #include "server/data_dir.h"
+#include "server/engine_watch.h"
 #include "server/gateway_host.h"
 #include "server/key_watch.h"
 #include "server/logins.h"
@@ -37,20 +38,15 @@
 #include "server/run_proxy.h"
 #include "server/sandbox_rules.h"
 #include "server/sealed_runs.h"
-#include "server/self_check.h"
 #include "server/sender_check.h"
 #include "server/setting_desk.h"
-#include "server/verify_command.h"
 #include "server/version.h"
 #include "shim/undumpable.h"
-#include "store/read_every_org.h"
 #include "store/read_pool.h"
 #include "store/read_rows.h"
-#include "store/sqlite_backup.h"
 #include "supervisor/host_facts.h"
 #include "supervisor/place.h"
 #include "supervisor/repository_view.h"
-#include "supervisor/run_log.h"
 #include "supervisor/supervisor.h"
 
 namespace interlock::server {
@@ -74,76 +70,6 @@ std::string url_of(const ServerOptions& options, std::uint16_t port) {
     return fmt::format("{}://{}:{}", options.tls_cert.empty() ? "http" : "https", host, port);
 }
 
-std::vector<api::WorktreeReason> reasons_of(const std::vector<supervisor::Reason>& reasons) {
-    std::vector<api::WorktreeReason> views;
-    for (const supervisor::Reason& reason : reasons) {
-        views.push_back({boost::describe::enum_to_string(reason.keeps, ""), reason.detail});
-    }
-    return views;
-}
-
-// What the lane has done, for whoever asks.
-class EngineWatch {
- public:
-    void on_step(const engine::BatchStats& step) {
-        const std::lock_guard lock(mutex_);
-        stats_ = step.stats;
-        step_seconds_.add(std::chrono::duration<double>(step.took).count());
-        if (step.commands == 0) return;
-        std::size_t bucket = 0;
-        while (bucket + 1 < batch_buckets.size() && step.commands > batch_buckets[bucket]) ++bucket;
-        ++batches_[bucket];
-        commands_ += step.commands;
-    }
-
-    engine::EngineStats stats() const {
-        const std::lock_guard lock(mutex_);
-        return stats_;
-    }
-
-    void write(std::string& out) const {
-        const std::lock_guard lock(mutex_);
-        write_family(out, "interlock_engine_batch_seconds", "histogram", "Time to apply, commit and answer a batch.");
-        step_seconds_.write(out, "interlock_engine_batch_seconds", "");
-        write_family(out, "interlock_engine_batch_commands", "histogram", "Commands per batch.");
-        std::uint64_t total = 0;
-        for (std::size_t i = 0; i < batch_buckets.size(); ++i) {
-            total += batches_[i];
-            const bool last = i + 1 == batch_buckets.size();
-            out += fmt::format("interlock_engine_batch_commands_bucket{{le=\"{}\"}} {}\n",
-                               last ? "+Inf" : std::to_string(batch_buckets[i]), total);
-        }
-        out += fmt::format("interlock_engine_batch_commands_sum {}\ninterlock_engine_batch_commands_count {}\n",
-                           commands_, total);
-    }
-
- private:
-    static constexpr std::array<std::size_t, 9> batch_buckets{1, 4, 16, 64, 256, 1024, 4096, 16384, SIZE_MAX};
-    mutable std::mutex mutex_;
-    engine::EngineStats stats_;
-    Histogram step_seconds_;
-    std::array<std::uint64_t, batch_buckets.size()> batches_{};
-    std::uint64_t commands_ = 0;
-};
-
-// The last check, for whoever asks what it found.
-class VerifyNote {
- public:
-    void keep(Instant at, const std::string& report) {
-        const std::lock_guard lock(mutex_);
-        // Of two at once the one that ends last is kept.
-        last_ = {at, report};
-    }
-    api::LastVerify last() const {
-        const std::lock_guard lock(mutex_);
-        return last_;
-    }
-
- private:
-    mutable std::mutex mutex_;
-    api::LastVerify last_;
-};
-
 std::vector<std::string> environment_of_this_process() {
     std::vector<std::string> environment;
     for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
@@ -162,7 +88,6 @@ struct Server::Parts {
     ServerOptions options;
     Log& log;
     EngineWatch watch;
-    VerifyNote verified;
     std::atomic<api::FeedTails*> tails_to_tell = nullptr;
     std::atomic<supervisor::Supervisor*> supervisor_to_tell = nullptr;
     std::unique_ptr<Backend> engine;
@@ -189,6 +114,11 @@ struct Server::Parts {
     std::unique_ptr<supervisor::Supervisor> supervisor;
     api::Metrics metrics;
     std::unique_ptr<Logins> logins;
+    std::unique_ptr<ApiCallers> callers;
+    std::unique_ptr<ApiWorkplaces> workplaces;
+    std::unique_ptr<ApiProcesses> processes;
+    std::unique_ptr<ApiModels> models;
+    std::unique_ptr<ApiOperations> operations;
     std::unique_ptr<api::Api> api;
     std::unique_ptr<net::WorkerPool> bodies;  // What it does uses the API.
     std::unique_ptr<net::HttpServer> http;
@@ -204,18 +134,13 @@ struct Server::Parts {
     Result<void, std::string> listen();
     Result<void, std::string> supervise();
     Duration time_off();
-    api::Parts api_parts();
+    api::ApiDependencies api_dependencies();
     Result<void, std::string> note_lost_keys(const std::vector<store::SealKey>& known);
-    Result<std::string, std::string> verify();
-    std::optional<std::string> why_not_ready();
-    SelfFacts self_facts(Instant started_at);
-    Result<std::vector<api::OrgFacts>, std::string> orgs();
     // Empty where nobody else makes keys.
     std::function<void()> refresh_keys() {
         return engine->shared() ? [this] { (void)key_watch->read_on(); } : std::function<void()>();
     }
     net::Task<std::optional<net::BodyOwner>> body_owner(const net::Request& head);
-    std::string login_link(const std::string& key_id) { return url + "/login?code=" + logins->make_code(key_id); }
 };
 
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -265,7 +190,7 @@ Server::~Server() {
 }
 
 const std::string& Server::url() const { return parts_->url; }
-std::string Server::login_link() { return parts_->login_link(api::local_id(::geteuid())); }
+std::string Server::login_link() { return parts_->callers->login_link(api::local_id(::geteuid())); }
 bool Server::keeps_admin_key() const { return parts_->keeps_admin_key; }
 
 Result<std::string, std::string> Server::make_admin_key(const std::string& note) {
@@ -467,7 +392,7 @@ Result<void, std::string> Server::Parts::listen() {
             },
         .log = log});
     url = url_of(options, options.port);
-    api = std::make_unique<api::Api>(api_parts());
+    api = std::make_unique<api::Api>(api_dependencies());
     http = std::make_unique<net::HttpServer>(
         std::move(how),
         [this](net::Request request) -> net::Task<net::Response> {
@@ -556,15 +481,6 @@ Result<void, std::string> Server::Parts::supervise() {
     return {};
 }
 
-Result<std::vector<api::OrgFacts>, std::string> Server::Parts::orgs() {
-    const auto rows = reads->with(
-        [](store::Snapshot& snapshot) { return store::read_every_org<core::Org>(snapshot, "order by org"); });
-    if (!rows) return fail(rows.error().detail);
-    std::vector<api::OrgFacts> facts;
-    for (const auto& [org, row] : *rows) facts.push_back({org, row.name, row.created_at});
-    return facts;
-}
-
 // A store that comes from elsewhere, such as a restored backup, has seals that nothing here can check. A key that is
 // not known later on is another matter.
 Result<void, std::string> Server::Parts::note_lost_keys(const std::vector<store::SealKey>& known) {
@@ -586,189 +502,51 @@ Result<void, std::string> Server::Parts::note_lost_keys(const std::vector<store:
     return add_lost_seal_keys(options.data_dir, *ids);
 }
 
-Result<std::string, std::string> Server::Parts::verify() {
-    auto remembered =
-        nodes::History::read(options.store.empty() ? head_path(options.data_dir) : history_path(options.data_dir));
-    if (!remembered) return fail(std::move(remembered).error());
-    auto snapshot = engine->store().snapshot();
-    if (!snapshot) return fail(snapshot.error().detail);
-    auto report = verify_as_json(**snapshot, {.store = {},
-                                              .json = true,
-                                              .seal_keys = read_seal_keys(options.data_dir),
-                                              .remembered = std::move(*remembered)});
-    if (report) verified.keep(engine->now(), *report);
-    return report;
-}
-
-std::optional<std::string> Server::Parts::why_not_ready() {
-    if (auto why = engine->block_reason()) return why;
-    const auto read =
-        reads->with([](store::Snapshot& snapshot) { return snapshot.query("select 1", [](const auto&) {}); });
-    return read ? std::nullopt : std::optional("the store cannot be read: " + read.error().detail);
-}
-
-SelfFacts Server::Parts::self_facts(Instant started_at) {
-    const auto nodes = engine->nodes();
-    auto [price_list, price_list_date] = gateway->price_list(home);
-    return {.version = version,
-            .data_dir = options.data_dir,
-            .now = engine->now(),
-            .wall_clock = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()),
-            .started_at = started_at,
-            .not_ready = why_not_ready(),
-            .engine = watch.stats(),
-            .price_list = std::move(price_list),
-            .price_list_date = std::move(price_list_date),
-            .upstreams = gateway->upstreams(home),
-            .last_verify = verified.last(),
-            .memory_pressure = supervisor::memory_pressure(),
-            .memory_pressure_max = options.memory_pressure_max,
-            .sandbox = sandbox.policy(),
-            .nodes = nodes ? *nodes : std::vector<store::Node>(),
-            .kept_places = supervisor ? supervisor->kept_places() : std::map<std::string, std::string>()};
-}
-
-api::Parts Server::Parts::api_parts() {
-    Backend& backend = *engine;
-    const Instant started_at = backend.now();
-    return {
-        .submit = [&backend](std::vector<engine::Submission> commands) { backend.submit(std::move(commands)); },
-        .now = [&backend] { return backend.now(); },
-        .fresh_id = [&backend] { return backend.fresh_id(); },
-        .reads = *reads,
-        .workers = *workers,
-        .bodies = *bodies,
-        .feeds = *feeds,
-        .home = home,
-        .orgs = [this] { return orgs(); },
-        .keys = keys,
-        .page_caller = [this](const net::Request& request) { return logins->caller(request); },
-        .sender_of = [this](net::Peer* peer) { return senders->of(peer); },
-        .shares_files = [this](net::Peer* peer) { return senders->shares_files(peer); },
-        .login_link = [this](const std::string& key_id) { return login_link(key_id); },
-        .metrics = metrics,
-        .log = log,
-        .facts = {.version = version,
-                  .store = options.store.empty() ? "sqlite" : "postgres",
-                  .data_dir = options.data_dir,
-                  .address = url,
-                  .started_at = started_at},
-        .host = supervisor::this_host(),
-        .node = options.node_name,
-        .worktrees = worktrees,
-        .workspace = [this](const std::string& path, core::ClaimMode mode) -> Result<core::Place, std::string> {
-            held_places->settle();
-            auto place = supervisor::resolve_workspace(path, mode, supervisor::this_host());
-            if (!place) return fail(place.error().detail);
-            return std::move(*place);
-        },
-        .hold_places = [this](const core::Run& run) { held_places->take_up(run); },
-        .repository = [](const std::string& path) -> Result<std::vector<std::string>, std::string> {
-            const auto found = supervisor::find_repository(path);
-            if (!found) return fail(found.error());
-            std::vector<std::string> parts{found->top, found->common_dir};
-            for (std::string& part : parts) {
-                const auto place = supervisor::resolve_workspace(part, core::ClaimMode::read, supervisor::this_host());
-                if (place) part = place->path;
-            }
-            return parts;
-        },
-        .make_worktree = [this](core::RunId run, const std::string& workspace) -> Result<std::string, std::string> {
-            auto made = worktree_keeper->make(run, workspace);
-            if (!made) return fail(made.error());
-            return made->directory;
-        },
-        .shim_secret = [this](core::RunId run) { return shim_secrets->issue(run); },
-        .run_log = [this](core::RunId run, std::int64_t offset,
-                          std::int64_t limit) -> Result<api::LogPiece, std::string> {
-            auto part = supervisor::read_log(options.data_dir + "/runs/" + to_text("run", run.value), offset, limit);
-            if (!part) return fail(part.error());
-            if (!*part) return api::LogPiece{};
-            supervisor::LogPart& log_part = **part;
-            const auto next = log_part.offset + static_cast<std::int64_t>(log_part.bytes.size());
-            return api::LogPiece{.bytes = std::move(log_part.bytes),
-                                 .offset = log_part.offset,
-                                 .next = next,
-                                 .end = log_part.end,
-                                 .hole_begin = log_part.hole_begin,
-                                 .hole_end = log_part.hole_end,
-                                 .kept = true};
-        },
-        .sandbox_refusal = [this](const core::ProcessSpec& process) -> std::optional<std::string> {
-            for (const std::string& text : process.allowed_hosts) {
-                const auto rule = core::host_rule_from(text);
-                if (!rule || rule->is_pattern() || !gateway->answers_calls(home, rule->name, rule->port.value_or(443)))
-                    continue;
-                return fmt::format(
-                    "{} answers calls to models, and a sealed run reaches those by the gateway; set it up as an "
-                    "upstream and leave it out of allowed_hosts",
-                    text);
-            }
-            const auto decided = supervisor::decide_sandbox(process, sandbox.policy());
-            return decided ? std::nullopt : std::optional(decided.error());
-        },
-        .sandbox_level =
-            [this](const core::ProcessSpec& process) {
-                const auto decided = supervisor::decide_sandbox(process, sandbox.policy());
-                return decided ? decided->level : process.asked_level();
-            },
-        .worktree_reasons = [this](core::RunId run) -> Result<api::WorktreeLook, std::string> {
-            const auto kept = worktree_keeper->why(run);
-            if (!kept) return fail(kept.error());
-            return api::WorktreeLook{static_cast<std::int64_t>(kept->bytes), reasons_of(kept->reasons)};
-        },
-        .remove_worktree = [this](core::RunId run, bool force) -> Result<api::WorktreeRemoval, std::string> {
-            using enum supervisor::Force;
-            const auto kept = worktree_keeper->why(run);
-            if (!kept) return fail(kept.error());
-            if (!force && !kept->reasons.empty()) return api::WorktreeRemoval{.reasons = reasons_of(kept->reasons)};
-            auto removed = worktree_keeper->remove(run, force ? yes : no);
-            if (!removed) return fail(removed.error());
-            return api::WorktreeRemoval{.removed = true, .saved_as = std::move(*removed)};
-        },
-        .restore_worktree = [this](core::RunId run) { return worktree_keeper->restore(run); },
-        .settings_changed = [this](core::OrgId org) { gateway->read_settings(org); },
-        .check_setting = [this](core::OrgId org, std::string_view kind, const std::string& name,
-                                const std::string& document) { return settings->check(org, kind, name, document); },
-        .prices = [this](core::OrgId org,
-                         const std::string& filter) { return settings->prices(org, filter, engine->now()); },
-        .price = [this](core::OrgId org, const std::string& provider,
-                        const std::string& model) { return settings->price(org, provider, model, engine->now()); },
-        .upstreams = [this](core::OrgId org) { return gateway->upstreams(org); },
-        .used_prices = [this](core::OrgId org,
-                              const std::vector<api::ModelName>& models) { return gateway->used_prices(org, models); },
-        .update_catalog =
-            [this](const std::string& text) {
-                auto taken = settings->update_catalog(text);
-                if (taken) gateway->read_all_settings();
-                return taken;
-            },
-        .verify = [this] { return verify(); },
-        .last_verify = [this] { return verified.last(); },
-        .run_self_check = [this, started_at] { return run_self_check(self_facts(started_at)); },
-        .backup = [this](const std::string& to) -> Result<std::string, std::string> {
-            if (!options.store.empty()) {
-                return fail(
-                    std::string("the store is a PostgreSQL database, which is backed up with PostgreSQL's own "
-                                "means: pg_dump or pg_basebackup"));
-            }
-            const auto begun = std::chrono::steady_clock::now();
-            const auto facts = store::back_up(options.data_dir, to);
-            if (!facts) return fail(facts.error().detail);
-            const auto took =
-                std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun);
-            return fmt::format(R"({{"to":{},"bytes":{},"sha256":"{}","head":"{}","milliseconds":{}}})",
-                               api::to_json(to), facts->bytes, facts->sha256, facts->head, took.count());
-        },
-        .engine_stats = [this] { return watch.stats(); },
-        .queue_depth = [&backend] { return backend.queue_depth(); },
-        .engine_histograms = [this](std::string& out) { watch.write(out); },
-        .gateway_metrics = [this](std::string& out, core::OrgId org) { gateway->write_metrics(out, org); },
-        .block_reason = [&backend] { return backend.block_reason(); },
-        .refresh_keys = refresh_keys(),
-        .nodes = [&backend] { return backend.nodes(); },
-        .ready = [this] { return why_not_ready(); },
-    };
+api::ApiDependencies Server::Parts::api_dependencies() {
+    const Instant started_at = engine->now();
+    callers = std::make_unique<ApiCallers>(ApiCallers::Options{
+        .logins = *logins, .senders = *senders, .keys = *key_watch, .keys_are_shared = engine->shared(), .url = url});
+    workplaces = std::make_unique<ApiWorkplaces>(*held_places, *worktree_keeper);
+    processes = std::make_unique<ApiProcesses>(ApiProcesses::Options{.home = home,
+                                                                     .data_dir = options.data_dir,
+                                                                     .shim_secrets = *shim_secrets,
+                                                                     .sandbox = sandbox,
+                                                                     .gateway = *gateway});
+    models = std::make_unique<ApiModels>(*engine, *settings, *gateway);
+    operations =
+        std::make_unique<ApiOperations>(ApiOperations::Options{.home = home,
+                                                               .started_at = started_at,
+                                                               .data_dir = options.data_dir,
+                                                               .embedded = options.store.empty(),
+                                                               .memory_pressure_max = options.memory_pressure_max,
+                                                               .backend = *engine,
+                                                               .reads = *reads,
+                                                               .engine = watch,
+                                                               .sandbox = sandbox,
+                                                               .gateway = *gateway,
+                                                               .supervisor = supervisor_to_tell});
+    return {.commands = *engine,
+            .callers = *callers,
+            .workplaces = *workplaces,
+            .processes = *processes,
+            .models = *models,
+            .operations = *operations,
+            .reads = *reads,
+            .workers = *workers,
+            .bodies = *bodies,
+            .feeds = *feeds,
+            .keys = keys,
+            .metrics = metrics,
+            .log = log,
+            .home = home,
+            .facts = {.version = version,
+                      .store = options.store.empty() ? "sqlite" : "postgres",
+                      .data_dir = options.data_dir,
+                      .address = url,
+                      .started_at = started_at},
+            .host = supervisor::this_host(),
+            .node = options.node_name,
+            .worktrees = worktrees};
 }
 
 }  // namespace interlock::server

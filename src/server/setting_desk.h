@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "api/parts.h"
+#include "api/ports.h"
 #include "base/instant.h"
 #include "base/result.h"
 #include "gateway/prices.h"

@@ -5,56 +5,27 @@
 
 #include <fmt/format.h>
 
+#include "base/embedded.h"
+#include "base/ensure.h"
 #include "store/postgres_columns.h"
 
-// The text is taken into the binary as it stands, so that there is one copy of it and no file to lose.
-#define INTERLOCK_SCHEMA(number, file)                      \
-    __asm__(                                                \
-        ".pushsection .rodata\n"                            \
-        ".global interlock_schema_postgres_" number         \
-        "_begin\n"                                          \
-        ".global interlock_schema_postgres_" number         \
-        "_end\n"                                            \
-        "interlock_schema_postgres_" number                 \
-        "_begin:\n"                                         \
-        ".incbin \"" INTERLOCK_SCHEMA_DIR "/postgres/" file \
-        "\"\n"                                              \
-        "interlock_schema_postgres_" number                 \
-        "_end:\n"                                           \
-        ".popsection\n")
-INTERLOCK_SCHEMA("001", "001_init.sql");
-INTERLOCK_SCHEMA("002", "002_supervised_runs.sql");
-INTERLOCK_SCHEMA("003", "003_gateway.sql");
-INTERLOCK_SCHEMA("004", "004_history.sql");
-INTERLOCK_SCHEMA("005", "005_lighter_writes.sql");
-INTERLOCK_SCHEMA("006", "006_border.sql");
-INTERLOCK_SCHEMA("007", "007_shares.sql");
-INTERLOCK_SCHEMA("008", "008_children.sql");
-INTERLOCK_SCHEMA("009", "009_never_waits.sql");
-extern "C" const char interlock_schema_postgres_001_begin[], interlock_schema_postgres_001_end[];
-extern "C" const char interlock_schema_postgres_002_begin[], interlock_schema_postgres_002_end[];
-extern "C" const char interlock_schema_postgres_003_begin[], interlock_schema_postgres_003_end[];
-extern "C" const char interlock_schema_postgres_004_begin[], interlock_schema_postgres_004_end[];
-extern "C" const char interlock_schema_postgres_005_begin[], interlock_schema_postgres_005_end[];
-extern "C" const char interlock_schema_postgres_006_begin[], interlock_schema_postgres_006_end[];
-extern "C" const char interlock_schema_postgres_007_begin[], interlock_schema_postgres_007_end[];
-extern "C" const char interlock_schema_postgres_008_begin[], interlock_schema_postgres_008_end[];
-extern "C" const char interlock_schema_postgres_009_begin[], interlock_schema_postgres_009_end[];
+namespace interlock::embedded {
+EmbeddedFiles postgres_schema();  // schema/postgres, by name.
+}  // namespace interlock::embedded
 
 namespace interlock::store {
 
 const std::vector<PostgresMigration>& postgres_migrations() {
-    static const std::vector<PostgresMigration> all{
-        {"001_init", {interlock_schema_postgres_001_begin, interlock_schema_postgres_001_end}, 1},
-        {"002_supervised_runs", {interlock_schema_postgres_002_begin, interlock_schema_postgres_002_end}, 2},
-        {"003_gateway", {interlock_schema_postgres_003_begin, interlock_schema_postgres_003_end}, 3},
-        {"004_history", {interlock_schema_postgres_004_begin, interlock_schema_postgres_004_end}, 4},
-        {"005_lighter_writes", {interlock_schema_postgres_005_begin, interlock_schema_postgres_005_end}, 5},
-        {"006_border", {interlock_schema_postgres_006_begin, interlock_schema_postgres_006_end}, 6},
-        {"007_shares", {interlock_schema_postgres_007_begin, interlock_schema_postgres_007_end}, 7},
-        {"008_children", {interlock_schema_postgres_008_begin, interlock_schema_postgres_008_end}, 8},
-        {"009_never_waits", {interlock_schema_postgres_009_begin, interlock_schema_postgres_009_end}, 9},
-    };
+    static const std::vector<PostgresMigration> all = [] {
+        std::vector<PostgresMigration> migrations;
+        for (const EmbeddedFile& file : embedded::postgres_schema()) {
+            const auto number = static_cast<std::int64_t>(migrations.size() + 1);
+            ensure(file.name.starts_with(fmt::format("{:03}_", number)), "migrations are numbered without a gap");
+            // A program of an earlier version cannot work on what any of them leaves.
+            migrations.push_back({file.name.substr(0, file.name.find('.')), file.bytes, number});
+        }
+        return migrations;
+    }();
     return all;
 }
 

@@ -5,56 +5,24 @@
 
 #include <fmt/format.h>
 
+#include "base/embedded.h"
 #include "base/ensure.h"
 
-// The text is taken into the binary as it stands, so that there is one copy of it and no file to lose.
-#define INTERLOCK_SCHEMA(number, file)                    \
-    __asm__(                                              \
-        ".pushsection .rodata\n"                          \
-        ".global interlock_schema_sqlite_" number         \
-        "_begin\n"                                        \
-        ".global interlock_schema_sqlite_" number         \
-        "_end\n"                                          \
-        "interlock_schema_sqlite_" number                 \
-        "_begin:\n"                                       \
-        ".incbin \"" INTERLOCK_SCHEMA_DIR "/sqlite/" file \
-        "\"\n"                                            \
-        "interlock_schema_sqlite_" number                 \
-        "_end:\n"                                         \
-        ".popsection\n")
-INTERLOCK_SCHEMA("001", "001_init.sql");
-INTERLOCK_SCHEMA("002", "002_supervised_runs.sql");
-INTERLOCK_SCHEMA("003", "003_gateway.sql");
-INTERLOCK_SCHEMA("004", "004_history.sql");
-INTERLOCK_SCHEMA("005", "005_lighter_writes.sql");
-INTERLOCK_SCHEMA("006", "006_border.sql");
-INTERLOCK_SCHEMA("007", "007_shares.sql");
-INTERLOCK_SCHEMA("008", "008_children.sql");
-INTERLOCK_SCHEMA("009", "009_never_waits.sql");
-extern "C" const char interlock_schema_sqlite_001_begin[], interlock_schema_sqlite_001_end[];
-extern "C" const char interlock_schema_sqlite_002_begin[], interlock_schema_sqlite_002_end[];
-extern "C" const char interlock_schema_sqlite_003_begin[], interlock_schema_sqlite_003_end[];
-extern "C" const char interlock_schema_sqlite_004_begin[], interlock_schema_sqlite_004_end[];
-extern "C" const char interlock_schema_sqlite_005_begin[], interlock_schema_sqlite_005_end[];
-extern "C" const char interlock_schema_sqlite_006_begin[], interlock_schema_sqlite_006_end[];
-extern "C" const char interlock_schema_sqlite_007_begin[], interlock_schema_sqlite_007_end[];
-extern "C" const char interlock_schema_sqlite_008_begin[], interlock_schema_sqlite_008_end[];
-extern "C" const char interlock_schema_sqlite_009_begin[], interlock_schema_sqlite_009_end[];
+namespace interlock::embedded {
+EmbeddedFiles sqlite_schema();  // schema/sqlite, by name.
+}  // namespace interlock::embedded
 
 namespace interlock::store {
 
 const std::vector<std::string_view>& migrations() {
-    static const std::vector<std::string_view> all{
-        {interlock_schema_sqlite_001_begin, interlock_schema_sqlite_001_end},
-        {interlock_schema_sqlite_002_begin, interlock_schema_sqlite_002_end},
-        {interlock_schema_sqlite_003_begin, interlock_schema_sqlite_003_end},
-        {interlock_schema_sqlite_004_begin, interlock_schema_sqlite_004_end},
-        {interlock_schema_sqlite_005_begin, interlock_schema_sqlite_005_end},
-        {interlock_schema_sqlite_006_begin, interlock_schema_sqlite_006_end},
-        {interlock_schema_sqlite_007_begin, interlock_schema_sqlite_007_end},
-        {interlock_schema_sqlite_008_begin, interlock_schema_sqlite_008_end},
-        {interlock_schema_sqlite_009_begin, interlock_schema_sqlite_009_end},
-    };
+    static const std::vector<std::string_view> all = [] {
+        std::vector<std::string_view> texts;
+        for (const EmbeddedFile& file : embedded::sqlite_schema()) {
+            texts.push_back(file.bytes);
+            ensure(file.name.starts_with(fmt::format("{:03}_", texts.size())), "migrations are numbered without a gap");
+        }
+        return texts;
+    }();
     return all;
 }
 

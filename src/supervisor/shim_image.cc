@@ -9,17 +9,11 @@
 
 #include <fmt/format.h>
 
-__asm__(
-    ".pushsection .rodata\n"
-    ".global interlock_shim_image_begin\n"
-    ".global interlock_shim_image_end\n"
-    "interlock_shim_image_begin:\n"
-    ".incbin \"" INTERLOCK_SHIM_IMAGE
-    "\"\n"
-    "interlock_shim_image_end:\n"
-    ".popsection\n");
-extern "C" const char interlock_shim_image_begin[];
-extern "C" const char interlock_shim_image_end[];
+#include "base/embedded.h"
+
+namespace interlock::embedded {
+EmbeddedFiles shim();  // The one program.
+}  // namespace interlock::embedded
 
 namespace interlock::supervisor {
 namespace {
@@ -50,7 +44,7 @@ Result<int, std::string> make_file() {
 
 }  // namespace
 
-std::string_view shim_image() { return {interlock_shim_image_begin, interlock_shim_image_end}; }
+std::string_view shim_image() { return embedded::shim().front().bytes; }
 
 Result<int, std::string> shim_fd() {
     static const Result<int, std::string> made = make_file();
