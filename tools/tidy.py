@@ -22,6 +22,7 @@ ALLOWED = {
     "api": ("engine", "core", "store", "net", "base"),
     "nodes": ("engine", "core", "store", "net", "base"),
     "gateway": ("engine", "core", "net", "base"),
+    "simulated": ("net", "base"),
     "cli": ("net", "shim", "base"),
 }
 ALLOWED["server"] = tuple(ALLOWED)

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "engine/clock.h"
-#include "gateway/simulated_upstream.h"
+#include "simulated/upstream.h"
 #include "net/http_server.h"
 #include "server/data_dir.h"
 #include "server/demo_fleet_operator.h"
@@ -33,7 +33,7 @@ constexpr auto demo_drain_timeout = 3s;
 class HouseProvider {
  public:
     HouseProvider(const std::atomic<bool>& rests, Log& log)
-        : upstream_(gateway::SimulatedUpstreamOptions{}),
+        : upstream_(simulated::SimulatedUpstreamOptions{}),
           server_(
               net::HttpServerOptions{.threads = 1},
               [this, &rests](net::Request request) -> net::Task<net::Response> {
@@ -57,7 +57,7 @@ class HouseProvider {
         co_return response;
     }
 
-    gateway::SimulatedUpstream upstream_;
+    simulated::SimulatedUpstream upstream_;
     net::HttpServer server_;
 };
 

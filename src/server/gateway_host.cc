@@ -111,7 +111,7 @@ void GatewayHost::close() {
 }
 
 Result<void, std::string> GatewayHost::simulate() {
-    provider_ = std::make_unique<gateway::SimulatedUpstream>(gateway::SimulatedUpstreamOptions{});
+    provider_ = std::make_unique<simulated::SimulatedUpstream>(simulated::SimulatedUpstreamOptions{});
     provider_server_ = std::make_unique<net::HttpServer>(
         net::HttpServerOptions{.threads = 1},
         [this](net::Request request) { return provider_->answer(std::move(request)); }, options_.log);

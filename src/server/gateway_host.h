@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "gateway/call_watch.h"
 #include "gateway/gateway.h"
-#include "gateway/simulated_upstream.h"
+#include "simulated/upstream.h"
 #include "net/http_server.h"
 #include "net/worker_pool.h"
 #include "server/backend.h"
@@ -89,7 +89,7 @@ class GatewayHost {
 
     const Options options_;
     std::vector<gateway::Upstream> simulated_;
-    std::unique_ptr<gateway::SimulatedUpstream> provider_;
+    std::unique_ptr<simulated::SimulatedUpstream> provider_;
     std::unique_ptr<net::HttpServer> provider_server_;
     gateway::CallWatch calls_;
     std::unique_ptr<gateway::Gateway> gateway_;

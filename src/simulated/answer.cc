@@ -1,11 +1,11 @@
-#include "gateway/simulated_answer.h"
+#include "simulated/answer.h"
 
 #include <algorithm>
 #include <boost/json.hpp>
 
 #include "base/ensure.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 namespace {
 
 using std::string_view;
@@ -163,4 +163,4 @@ std::vector<string_view> parts_of(string_view text, std::int64_t count) {
     return parts;
 }
 
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

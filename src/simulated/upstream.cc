@@ -1,4 +1,4 @@
-#include "gateway/simulated_upstream.h"
+#include "simulated/upstream.h"
 
 #include <simdjson.h>
 
@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 
 using std::string_view;
 using std::chrono::milliseconds;
@@ -18,7 +18,7 @@ using std::chrono::steady_clock;
 // What becomes of a request that is answered.
 struct SimulatedUpstream::Plan {
     SimulatedRoute route;
-    SimulatedAsk ask = {};
+    SimulatedRequest call = {};
     Script script = {};
     SimulatedAnswer answer = {};
 };
@@ -41,8 +41,8 @@ constexpr std::uint64_t flaky_period = 3;
 constexpr int status_overloaded = 529;
 
 std::int64_t unix_seconds();
-SimulatedAnswer answer_to(const SimulatedAsk& ask, const Script& script, std::string id);
-SimulatedUsage usage_of(const SimulatedAsk& ask, const Script& script, std::int64_t output_of_choice);
+SimulatedAnswer answer_to(const SimulatedRequest& call, const Script& script, std::string id);
+SimulatedUsage usage_of(const SimulatedRequest& call, const Script& script, std::int64_t output_of_choice);
 std::string words(std::int64_t count);
 bool can_be_said(const SimulatedAnswer& answer);
 SimulatedStream stream_of(const SimulatedRoute& route, const SimulatedAnswer& answer);
@@ -102,13 +102,13 @@ Result<SimulatedUpstream::Plan, SimulatedUpstream::Failure> SimulatedUpstream::p
     Plan plan{.route = *route};
     if (route->api == SimulatedApi::models) return plan;
 
-    auto ask = read_simulated_ask(*route, request.body);
-    if (!ask) return fail(Failure{.status = 400, .message = ask.error()});
-    plan.ask = std::move(*ask);
-    auto script = script_of(request, plan.ask);
+    auto call = read_simulated_request(*route, request.body);
+    if (!call) return fail(Failure{.status = 400, .message = call.error()});
+    plan.call = std::move(*call);
+    auto script = script_of(request, plan.call);
     if (!script) return fail(script.error());
     plan.script = std::move(*script);
-    plan.answer = answer_to(plan.ask, plan.script, id_of(number));
+    plan.answer = answer_to(plan.call, plan.script, id_of(number));
     if (!can_be_said(plan.answer)) {
         return fail(Failure{.status = 400, .message = "simulated: that is more than can be said at a time"});
     }
@@ -117,19 +117,19 @@ Result<SimulatedUpstream::Plan, SimulatedUpstream::Failure> SimulatedUpstream::p
 
 // From the weakest word to the strongest: the model's name, the header, the prompt.
 Result<Script, SimulatedUpstream::Failure> SimulatedUpstream::script_of(const net::Request& request,
-                                                                        const SimulatedAsk& ask) {
+                                                                        const SimulatedRequest& call) {
     Script script = options_.script;
-    if (ask.model == "sim/slow") script.chunk_delay_ms = chunk_delay_of_slow_ms;
-    if (ask.model == "sim/large") script.output = output_of_large;
-    if (ask.model == "sim/reasoner") script.reasoning = reasoning_of_reasoner;
-    if (ask.model == "sim/tools") script.tool = ask.first_tool;
-    if (ask.model == "sim/flaky" && ++flaky_requests_ % flaky_period == 0) script.status = status_overloaded;
+    if (call.model == "sim/slow") script.chunk_delay_ms = chunk_delay_of_slow_ms;
+    if (call.model == "sim/large") script.output = output_of_large;
+    if (call.model == "sim/reasoner") script.reasoning = reasoning_of_reasoner;
+    if (call.model == "sim/tools") script.tool = call.first_tool;
+    if (call.model == "sim/flaky" && ++flaky_requests_ % flaky_period == 0) script.status = status_overloaded;
 
     const auto read = [&](string_view text, ScriptForm form) { return read_script(text, form, script); };
     Result<void, std::string> understood;
     if (const string_view header = request.header("x-sim"); !header.empty())
         understood = read(header, ScriptForm::header);
-    if (const auto text = find_script(ask.last_user_text); text && understood) {
+    if (const auto text = find_script(call.last_user_text); text && understood) {
         understood = read(*text, ScriptForm::prompt);
     }
     if (!understood) return fail(Failure{.status = 400, .message = "simulated: " + understood.error()});
@@ -179,13 +179,13 @@ void SimulatedUpstream::write_books(const net::Request& request, std::uint64_t n
                              {"query", request.query},
                              {"headers", headers_of(request)},
                              {"body", is_text ? boost::json::value(request.body) : boost::json::value(nullptr)},
-                             {"model", planned ? planned->ask.model : std::string()},
-                             {"stream", planned && planned->ask.stream},
+                             {"model", planned ? planned->call.model : std::string()},
+                             {"stream", planned && planned->call.stream},
                              {"status", planned ? 200 : planned.error().status}};
     const bool billed = planned && is_billed(planned->route.api) && !planned->script.hang;
     line["usage"] = billed ? boost::json::value(in_books(planned->answer.usage)) : boost::json::value(nullptr);
     const bool unasked =
-        planned && planned->route.api == SimulatedApi::chat && planned->ask.stream && !planned->ask.include_usage;
+        planned && planned->route.api == SimulatedApi::chat && planned->call.stream && !planned->call.include_usage;
     line["usage_told"] = billed && planned->answer.tells_usage && !unasked;
     options_.books(boost::json::serialize(line) + "\n");
 }
@@ -194,7 +194,7 @@ net::Response SimulatedUpstream::response_to(const Plan& plan) {
     const SimulatedApi api = plan.route.api;
     const bool speaks = api == SimulatedApi::chat || api == SimulatedApi::responses || api == SimulatedApi::messages ||
                         api == SimulatedApi::generate;
-    if (speaks && plan.ask.stream) return streamed(plan);
+    if (speaks && plan.call.stream) return streamed(plan);
 
     net::Response response{.content_type = "application/json"};
     switch (api) {
@@ -211,7 +211,7 @@ net::Response SimulatedUpstream::response_to(const Plan& plan) {
             response.body = generate_answer(plan.answer);
             break;
         case SimulatedApi::embeddings:
-            response.body = embeddings_answer(plan.answer, plan.ask);
+            response.body = embeddings_answer(plan.answer, plan.call);
             break;
         case SimulatedApi::count_messages:
         case SimulatedApi::count_contents:
@@ -258,25 +258,25 @@ std::int64_t unix_seconds() {
     return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
-SimulatedAnswer answer_to(const SimulatedAsk& ask, const Script& script, std::string id) {
+SimulatedAnswer answer_to(const SimulatedRequest& call, const Script& script, std::string id) {
     std::int64_t wanted = script.output.value_or(output_default);
     if (!script.output && script.text) {
         const auto bytes = static_cast<std::int64_t>(script.text->size());
         wanted = (bytes + simulated_bytes_per_token - 1) / simulated_bytes_per_token;
     }
-    const std::int64_t output = std::min(wanted, ask.output_max.value_or(wanted));
-    const bool calls = !script.tool.empty() && !ask.has_tool_result;
+    const std::int64_t output = std::min(wanted, call.output_max.value_or(wanted));
+    const bool calls = !script.tool.empty() && !call.has_tool_result;
 
     SimulatedAnswer answer{.id = std::move(id),
                            .created = unix_seconds(),
-                           .model = json_string(ask.model),
+                           .model = json_string(call.model),
                            .text = {},
                            .reached_cap = !calls && output < wanted,
-                           .choices = ask.choices,
+                           .choices = call.choices,
                            .chunks = script.chunks,
-                           .usage = usage_of(ask, script, output),
+                           .usage = usage_of(call, script, output),
                            .tells_usage = !script.no_usage,
-                           .include_usage = ask.include_usage,
+                           .include_usage = call.include_usage,
                            .cost = script.cost};
     if (calls) {
         answer.tool = script.tool;
@@ -287,18 +287,18 @@ SimulatedAnswer answer_to(const SimulatedAsk& ask, const Script& script, std::st
     return answer;
 }
 
-SimulatedUsage usage_of(const SimulatedAsk& ask, const Script& script, std::int64_t output_of_choice) {
+SimulatedUsage usage_of(const SimulatedRequest& call, const Script& script, std::int64_t output_of_choice) {
     const std::int64_t parts = script.cached + script.cache_write + script.cache_write_1h;
-    const std::int64_t cap = ask.output_max.value_or(output_of_choice);
+    const std::int64_t cap = call.output_max.value_or(output_of_choice);
     const std::int64_t said = script.exceed > 0 ? cap : output_of_choice;
-    const std::int64_t output = said * ask.choices + script.exceed;
-    return {.input = std::max({script.input.value_or(ask.prompt_tokens), parts, script.audio_in}),
+    const std::int64_t output = said * call.choices + script.exceed;
+    return {.input = std::max({script.input.value_or(call.prompt_tokens), parts, script.audio_in}),
             .cached = script.cached,
             .cache_write = script.cache_write,
             .cache_write_1h = script.cache_write_1h,
             .audio_in = script.audio_in,
             .output = output,
-            .reasoning = std::min(script.reasoning, output_of_choice) * ask.choices,
+            .reasoning = std::min(script.reasoning, output_of_choice) * call.choices,
             .audio_out = std::min(script.audio_out, output),
             .searches = script.searches};
 }
@@ -376,4 +376,4 @@ boost::json::object in_books(const SimulatedUsage& usage) {
 }
 
 }  // namespace
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

@@ -1,4 +1,4 @@
-#include "gateway/simulated_ask.h"
+#include "simulated/request.h"
 
 #include <simdjson.h>
 
@@ -7,9 +7,9 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "gateway/simulated_script.h"
+#include "simulated/script.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 namespace {
 
 namespace dom = simdjson::dom;
@@ -20,9 +20,9 @@ constexpr std::int64_t dimensions_max = 4'096;
 constexpr std::size_t inputs_max = 2'048;
 
 std::optional<SimulatedRoute> gemini_route(const net::Request& request, string_view path);
-void read_limits(const SimulatedRoute& route, const dom::element& root, SimulatedAsk& ask);
-void read_conversation(const dom::element& root, bool with_text, SimulatedAsk& ask);
-void read_embedding(const dom::element& root, SimulatedAsk& ask);
+void read_limits(const SimulatedRoute& route, const dom::element& root, SimulatedRequest& call);
+void read_conversation(const dom::element& root, bool with_text, SimulatedRequest& call);
+void read_embedding(const dom::element& root, SimulatedRequest& call);
 std::int64_t prompt_bytes(const dom::element& root);
 std::string first_tool(const dom::element& root);
 
@@ -94,7 +94,7 @@ std::optional<SimulatedRoute> simulated_route_of(const net::Request& request) {
     return std::nullopt;
 }
 
-Result<SimulatedAsk, std::string> read_simulated_ask(const SimulatedRoute& route, std::string& body) {
+Result<SimulatedRequest, std::string> read_simulated_request(const SimulatedRoute& route, std::string& body) {
     body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
     dom::parser parser;
     dom::element root;
@@ -103,23 +103,23 @@ Result<SimulatedAsk, std::string> read_simulated_ask(const SimulatedRoute& route
     if (!root.is_object()) return fail(std::string("the body is not a JSON object"));
     if (const auto inner = member(root, "generateContentRequest")) root = *inner;
 
-    SimulatedAsk ask;
-    ask.model = route.model.empty() ? std::string(text_of(member(root, "model"))) : route.model;
-    if (ask.model.empty()) return fail(std::string("you must provide a model parameter"));
-    ask.prompt_tokens = (prompt_bytes(root) + simulated_bytes_per_token - 1) / simulated_bytes_per_token;
-    read_limits(route, root, ask);
-    if (ask.output_max && *ask.output_max < 1) return fail(std::string("the cap on output is to be 1 or more"));
-    if (route.api == SimulatedApi::messages && !ask.output_max) return fail(std::string("max_tokens: Field required"));
-    if (ask.choices < 1 || ask.choices > choices_max) return fail(std::string("n is to be between 1 and 128"));
+    SimulatedRequest call;
+    call.model = route.model.empty() ? std::string(text_of(member(root, "model"))) : route.model;
+    if (call.model.empty()) return fail(std::string("you must provide a model parameter"));
+    call.prompt_tokens = (prompt_bytes(root) + simulated_bytes_per_token - 1) / simulated_bytes_per_token;
+    read_limits(route, root, call);
+    if (call.output_max && *call.output_max < 1) return fail(std::string("the cap on output is to be 1 or more"));
+    if (route.api == SimulatedApi::messages && !call.output_max) return fail(std::string("max_tokens: Field required"));
+    if (call.choices < 1 || call.choices > choices_max) return fail(std::string("n is to be between 1 and 128"));
     if (route.api == SimulatedApi::embeddings) {
-        read_embedding(root, ask);
+        read_embedding(root, call);
     } else {
         const bool with_script =
             ::memmem(body.data(), body.size(), script_begin.data(), script_begin.size()) != nullptr;
-        read_conversation(root, with_script, ask);
-        ask.first_tool = first_tool(root);
+        read_conversation(root, with_script, call);
+        call.first_tool = first_tool(root);
     }
-    return ask;
+    return call;
 }
 
 namespace {
@@ -152,26 +152,26 @@ std::optional<SimulatedRoute> gemini_route(const net::Request& request, string_v
     return route;
 }
 
-void read_limits(const SimulatedRoute& route, const dom::element& root, SimulatedAsk& ask) {
-    ask.stream = route.stream || is_true(member(root, "stream"));
+void read_limits(const SimulatedRoute& route, const dom::element& root, SimulatedRequest& call) {
+    call.stream = route.stream || is_true(member(root, "stream"));
     switch (route.api) {
         case SimulatedApi::chat:
-            ask.output_max = number_of(member(root, {"max_completion_tokens", "max_tokens"}));
-            ask.choices = number_of(member(root, "n")).value_or(1);
+            call.output_max = number_of(member(root, {"max_completion_tokens", "max_tokens"}));
+            call.choices = number_of(member(root, "n")).value_or(1);
             if (const auto options = member(root, "stream_options")) {
-                ask.include_usage = is_true(member(*options, "include_usage"));
+                call.include_usage = is_true(member(*options, "include_usage"));
             }
             return;
         case SimulatedApi::responses:
-            ask.output_max = number_of(member(root, "max_output_tokens"));
+            call.output_max = number_of(member(root, "max_output_tokens"));
             return;
         case SimulatedApi::messages:
-            ask.output_max = number_of(member(root, "max_tokens"));
+            call.output_max = number_of(member(root, "max_tokens"));
             return;
         case SimulatedApi::generate:
             if (const auto config = member(root, {"generationConfig", "generation_config"})) {
-                ask.output_max = number_of(member(*config, {"maxOutputTokens", "max_output_tokens"}));
-                ask.choices = number_of(member(*config, {"candidateCount", "candidate_count"})).value_or(1);
+                call.output_max = number_of(member(*config, {"maxOutputTokens", "max_output_tokens"}));
+                call.choices = number_of(member(*config, {"candidateCount", "candidate_count"})).value_or(1);
             }
             return;
         case SimulatedApi::embeddings:
@@ -256,21 +256,21 @@ Message read_message(const dom::element& message, bool with_text) {
     return read;
 }
 
-void read_conversation(const dom::element& root, bool with_text, SimulatedAsk& ask) {
+void read_conversation(const dom::element& root, bool with_text, SimulatedRequest& call) {
     const auto messages = member(root, {"messages", "input", "contents"});
     if (!messages) return;
     dom::array array;
     if (messages->get(array) != simdjson::SUCCESS) {
-        if (with_text) ask.last_user_text = text_of(messages);
+        if (with_text) call.last_user_text = text_of(messages);
         return;
     }
     for (const dom::element each : array) {
         Message message = read_message(each, with_text);
         if (message.of_user && message.says_something) {
-            ask.last_user_text = std::move(message.text);
-            ask.has_tool_result = message.has_tool_result;
+            call.last_user_text = std::move(message.text);
+            call.has_tool_result = message.has_tool_result;
         } else if (message.has_tool_result) {
-            ask.has_tool_result = true;
+            call.has_tool_result = true;
         }
     }
 }
@@ -293,10 +293,10 @@ std::string first_tool(const dom::element& root) {
 }
 
 // Texts, or the tokens of texts: "a", ["a", "b"], [1, 2], [[1, 2], [3]].
-void read_embedding(const dom::element& root, SimulatedAsk& ask) {
-    ask.base64 = text_of(member(root, "encoding_format")) == "base64";
-    ask.dimensions =
-        std::clamp<std::int64_t>(number_of(member(root, "dimensions")).value_or(ask.dimensions), 1, dimensions_max);
+void read_embedding(const dom::element& root, SimulatedRequest& call) {
+    call.base64 = text_of(member(root, "encoding_format")) == "base64";
+    call.dimensions =
+        std::clamp<std::int64_t>(number_of(member(root, "dimensions")).value_or(call.dimensions), 1, dimensions_max);
     dom::array inputs;
     const auto input = member(root, "input");
     if (!input || input->get(inputs) != simdjson::SUCCESS || inputs.size() == 0) return;
@@ -306,10 +306,10 @@ void read_embedding(const dom::element& root, SimulatedAsk& ask) {
         if (each.is_number()) ++tokens;
         if (each.get(inner) == simdjson::SUCCESS) tokens += static_cast<std::int64_t>(inner.size());
     }
-    ask.prompt_tokens += tokens;
+    call.prompt_tokens += tokens;
     const bool one_of_tokens = inputs.at(0).is_number();
-    ask.inputs = one_of_tokens ? 1 : static_cast<std::int64_t>(std::min(inputs.size(), inputs_max));
+    call.inputs = one_of_tokens ? 1 : static_cast<std::int64_t>(std::min(inputs.size(), inputs_max));
 }
 
 }  // namespace
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

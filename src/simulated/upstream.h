@@ -2,7 +2,7 @@
 // nothing, and bills what it is told to. For trying things out, for tests, and for benchmarks.
 //
 //   (1) What it bills follows from the request alone: ceil(bytes of text / 4) tokens of input, 16 of output, never more
-//       than the request's cap; or what the request's directives say (simulated_script.h).
+//       than the request's cap; or what the request's directives say (simulated/script.h).
 //   (2) What its books say (Options::books) is what it bills, whether or not the client gets to hear of it.
 //   (3) Any number of requests at a time, from any thread. There is no state beside counters.
 //
@@ -17,13 +17,13 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/simulated_answer.h"
-#include "gateway/simulated_ask.h"
-#include "gateway/simulated_script.h"
 #include "net/bell.h"
 #include "net/http.h"
+#include "simulated/answer.h"
+#include "simulated/request.h"
+#include "simulated/script.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 
 struct SimulatedUpstreamOptions {
     Script script = {};    // What a request that says nothing gets.
@@ -49,7 +49,7 @@ class SimulatedUpstream {
     struct Failure;
 
     Result<Plan, Failure> plan(net::Request& request, std::uint64_t number);
-    Result<Script, Failure> script_of(const net::Request& request, const SimulatedAsk& ask);
+    Result<Script, Failure> script_of(const net::Request& request, const SimulatedRequest& call);
     Result<void, Failure> let_fail(const Script& script);
     bool has_key(const net::Request& request) const;
     void write_books(const net::Request& request, std::uint64_t number, const Result<Plan, Failure>& planned) const;
@@ -65,4 +65,4 @@ class SimulatedUpstream {
     std::map<std::string, std::int64_t, std::less<>> failed_;  // How often, by fail_key.
 };
 
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

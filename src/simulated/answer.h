@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/simulated_ask.h"
+#include "simulated/request.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 
 // What the provider's own books say. Parts as in Script.
 struct SimulatedUsage {
@@ -41,7 +41,7 @@ struct SimulatedAnswer {
     std::int64_t chunks = 1;
     SimulatedUsage usage = {};
     bool tells_usage = true;
-    bool include_usage = false;  // A chat that streams tells it only to those who ask.
+    bool include_usage = false;  // A chat that streams tells it only to clients that ask for it.
     std::string cost = {};       // JSON; empty: not stated.
 };
 
@@ -73,7 +73,7 @@ SimulatedStream messages_stream(const SimulatedAnswer& answer);
 std::string generate_answer(const SimulatedAnswer& answer);
 enum class GeminiForm { events, array };
 SimulatedStream generate_stream(const SimulatedAnswer& answer, GeminiForm form);
-std::string embeddings_answer(const SimulatedAnswer& answer, const SimulatedAsk& ask);
+std::string embeddings_answer(const SimulatedAnswer& answer, const SimulatedRequest& call);
 std::string count_answer(SimulatedDialect dialect, std::int64_t tokens);
 
 // All there are, or one. Every name is somebody's: whatever is asked for is described.
@@ -108,4 +108,4 @@ std::string json_string(std::string_view text);  // As JSON.
 // Cuts a text into at most so many parts of about the same length, never within a character.
 std::vector<std::string_view> parts_of(std::string_view text, std::int64_t count);
 
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

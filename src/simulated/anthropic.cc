@@ -1,9 +1,9 @@
 // Anthropic: messages.
 #include <algorithm>
 
-#include "gateway/simulated_answer.h"
+#include "simulated/answer.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 namespace {
 
 using std::string_view;
@@ -76,4 +76,4 @@ SimulatedStream messages_stream(const SimulatedAnswer& answer) {
     return stream;
 }
 
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

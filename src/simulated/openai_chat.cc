@@ -1,10 +1,10 @@
-// OpenAI: chat completions and embeddings. The responses API is in simulated_responses.cc.
+// OpenAI: chat completions and embeddings. The responses API is in openai_responses.cc.
 #include <bit>
 #include <cstring>
 
-#include "gateway/simulated_answer.h"
+#include "simulated/answer.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 namespace {
 
 using std::string_view;
@@ -129,10 +129,10 @@ std::string base64_of(const std::vector<float>& vector) {
 }
 
 // A unit vector along one axis: exact in every format, and another one for each of the inputs.
-std::string vector_of(std::int64_t input, const SimulatedAsk& ask) {
-    std::vector<float> vector(static_cast<std::size_t>(ask.dimensions));
+std::string vector_of(std::int64_t input, const SimulatedRequest& call) {
+    std::vector<float> vector(static_cast<std::size_t>(call.dimensions));
     vector[static_cast<std::size_t>(input) % vector.size()] = 1;
-    if (ask.base64) return json_string(base64_of(vector));
+    if (call.base64) return json_string(base64_of(vector));
     std::string text = "[";
     for (const float number : vector) text.append(text.size() == 1 ? "" : ",").append(number == 0 ? "0.0" : "1.0");
     return text.append("]");
@@ -140,11 +140,11 @@ std::string vector_of(std::int64_t input, const SimulatedAsk& ask) {
 
 }  // namespace
 
-std::string embeddings_answer(const SimulatedAnswer& answer, const SimulatedAsk& ask) {
+std::string embeddings_answer(const SimulatedAnswer& answer, const SimulatedRequest& call) {
     std::string data;
-    for (std::int64_t i = 0; i < ask.inputs; ++i) {
+    for (std::int64_t i = 0; i < call.inputs; ++i) {
         if (i > 0) data.append(",");
-        data += fill(R"({"object":"embedding","index":$,"embedding":$})", {i, vector_of(i, ask)});
+        data += fill(R"({"object":"embedding","index":$,"embedding":$})", {i, vector_of(i, call)});
     }
     const std::int64_t input = answer.usage.input;
     return fill(R"({"object":"list","data":[$],"model":$$})",
@@ -153,4 +153,4 @@ std::string embeddings_answer(const SimulatedAnswer& answer, const SimulatedAsk&
                                     : std::string()});
 }
 
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

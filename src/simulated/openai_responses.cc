@@ -1,7 +1,7 @@
 // OpenAI: the responses API, whose stream tells every step of an answer as an event of its own.
-#include "gateway/simulated_answer.h"
+#include "simulated/answer.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 namespace {
 
 using std::string_view;
@@ -166,4 +166,4 @@ SimulatedStream responses_stream(const SimulatedAnswer& answer) {
     return stream;
 }
 
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

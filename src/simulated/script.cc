@@ -1,4 +1,4 @@
-#include "gateway/simulated_script.h"
+#include "simulated/script.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <boost/json.hpp>
 #include <charconv>
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 namespace {
 
 struct Number {
@@ -163,4 +163,4 @@ std::optional<std::string_view> find_script(std::string_view prompt) {
     return std::nullopt;
 }
 
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

@@ -1,7 +1,7 @@
 // Gemini: generateContent and its stream.
-#include "gateway/simulated_answer.h"
+#include "simulated/answer.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 namespace {
 
 using std::string_view;
@@ -100,4 +100,4 @@ SimulatedStream generate_stream(const SimulatedAnswer& answer, GeminiForm form) 
     return stream;
 }
 
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "net/http.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 
 enum class SimulatedDialect { openai, anthropic, gemini };
 
@@ -29,7 +29,7 @@ SimulatedDialect simulated_dialect_of(const net::Request& request);
 
 constexpr std::int64_t simulated_bytes_per_token = 4;
 
-struct SimulatedAsk {
+struct SimulatedRequest {
     std::string model = {};
     bool stream = false;
     bool include_usage = false;
@@ -46,6 +46,6 @@ struct SimulatedAsk {
     bool base64 = false;
 };
 // The error is a sentence for the client. The body is given room behind its end, which simdjson reads into.
-Result<SimulatedAsk, std::string> read_simulated_ask(const SimulatedRoute& route, std::string& body);
+Result<SimulatedRequest, std::string> read_simulated_request(const SimulatedRoute& route, std::string& body);
 
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

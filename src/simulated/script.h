@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 
 struct Script {
     // What is billed. All of `input` is the prompt, of which cached, written to a cache, and audio are parts; `output`
@@ -69,4 +69,4 @@ std::optional<std::string_view> find_script(std::string_view prompt);
 
 inline constexpr std::string_view script_begin = "[[sim ";
 
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

@@ -1,9 +1,9 @@
 // Each API of the simulated provider, whole and streamed.
-#include "gateway/simulated_upstream.h"
+#include "simulated/upstream.h"
 
-#include "gateway/simulated_test_support.h"
+#include "simulated/test_support.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -433,4 +433,4 @@ TEST_F(LockedUpstreamTest, refuses_a_request_without_its_key) {
 }
 
 }  // namespace
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

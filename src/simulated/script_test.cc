@@ -1,9 +1,9 @@
 // The directives: how they are read, and what each of them does to an answer.
-#include "gateway/simulated_script.h"
+#include "simulated/script.h"
 
-#include "gateway/simulated_test_support.h"
+#include "simulated/test_support.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 namespace {
 
 constexpr const char* chat_path = "/v1/chat/completions";
@@ -219,4 +219,4 @@ TEST_F(Directives, come_with_the_names_of_models) {
 }
 
 }  // namespace
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated

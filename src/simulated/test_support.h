@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/simulated_upstream.h"
 #include "net/sse.h"
+#include "simulated/upstream.h"
 
-namespace interlock::gateway {
+namespace interlock::simulated {
 
 namespace json = boost::json;
 
@@ -147,4 +147,4 @@ inline std::string header_of(const Heard& heard, std::string_view name) {
     return std::string(net::find_header(heard.headers, name));
 }
 
-}  // namespace interlock::gateway
+}  // namespace interlock::simulated
