@@ -13,12 +13,12 @@ namespace {
 struct Stripped {
     std::string path;
     std::string run = {};
-    std::optional<Dialect> dialect = {};  // As a prefix says.
-    bool ours = false;                    // A prefix of ours stood there.
+    std::optional<ApiFormat> format = {};  // As a prefix says.
+    bool ours = false;                     // A prefix of ours stood there.
 };
 std::optional<Stripped> strip(std::string_view path);
-std::optional<Dialect> dialect_of(const net::Request& request, const Stripped& stripped);
-Routed routed(const net::Request& request, const Stripped& stripped, Dialect dialect);
+std::optional<ApiFormat> dialect_of(const net::Request& request, const Stripped& stripped);
+Routed routed(const net::Request& request, const Stripped& stripped, ApiFormat dialect);
 
 }  // namespace
 
@@ -52,21 +52,22 @@ std::optional<Stripped> strip(std::string_view path) {
         stripped.ours = true;
         path.remove_prefix(end);
     }
-    if (take(path, "/openai")) stripped.dialect = Dialect::openai;
-    if (!stripped.dialect && take(path, "/anthropic")) stripped.dialect = Dialect::anthropic;
-    if (!stripped.dialect && take(path, "/gemini")) stripped.dialect = Dialect::gemini;
-    stripped.ours = stripped.ours || stripped.dialect;
+    if (take(path, "/openai")) stripped.format = ApiFormat::openai;
+    if (!stripped.format && take(path, "/anthropic")) stripped.format = ApiFormat::anthropic;
+    if (!stripped.format && take(path, "/gemini")) stripped.format = ApiFormat::gemini;
+    stripped.ours = stripped.ours || stripped.format;
 
     // OpenAI's clients are given a base address with or without its version.
     const bool versioned = path == "/v1" || path.starts_with("/v1/");
-    stripped.path = stripped.dialect == Dialect::openai && !versioned ? fmt::format("/v1{}", path) : std::string(path);
+    stripped.path = stripped.format == ApiFormat::openai && !versioned ? fmt::format("/v1{}", path) : std::string(path);
     return stripped;
 }
 
-Dialect dialect_by_headers(const net::Request& request) {
-    if (!request.header("anthropic-version").empty() || !request.header("x-api-key").empty()) return Dialect::anthropic;
-    if (!request.header("x-goog-api-key").empty()) return Dialect::gemini;
-    return Dialect::openai;
+ApiFormat dialect_by_headers(const net::Request& request) {
+    if (!request.header("anthropic-version").empty() || !request.header("x-api-key").empty())
+        return ApiFormat::anthropic;
+    if (!request.header("x-goog-api-key").empty()) return ApiFormat::gemini;
+    return ApiFormat::openai;
 }
 
 bool is_gemini_call(std::string_view path) {
@@ -84,7 +85,7 @@ bool is_gemini_call(std::string_view path) {
 }
 
 // Nothing: the path is no provider's, as far as we know.
-std::optional<Dialect> dialect_of_bare(const net::Request& request, std::string_view path) {
+std::optional<ApiFormat> dialect_of_bare(const net::Request& request, std::string_view path) {
     // What stands behind /v1/ at a provider and does not in our own API (src/api). What of it is not metered is refused
     // here: answered by nobody it would look like a mistake in the address.
     static constexpr std::array<std::string_view, 24> openai{
@@ -95,21 +96,21 @@ std::optional<Dialect> dialect_of_bare(const net::Request& request, std::string_
     static constexpr std::array<std::string_view, 3> anthropic{"messages", "complete", "skills"};
     static constexpr std::array<std::string_view, 2> either{"models", "files"};
     for (const std::string_view version : {"/v1beta", "/v1alpha"}) {
-        if (take(path, version)) return Dialect::gemini;
+        if (take(path, version)) return ApiFormat::gemini;
     }
     if (!take(path, "/v1") || path.empty()) return std::nullopt;
 
     const std::string_view noun = path.substr(1, std::min(path.find('/', 1), path.size()) - 1);
     const auto among = [&](const auto& nouns) { return std::ranges::find(nouns, noun) != nouns.end(); };
-    if (among(openai)) return Dialect::openai;
-    if (among(anthropic)) return Dialect::anthropic;
-    if (noun == "models" && is_gemini_call(path)) return Dialect::gemini;
+    if (among(openai)) return ApiFormat::openai;
+    if (among(anthropic)) return ApiFormat::anthropic;
+    if (noun == "models" && is_gemini_call(path)) return ApiFormat::gemini;
     if (among(either)) return dialect_by_headers(request);
     return std::nullopt;
 }
 
-std::optional<Dialect> dialect_of(const net::Request& request, const Stripped& stripped) {
-    if (stripped.dialect) return stripped.dialect;
+std::optional<ApiFormat> dialect_of(const net::Request& request, const Stripped& stripped) {
+    if (stripped.format) return stripped.format;
     const auto bare = dialect_of_bare(request, stripped.path);
     if (!bare && stripped.ours) return dialect_by_headers(request);
     return bare;
@@ -125,16 +126,16 @@ struct Known {
 };
 
 struct Fixed {
-    Dialect dialect;
+    ApiFormat format;
     std::string_view path;
     Operation operation;
 };
 constexpr std::array fixed_paths{
-    Fixed{Dialect::openai, "/v1/chat/completions", Operation::chat},
-    Fixed{Dialect::openai, "/v1/responses", Operation::responses},
-    Fixed{Dialect::openai, "/v1/embeddings", Operation::embeddings},
-    Fixed{Dialect::anthropic, "/v1/messages", Operation::messages},
-    Fixed{Dialect::anthropic, "/v1/messages/count_tokens", Operation::count_tokens},
+    Fixed{ApiFormat::openai, "/v1/chat/completions", Operation::chat},
+    Fixed{ApiFormat::openai, "/v1/responses", Operation::responses},
+    Fixed{ApiFormat::openai, "/v1/embeddings", Operation::embeddings},
+    Fixed{ApiFormat::anthropic, "/v1/messages", Operation::messages},
+    Fixed{ApiFormat::anthropic, "/v1/messages/count_tokens", Operation::count_tokens},
 };
 
 // A model's name is forwarded as a part of a path, so it must not lead out of its folder, however it is encoded.
@@ -142,8 +143,8 @@ bool leads_elsewhere(std::string_view model) {
     return model.find("..") != std::string_view::npos || model.find('\\') != std::string_view::npos;
 }
 
-std::optional<Known> known_model_path(Dialect dialect, std::string_view path) {
-    const bool gemini = dialect == Dialect::gemini;
+std::optional<Known> known_model_path(ApiFormat dialect, std::string_view path) {
+    const bool gemini = dialect == ApiFormat::gemini;
     if (!take(path, "/v1") && !(gemini && take(path, "/v1beta"))) return std::nullopt;
     if (!take(path, "/models")) return std::nullopt;
     Known known{.operation = Operation::models, .method = net::Method::get};
@@ -173,22 +174,22 @@ std::optional<Known> known_model_path(Dialect dialect, std::string_view path) {
     return known;
 }
 
-std::optional<Known> known_path(Dialect dialect, std::string_view path) {
+std::optional<Known> known_path(ApiFormat dialect, std::string_view path) {
     for (const Fixed& fixed : fixed_paths) {
-        if (fixed.dialect == dialect && fixed.path == path) return Known{.operation = fixed.operation};
+        if (fixed.format == dialect && fixed.path == path) return Known{.operation = fixed.operation};
     }
     return known_model_path(dialect, path);
 }
 
-std::string_view metered_paths(Dialect dialect) {
+std::string_view metered_paths(ApiFormat dialect) {
     switch (dialect) {
-        case Dialect::openai:
+        case ApiFormat::openai:
             return "POST /v1/chat/completions, POST /v1/responses and POST /v1/embeddings are metered, and GET "
                    "/v1/models "
                    "is free";
-        case Dialect::anthropic:
+        case ApiFormat::anthropic:
             return "POST /v1/messages is metered, and POST /v1/messages/count_tokens and GET /v1/models are free";
-        case Dialect::gemini:
+        case ApiFormat::gemini:
             return "POST /v1beta/models/{model}:generateContent and :streamGenerateContent are metered, and "
                    ":countTokens "
                    "and GET /v1beta/models are free";
@@ -231,10 +232,10 @@ std::string without_keys(std::string_view query, std::string& key) {
     }
 }
 
-Routed routed(const net::Request& request, const Stripped& stripped, Dialect dialect) {
+Routed routed(const net::Request& request, const Stripped& stripped, ApiFormat dialect) {
     const auto refuse = [&](int status, std::string detail) {
         return Routed{.route = std::nullopt,
-                      .why_not = {.dialect = dialect, .status = status, .detail = std::move(detail)}};
+                      .why_not = {.format = dialect, .status = status, .detail = std::move(detail)}};
     };
     const auto known = known_path(dialect, stripped.path);
     if (!known) {
@@ -256,18 +257,18 @@ Routed routed(const net::Request& request, const Stripped& stripped, Dialect dia
                                        net::name_of(request.method)));
     }
 
-    Route route{.dialect = dialect,
-                .operation = known->operation,
-                .target = stripped.path,
-                .model = known->model,
-                .stream = known->stream,
-                .run = stripped.run};
+    ModelRoute route{.format = dialect,
+                     .operation = known->operation,
+                     .target = stripped.path,
+                     .model = known->model,
+                     .stream = known->stream,
+                     .run = stripped.run};
     std::string key;
     if (const std::string query = without_keys(request.query, key); !query.empty()) {
         route.target.append("?").append(query);
     }
     // A link with a key in it is a request that a web page can have a user's browser make.
-    if (dialect == Dialect::gemini || request.method == net::Method::post) route.key_in_query = std::move(key);
+    if (dialect == ApiFormat::gemini || request.method == net::Method::post) route.key_in_query = std::move(key);
     return {.route = std::move(route)};
 }
 

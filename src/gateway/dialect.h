@@ -7,7 +7,7 @@
 //   (3) The target that goes upstream has no prefix of ours and no key of ours in its query; the rest of it is as it
 //       was sent.
 //
-// No body is looked at here; see ask.h.
+// No body is looked at here; see call_request.h.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@
 
 namespace interlock::gateway {
 
-enum class Dialect { openai, anthropic, gemini };
-BOOST_DESCRIBE_ENUM(Dialect, openai, anthropic, gemini)
+enum class ApiFormat { openai, anthropic, gemini };
+BOOST_DESCRIBE_ENUM(ApiFormat, openai, anthropic, gemini)
 
 enum class Operation { chat, responses, embeddings, messages, generate, count_tokens, models };
 BOOST_DESCRIBE_ENUM(Operation, chat, responses, embeddings, messages, generate, count_tokens, models)
@@ -32,8 +32,8 @@ constexpr bool is_free(Operation operation) {
     return operation == Operation::count_tokens || operation == Operation::models;
 }
 
-struct Route {
-    Dialect dialect = Dialect::openai;
+struct ModelRoute {
+    ApiFormat format = ApiFormat::openai;
     Operation operation = Operation::chat;
     std::string target;             // "/v1/messages?beta=true"
     std::string model = {};         // Where the path names it (Gemini, or one model's description); percent-decoded.
@@ -44,13 +44,13 @@ struct Route {
 
 // A request that is the gateway's and goes nowhere.
 struct NoRoute {
-    Dialect dialect = Dialect::openai;
+    ApiFormat format = ApiFormat::openai;
     int status = 404;  // 400 for a body where none belongs, 404, 405, or 426 for an upgrade to a WebSocket.
     std::string detail;
 };
 
 struct Routed {
-    std::optional<Route> route;
+    std::optional<ModelRoute> route;
     NoRoute why_not = {};  // Without a route.
 };
 // Nothing: the request is not the gateway's.
@@ -59,7 +59,7 @@ std::optional<Routed> route_of(const net::Request& request);
 // ---- answers of our own, in the shape that the dialect's clients understand -----------------------------------------
 
 // A kind of refusal decides status, error type and whether a client may try again.
-enum class Refused {
+enum class RefusalKind {
     bad_request,       // 400
     unauthorized,      // 401
     budget,            // 402, never to be retried
@@ -70,16 +70,16 @@ enum class Refused {
     busy,              // 503, with retry-after
     upstream_timeout,  // 504
 };
-int status_of(Refused why);
+int status_of(RefusalKind why);
 
 // `code` is a stable word of ours (budget_exceeded, unknown_model, …), carried where the dialect has room for it.
 // x-should-retry says false for whatever would meet the same answer again. `retry_after_s` is sent where it is not 0.
-net::Response refusal(Dialect dialect, Refused why, std::string_view code, std::string_view message,
+net::Response refusal(ApiFormat dialect, RefusalKind why, std::string_view code, std::string_view message,
                       std::string_view call_id, int retry_after_s = 0);
 net::Response refusal(const NoRoute& no_route, std::string_view call_id);
 
 // What ends a stream cleanly that cannot go on: an event in the dialect's own shape, and whatever its clients need to
 // see after it.
-std::string last_words(Operation operation, std::string_view code, std::string_view message);
+std::string stream_error(Operation operation, std::string_view code, std::string_view message);
 
 }  // namespace interlock::gateway

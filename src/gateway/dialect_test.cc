@@ -18,10 +18,10 @@ net::Request request(Method method, std::string target, std::vector<net::Header>
     return request;
 }
 
-Route route(Method method, const std::string& target, std::vector<net::Header> headers = {}) {
+ModelRoute route(Method method, const std::string& target, std::vector<net::Header> headers = {}) {
     const auto routed = route_of(request(method, target, std::move(headers)));
     EXPECT_TRUE(routed && routed->route) << target;
-    return routed && routed->route ? *routed->route : Route{.target = "none"};
+    return routed && routed->route ? *routed->route : ModelRoute{.target = "none"};
 }
 
 NoRoute no_route(Method method, const std::string& target, std::vector<net::Header> headers = {}) {
@@ -33,39 +33,40 @@ NoRoute no_route(Method method, const std::string& target, std::vector<net::Head
 const net::Header anthropic_version{"anthropic-version", "2023-06-01"};
 const net::Header websocket{"upgrade", "WebSocket"};
 
-TEST(Dialect, a_bare_path_says_whose_language_it_is) {
-    const auto expect = [](const Route& found, Dialect dialect, Operation operation, std::string_view target) {
-        EXPECT_EQ(found.dialect, dialect) << target;
+TEST(ApiFormat, a_bare_path_says_whose_language_it_is) {
+    const auto expect = [](const ModelRoute& found, ApiFormat dialect, Operation operation, std::string_view target) {
+        EXPECT_EQ(found.format, dialect) << target;
         EXPECT_EQ(found.operation, operation) << target;
         EXPECT_EQ(found.target, target);
         EXPECT_EQ(found.run, "");
     };
-    expect(route(Method::post, "/v1/chat/completions"), Dialect::openai, Operation::chat, "/v1/chat/completions");
-    expect(route(Method::post, "/v1/responses"), Dialect::openai, Operation::responses, "/v1/responses");
-    expect(route(Method::post, "/v1/embeddings"), Dialect::openai, Operation::embeddings, "/v1/embeddings");
-    expect(route(Method::get, "/v1/models"), Dialect::openai, Operation::models, "/v1/models");
-    expect(route(Method::post, "/v1/messages?beta=true"), Dialect::anthropic, Operation::messages,
+    expect(route(Method::post, "/v1/chat/completions"), ApiFormat::openai, Operation::chat, "/v1/chat/completions");
+    expect(route(Method::post, "/v1/responses"), ApiFormat::openai, Operation::responses, "/v1/responses");
+    expect(route(Method::post, "/v1/embeddings"), ApiFormat::openai, Operation::embeddings, "/v1/embeddings");
+    expect(route(Method::get, "/v1/models"), ApiFormat::openai, Operation::models, "/v1/models");
+    expect(route(Method::post, "/v1/messages?beta=true"), ApiFormat::anthropic, Operation::messages,
            "/v1/messages?beta=true");
-    expect(route(Method::post, "/v1/messages/count_tokens"), Dialect::anthropic, Operation::count_tokens,
+    expect(route(Method::post, "/v1/messages/count_tokens"), ApiFormat::anthropic, Operation::count_tokens,
            "/v1/messages/count_tokens");
-    expect(route(Method::get, "/v1/models?limit=1000", {anthropic_version}), Dialect::anthropic, Operation::models,
+    expect(route(Method::get, "/v1/models?limit=1000", {anthropic_version}), ApiFormat::anthropic, Operation::models,
            "/v1/models?limit=1000");
-    expect(route(Method::get, "/v1/models", {{"x-api-key", "k"}}), Dialect::anthropic, Operation::models, "/v1/models");
-    expect(route(Method::get, "/v1beta/models"), Dialect::gemini, Operation::models, "/v1beta/models");
-    expect(route(Method::get, "/v1beta/models/gemini-x"), Dialect::gemini, Operation::models,
+    expect(route(Method::get, "/v1/models", {{"x-api-key", "k"}}), ApiFormat::anthropic, Operation::models,
+           "/v1/models");
+    expect(route(Method::get, "/v1beta/models"), ApiFormat::gemini, Operation::models, "/v1beta/models");
+    expect(route(Method::get, "/v1beta/models/gemini-x"), ApiFormat::gemini, Operation::models,
            "/v1beta/models/gemini-x");
-    expect(route(Method::post, "/v1beta/models/gemini-x:countTokens"), Dialect::gemini, Operation::count_tokens,
+    expect(route(Method::post, "/v1beta/models/gemini-x:countTokens"), ApiFormat::gemini, Operation::count_tokens,
            "/v1beta/models/gemini-x:countTokens");
-    expect(route(Method::post, "/v1/models/gemini-x:generateContent"), Dialect::gemini, Operation::generate,
+    expect(route(Method::post, "/v1/models/gemini-x:generateContent"), ApiFormat::gemini, Operation::generate,
            "/v1/models/gemini-x:generateContent");
 }
 
-TEST(Dialect, a_path_may_name_the_model_and_whether_it_streams) {
-    const Route whole = route(Method::post, "/v1beta/models/gemini-2.5-pro:generateContent");
+TEST(ApiFormat, a_path_may_name_the_model_and_whether_it_streams) {
+    const ModelRoute whole = route(Method::post, "/v1beta/models/gemini-2.5-pro:generateContent");
     EXPECT_EQ(whole.model, "gemini-2.5-pro");
     EXPECT_FALSE(whole.stream);
 
-    const Route streamed = route(Method::post, "/v1beta/models/a%20b%3AstreamGenerateContent?alt=sse");
+    const ModelRoute streamed = route(Method::post, "/v1beta/models/a%20b%3AstreamGenerateContent?alt=sse");
     EXPECT_EQ(streamed.model, "a b");
     EXPECT_TRUE(streamed.stream);
     EXPECT_EQ(streamed.target, "/v1beta/models/a%20b%3AstreamGenerateContent?alt=sse");
@@ -73,31 +74,31 @@ TEST(Dialect, a_path_may_name_the_model_and_whether_it_streams) {
     EXPECT_EQ(route(Method::get, "/v1/models/meta/llama%2D3").model, "meta/llama-3");
 }
 
-TEST(Dialect, a_prefix_decides_and_is_taken_off) {
+TEST(ApiFormat, a_prefix_decides_and_is_taken_off) {
     EXPECT_EQ(route(Method::post, "/openai/v1/chat/completions").target, "/v1/chat/completions");
     EXPECT_EQ(route(Method::post, "/openai/chat/completions?x=1").target, "/v1/chat/completions?x=1");
-    EXPECT_EQ(route(Method::get, "/openai/models", {anthropic_version}).dialect, Dialect::openai);
-    EXPECT_EQ(route(Method::get, "/anthropic/v1/models").dialect, Dialect::anthropic);
+    EXPECT_EQ(route(Method::get, "/openai/models", {anthropic_version}).format, ApiFormat::openai);
+    EXPECT_EQ(route(Method::get, "/anthropic/v1/models").format, ApiFormat::anthropic);
     EXPECT_EQ(route(Method::post, "/anthropic/v1/messages").target, "/v1/messages");
-    EXPECT_EQ(route(Method::get, "/gemini/v1/models").dialect, Dialect::gemini);
+    EXPECT_EQ(route(Method::get, "/gemini/v1/models").format, ApiFormat::gemini);
     EXPECT_EQ(route(Method::post, "/gemini/v1beta/models/m:generateContent").target,
               "/v1beta/models/m:generateContent");
 }
 
-TEST(Dialect, a_run_may_be_named_before_everything_else) {
-    const Route bare = route(Method::post, "/s/run_1/v1/messages?beta=true");
+TEST(ApiFormat, a_run_may_be_named_before_everything_else) {
+    const ModelRoute bare = route(Method::post, "/s/run_1/v1/messages?beta=true");
     EXPECT_EQ(bare.run, "run_1");
     EXPECT_EQ(bare.target, "/v1/messages?beta=true");
 
-    const Route prefixed = route(Method::post, "/s/a%20b/openai/responses");
+    const ModelRoute prefixed = route(Method::post, "/s/a%20b/openai/responses");
     EXPECT_EQ(prefixed.run, "a b");
     EXPECT_EQ(prefixed.target, "/v1/responses");
 
     EXPECT_EQ(no_route(Method::get, "/s/run_1/v1/budgets").status, 404);
-    EXPECT_EQ(no_route(Method::head, "/s/run_1", {anthropic_version}).dialect, Dialect::anthropic);
+    EXPECT_EQ(no_route(Method::head, "/s/run_1", {anthropic_version}).format, ApiFormat::anthropic);
 }
 
-TEST(Dialect, what_is_no_providers_is_nobodys) {
+TEST(ApiFormat, what_is_no_providers_is_nobodys) {
     for (const char* path :
          {"/", "/v1", "/v1/", "/v1/budgets", "/v1/sessions/s/messages", "/v1/events", "/v1/runs/r/log",
           "/openaix/v1/models", "/v1x/models", "/s", "/s/", "/s//v1/messages", "/v1/modelsx", "/app"}) {
@@ -107,7 +108,7 @@ TEST(Dialect, what_is_no_providers_is_nobodys) {
     EXPECT_FALSE(route_of(request(Method::head, "/")));
 }
 
-TEST(Dialect, what_is_not_metered_is_refused_with_what_is) {
+TEST(ApiFormat, what_is_not_metered_is_refused_with_what_is) {
     for (const char* path :
          {"/v1/completions", "/v1/images/generations", "/v1/audio/speech", "/v1/batches", "/v1/files", "/v1/assistants",
           "/v1/threads/t/runs", "/v1/fine_tuning/jobs", "/v1/moderations", "/v1/realtime", "/v1/videos",
@@ -115,14 +116,14 @@ TEST(Dialect, what_is_not_metered_is_refused_with_what_is) {
           "/openai", "/openai/"}) {
         const NoRoute refused = no_route(Method::post, path);
         EXPECT_EQ(refused.status, 404) << path;
-        EXPECT_EQ(refused.dialect, Dialect::openai) << path;
+        EXPECT_EQ(refused.format, ApiFormat::openai) << path;
         EXPECT_NE(refused.detail.find("POST /v1/responses"), std::string::npos) << refused.detail;
     }
     for (const char* path : {"/v1/messages/batches", "/v1/messages/", "/v1/complete", "/anthropic/v1/chat/completions",
                              "/anthropic/messages", "/anthropic"}) {
         const NoRoute refused = no_route(Method::post, path);
         EXPECT_EQ(refused.status, 404) << path;
-        EXPECT_EQ(refused.dialect, Dialect::anthropic) << path;
+        EXPECT_EQ(refused.format, ApiFormat::anthropic) << path;
         EXPECT_NE(refused.detail.find("POST /v1/messages is metered"), std::string::npos) << refused.detail;
     }
     for (const char* path : {"/v1beta/models/m:embedContent", "/v1/models/m:predict", "/v1beta/files",
@@ -130,20 +131,20 @@ TEST(Dialect, what_is_not_metered_is_refused_with_what_is) {
                              "/gemini/v1beta/tunedModels/m:generateContent", "/v1beta/cachedContents", "/gemini"}) {
         const NoRoute refused = no_route(Method::post, path);
         EXPECT_EQ(refused.status, 404) << path;
-        EXPECT_EQ(refused.dialect, Dialect::gemini) << path;
+        EXPECT_EQ(refused.format, ApiFormat::gemini) << path;
         EXPECT_NE(refused.detail.find(":streamGenerateContent"), std::string::npos) << refused.detail;
     }
-    EXPECT_EQ(no_route(Method::get, "/v1/files", {anthropic_version}).dialect, Dialect::anthropic);
+    EXPECT_EQ(no_route(Method::get, "/v1/files", {anthropic_version}).format, ApiFormat::anthropic);
 }
 
-TEST(Dialect, a_models_name_does_not_lead_out_of_its_folder) {
+TEST(ApiFormat, a_models_name_does_not_lead_out_of_its_folder) {
     for (const char* path : {"/openai/v1/models/../files", "/openai/v1/models/%2e%2e/files", "/v1/models/..%2Ffiles",
                              "/v1beta/models/..%2f..%2fx:generateContent", "/v1/models/a%5C..%5Cb", "/v1/models//a"}) {
         EXPECT_EQ(no_route(Method::get, path).status, 404) << path;
     }
 }
 
-TEST(Dialect, other_methods_are_refused) {
+TEST(ApiFormat, other_methods_are_refused) {
     EXPECT_EQ(no_route(Method::get, "/v1/chat/completions").status, 405);
     EXPECT_EQ(no_route(Method::get, "/v1/messages").status, 405);
     EXPECT_EQ(no_route(Method::delete_, "/v1/models/m").status, 405);
@@ -152,16 +153,16 @@ TEST(Dialect, other_methods_are_refused) {
     EXPECT_EQ(no_route(Method::put, "/v1/responses").detail, "The method of /v1/responses is POST, not PUT.");
 }
 
-TEST(Dialect, an_upgrade_to_a_websocket_is_refused_so_that_the_client_falls_back) {
+TEST(ApiFormat, an_upgrade_to_a_websocket_is_refused_so_that_the_client_falls_back) {
     EXPECT_EQ(no_route(Method::get, "/v1/responses", {websocket}).status, 426);
     EXPECT_EQ(no_route(Method::get, "/s/r/openai/responses", {websocket}).status, 426);
     EXPECT_EQ(no_route(Method::get, "/v1/responses").status, 405);
     EXPECT_EQ(no_route(Method::get, "/v1/chat/completions", {websocket}).status, 405);
 }
 
-TEST(Dialect, a_key_in_the_query_is_taken_out_and_the_rest_stays_as_it_was) {
+TEST(ApiFormat, a_key_in_the_query_is_taken_out_and_the_rest_stays_as_it_was) {
     const auto expect = [](std::string_view query, std::string_view kept, std::string_view key) {
-        const Route found = route(Method::post, "/v1beta/models/m:generateContent?" + std::string(query));
+        const ModelRoute found = route(Method::post, "/v1beta/models/m:generateContent?" + std::string(query));
         EXPECT_EQ(found.target, "/v1beta/models/m:generateContent" + std::string(kept)) << query;
         EXPECT_EQ(found.key_in_query, key) << query;
     };
@@ -175,23 +176,23 @@ TEST(Dialect, a_key_in_the_query_is_taken_out_and_the_rest_stays_as_it_was) {
     expect("b=2&a=1&b=3", "?b=2&a=1&b=3", "");
 }
 
-TEST(Dialect, a_link_with_a_key_in_it_is_a_request_of_gemini_only) {
+TEST(ApiFormat, a_link_with_a_key_in_it_is_a_request_of_gemini_only) {
     EXPECT_EQ(route(Method::get, "/v1beta/models?key=k").key_in_query, "k");
     EXPECT_EQ(route(Method::get, "/gemini/v1beta/models?key=k").key_in_query, "k");
-    const Route openai = route(Method::get, "/v1/models/m?key=k");
+    const ModelRoute openai = route(Method::get, "/v1/models/m?key=k");
     EXPECT_EQ(openai.key_in_query, "");
     EXPECT_EQ(openai.target, "/v1/models/m") << "it does not go on either";
 }
 
-TEST(Dialect, parameters_that_stand_for_headers_end_here) {
-    const Route found =
+TEST(ApiFormat, parameters_that_stand_for_headers_end_here) {
+    const ModelRoute found =
         route(Method::post,
               "/v1beta/models/m:generateContent?alt=sse&$httpHeaders=a:b&%24userProject=p&access_token=t"
               "&callback=f&quotaUser=q&x=1");
     EXPECT_EQ(found.target, "/v1beta/models/m:generateContent?alt=sse&x=1");
 }
 
-TEST(Dialect, a_get_with_a_body_is_refused) {
+TEST(ApiFormat, a_get_with_a_body_is_refused) {
     net::Request request;
     request.path = request.target = "/v1/models/m";
     request.body = "GET / HTTP/1.1";

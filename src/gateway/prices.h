@@ -25,7 +25,7 @@
 #include "base/instant.h"
 #include "base/price.h"
 #include "base/result.h"
-#include "gateway/ask.h"
+#include "gateway/call_request.h"
 #include "gateway/usage.h"
 
 namespace interlock::gateway {
@@ -76,7 +76,7 @@ struct ModelPrice {
 BOOST_DESCRIBE_STRUCT(ModelPrice, (), (provider, model, version, tiers, variants, input_max, output_max, image_max))
 
 // What a call may come to at most, in tokens.
-struct Worst {
+struct UsageBound {
     std::int64_t input = 0;   // Of all rounds together.
     std::int64_t output = 0;  // Of all choices and rounds.
     std::int64_t prompt = 0;  // Of one round: decides the tiers that can be reached. 0: all of the input.
@@ -94,9 +94,9 @@ constexpr std::int64_t counted_tokens_max = 1'000'000'000'000;
 
 // Nothing where it does not fit an amount, or the service tier has no price (4).
 std::optional<Money> cost_of(const ModelPrice& price, const Metered& metered);
-std::optional<Money> cost_at_most(const ModelPrice& price, const Worst& worst);
-// How much output fits beside the rest of `worst`, up to counted_tokens_max; nothing when even none does.
-std::optional<std::int64_t> output_within(const ModelPrice& price, const Worst& worst, Money limit);
+std::optional<Money> cost_at_most(const ModelPrice& price, const UsageBound& at_most);
+// How much output fits beside the rest of `at_most`, up to counted_tokens_max; nothing when even none does.
+std::optional<std::int64_t> output_within(const ModelPrice& price, const UsageBound& at_most, Money limit);
 
 // How the cost was computed, short enough for a cost event: the price's id, and what the event's own columns do not
 // say: the variant, and the counts that were priced on their own or decided the tier. "openai/gpt-5@0.1.8;tier=flex".

@@ -214,7 +214,7 @@ class Writer {
 
 template <class Fields>
 void describe(Fields& fields, Upstream& upstream) {
-    fields.choice("dialect", upstream.dialect, Need::required);
+    fields.choice("dialect", upstream.format, Need::required);
     fields.text("url", upstream.url, limits::text_bytes_max);
     fields.text("provider", upstream.provider);
     fields.key("key", upstream.key);
@@ -308,19 +308,19 @@ std::string written(Setting setting) {
 using Bad = std::optional<BadDocument>;
 
 struct Home {
-    Dialect dialect;
+    ApiFormat format;
     std::string_view url;
     std::string_view version_path;  // Every route of the dialect begins with it.
     std::string_view provider;
 };
 constexpr std::array homes{
-    Home{Dialect::openai, "https://api.openai.com", "/v1", "openai"},
-    Home{Dialect::anthropic, "https://api.anthropic.com", "/v1", "anthropic"},
-    Home{Dialect::gemini, "https://generativelanguage.googleapis.com", "/v1beta", "google"},
+    Home{ApiFormat::openai, "https://api.openai.com", "/v1", "openai"},
+    Home{ApiFormat::anthropic, "https://api.anthropic.com", "/v1", "anthropic"},
+    Home{ApiFormat::gemini, "https://generativelanguage.googleapis.com", "/v1beta", "google"},
 };
 
-const Home& home_of(Dialect dialect) {
-    const auto found = std::ranges::find(homes, dialect, &Home::dialect);
+const Home& home_of(ApiFormat dialect) {
+    const auto found = std::ranges::find(homes, dialect, &Home::format);
     ensure(found != homes.end(), "every dialect has a provider of its own");
     return *found;
 }
@@ -344,7 +344,7 @@ std::string provider_of(const Upstream& upstream) {
     for (const auto& [host, provider] : other_hosts) {
         if (host == upstream.origin.host) return std::string(provider);
     }
-    return std::string(home_of(upstream.dialect).provider);
+    return std::string(home_of(upstream.format).provider);
 }
 
 // Most who speak OpenAI's language know the older name of the limit, and pass over a name that they do not know.
@@ -373,7 +373,7 @@ std::string in_the_clear(std::string_view url, std::string_view what) {
 }
 
 Bad complete_url(Upstream& upstream) {
-    const Home& home = home_of(upstream.dialect);
+    const Home& home = home_of(upstream.format);
     auto base = read_base("/url", upstream.url.empty() ? std::string(home.url) : std::move(upstream.url));
     if (!base) return base.error();
     // SDKs are told their base with the version in it, so people paste it so. Nobody has /v1/v1.

@@ -5,7 +5,7 @@
 namespace interlock::gateway {
 
 Metered read_usage(Operation operation, std::string_view body, KeepText keep) {
-    AnswerReader reader(operation, keep);
+    UsageReader reader(operation, keep);
     reader.whole(body);
     return std::move(reader.metered());
 }

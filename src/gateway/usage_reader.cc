@@ -114,7 +114,7 @@ std::optional<Money> stated_money(std::string_view number) {
 
 // ---- what all answers share -----------------------------------------------------------------------------------------
 
-void AnswerReader::whole(std::string_view body) {
+void UsageReader::whole(std::string_view body) {
     JsonReader valid(body);
     valid.skip();
     if (!valid.finished()) return;
@@ -142,7 +142,7 @@ void AnswerReader::whole(std::string_view body) {
     metered_.reported = metered_.input_reported && (gemini_counted_ || counts_.output_said);
 }
 
-bool AnswerReader::event(std::string_view data) {
+bool UsageReader::event(std::string_view data) {
     if (data == "[DONE]") {
         ended_ = true;
         return false;
@@ -174,7 +174,7 @@ bool AnswerReader::event(std::string_view data) {
     return false;
 }
 
-bool AnswerReader::matters(std::string_view data) const {
+bool UsageReader::matters(std::string_view data) const {
     switch (operation_) {
         case Operation::chat:
             return has_member(data, "\"usage\"", '{') || has_member(data, "\"finish_reason\"", '"') ||
@@ -195,26 +195,26 @@ bool AnswerReader::matters(std::string_view data) const {
     }
 }
 
-std::optional<std::int64_t> AnswerReader::tokens(JsonReader& json) {
+std::optional<std::int64_t> UsageReader::tokens(JsonReader& json) {
     const auto number = json.whole_number();
     if (!number) return std::nullopt;
     metered_.impossible = metered_.impossible || *number < 0 || *number > metered_tokens_max;
     return std::clamp<std::int64_t>(*number, 0, metered_tokens_max);
 }
 
-void AnswerReader::set_word(std::string& word, JsonReader& json) {
+void UsageReader::set_word(std::string& word, JsonReader& json) {
     const auto text = json.string(word_bytes_max);
     if (text && simdjson::validate_utf8(text->data(), text->size())) word = *text;
 }
 
-void AnswerReader::say(std::string_view raw) {
+void UsageReader::say(std::string_view raw) {
     if (keep_ == KeepText::no) return;
     const std::string text = decoded(raw, kept_text_bytes_max - metered_.text.size());
     if (simdjson::validate_utf8(text.data(), text.size())) metered_.text.append(text);
 }
 
 // Text, or a list of parts that have text. Thoughts are marked, and are not what was said.
-void AnswerReader::content(JsonReader& json) {
+void UsageReader::content(JsonReader& json) {
     if (json.kind() == JsonKind::string) return say(json.raw_string().value_or(""));
     each_element(json, [&] {
         std::string_view text;
@@ -230,7 +230,7 @@ void AnswerReader::content(JsonReader& json) {
 }
 
 // Kinds that are parts of another are cut to it, so that the sum is the provider's whatever its parts are.
-void AnswerReader::set_input(std::int64_t all, std::int64_t cached, std::int64_t written, std::int64_t audio) {
+void UsageReader::set_input(std::int64_t all, std::int64_t cached, std::int64_t written, std::int64_t audio) {
     metered_.prompt_tokens = all;
     metered_.usage.cache_read_tokens = std::min(cached, all);
     metered_.usage.cache_write_5m_tokens = std::min(written, all - metered_.usage.cache_read_tokens);
@@ -239,7 +239,7 @@ void AnswerReader::set_input(std::int64_t all, std::int64_t cached, std::int64_t
     metered_.input_reported = true;
 }
 
-void AnswerReader::set_output(std::int64_t all, std::int64_t reasoning, std::int64_t audio, std::int64_t image) {
+void UsageReader::set_output(std::int64_t all, std::int64_t reasoning, std::int64_t audio, std::int64_t image) {
     metered_.usage.reasoning_tokens = std::min(reasoning, all);
     metered_.usage.output_tokens = all - metered_.usage.reasoning_tokens;
     metered_.audio_output_tokens = std::min(audio, metered_.usage.output_tokens);
@@ -248,7 +248,7 @@ void AnswerReader::set_output(std::int64_t all, std::int64_t reasoning, std::int
 
 // ---- OpenAI ---------------------------------------------------------------------------------------------------------
 
-bool AnswerReader::chat(JsonReader& json) {
+bool UsageReader::chat(JsonReader& json) {
     bool has_usage = false;
     bool has_choices = false;
     bool no_choices = false;
@@ -275,7 +275,7 @@ bool AnswerReader::chat(JsonReader& json) {
     return has_usage && no_choices && !has_choices;
 }
 
-void AnswerReader::chat_choices(JsonReader& json, bool& any) {
+void UsageReader::chat_choices(JsonReader& json, bool& any) {
     each_element(json, [&] {
         any = true;
         each_member(json, [&](std::string_view key) {
@@ -290,7 +290,7 @@ void AnswerReader::chat_choices(JsonReader& json, bool& any) {
     });
 }
 
-void AnswerReader::openai_usage(JsonReader& json) {
+void UsageReader::openai_usage(JsonReader& json) {
     if (json.kind() != JsonKind::object) return;
     std::optional<std::int64_t> prompt, completion, total;
     std::int64_t cached = 0, written = 0, audio_in = 0, reasoning = 0, audio_out = 0, image_out = 0;
@@ -336,7 +336,7 @@ void AnswerReader::openai_usage(JsonReader& json) {
     metered_.reported = true;
 }
 
-void AnswerReader::responses(JsonReader& json) {
+void UsageReader::responses(JsonReader& json) {
     std::string type;
     std::string_view delta;
     PaidItem paid = PaidItem::no;
@@ -359,7 +359,7 @@ void AnswerReader::responses(JsonReader& json) {
     if (type == "error") metered_.finish = "error";
 }
 
-void AnswerReader::responses_member(JsonReader& json, std::string_view key) {
+void UsageReader::responses_member(JsonReader& json, std::string_view key) {
     if (key == "usage") {
         openai_usage(json);
     } else if (key == "model") {
@@ -390,7 +390,7 @@ void AnswerReader::responses_member(JsonReader& json, std::string_view key) {
 
 // What the item is: the use of a tool that is billed by the use, or none. What a message among them says is kept on the
 // way, unless it was kept while it streamed.
-AnswerReader::PaidItem AnswerReader::paid_item(JsonReader& json) {
+UsageReader::PaidItem UsageReader::paid_item(JsonReader& json) {
     std::string type;
     std::string action;
     json.each_member([&](std::string_view key) {
@@ -413,7 +413,7 @@ AnswerReader::PaidItem AnswerReader::paid_item(JsonReader& json) {
 
 // ---- Anthropic ------------------------------------------------------------------------------------------------------
 
-void AnswerReader::messages(JsonReader& json) {
+void UsageReader::messages(JsonReader& json) {
     std::string type;
     counts_.output_said = false;
     json.each_member([&](std::string_view key) {
@@ -438,7 +438,7 @@ void AnswerReader::messages(JsonReader& json) {
     ended_ = ended_ || type == "message_stop" || type == "error";
 }
 
-void AnswerReader::messages_member(JsonReader& json, std::string_view key) {
+void UsageReader::messages_member(JsonReader& json, std::string_view key) {
     if (key == "usage")
         anthropic_usage(json);
     else if (key == "model")
@@ -449,7 +449,7 @@ void AnswerReader::messages_member(JsonReader& json, std::string_view key) {
         content(json);
 }
 
-void AnswerReader::anthropic_usage(JsonReader& json) {
+void UsageReader::anthropic_usage(JsonReader& json) {
     if (json.kind() != JsonKind::object) return;
     json.each_member([&](std::string_view key) {
         if (key == "service_tier") {
@@ -494,7 +494,7 @@ void AnswerReader::anthropic_usage(JsonReader& json) {
     metered_.input_reported = counts_.input_said;
 }
 
-void AnswerReader::anthropic_counts(JsonReader& json, std::string_view key, Counts& counts) {
+void UsageReader::anthropic_counts(JsonReader& json, std::string_view key, Counts& counts) {
     const auto set = [&](std::int64_t& count) {
         const auto said = tokens(json);
         count = said.value_or(count);
@@ -522,7 +522,7 @@ void AnswerReader::anthropic_counts(JsonReader& json, std::string_view key, Coun
 
 // ---- Gemini ---------------------------------------------------------------------------------------------------------
 
-void AnswerReader::generate(JsonReader& json) {
+void UsageReader::generate(JsonReader& json) {
     json.each_member([&](std::string_view key) {
         if (key == "usageMetadata") {
             gemini_usage(json);
@@ -545,7 +545,7 @@ void AnswerReader::generate(JsonReader& json) {
     metered_.reported = metered_.reported || (gemini_counted_ && ended_ && metered_.finish != "error");
 }
 
-void AnswerReader::gemini_candidate(JsonReader& json) {
+void UsageReader::gemini_candidate(JsonReader& json) {
     each_member(json, [&](std::string_view key) {
         if (key == "finishReason") {
             set_word(metered_.finish, json);
@@ -564,7 +564,7 @@ void AnswerReader::gemini_candidate(JsonReader& json) {
     });
 }
 
-void AnswerReader::gemini_usage(JsonReader& json) {
+void UsageReader::gemini_usage(JsonReader& json) {
     if (json.kind() != JsonKind::object) return;
     std::optional<std::int64_t> prompt;
     std::int64_t cached = 0, tool_prompt = 0, candidates = 0, thoughts = 0, audio_in = 0, audio_cached = 0,

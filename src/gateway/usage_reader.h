@@ -11,9 +11,9 @@
 
 namespace interlock::gateway {
 
-class AnswerReader {
+class UsageReader {
  public:
-    AnswerReader(Operation operation, KeepText keep) : operation_(operation), keep_(keep) {}
+    UsageReader(Operation operation, KeepText keep) : operation_(operation), keep_(keep) {}
 
     void whole(std::string_view body);
     // The data of one event. True: it is a chat's chunk that has usage and nothing else.

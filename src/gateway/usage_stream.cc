@@ -117,7 +117,7 @@ struct StreamMeter::Parts {
     void pass_event(std::size_t blank, std::size_t end, Passed& passed);
     void hold(std::string_view piece, Passed& passed);
 
-    AnswerReader reader;
+    UsageReader reader;
     const bool gemini;
     const bool strip;
     enum class Form { unknown, events, array } form = Form::unknown;

@@ -68,19 +68,20 @@ GatewayHost::GatewayHost(Options options)
             .submit = [&backend](std::vector<engine::Submission> commands) { backend.submit(std::move(commands)); },
             .now = [&backend] { return backend.now(); },
             .fresh_id = [&backend] { return backend.fresh_id(); },
-            .caller = [this](std::string_view key) -> std::optional<gateway::Caller> {
+            .caller = [this](std::string_view key) -> std::optional<gateway::CallPrincipal> {
                 const auto caller = options_.keys.find(key);
                 if (!caller) return std::nullopt;
-                return gateway::Caller{caller->org, caller->key_id, caller->may(api::Access::act),    caller->agent,
-                                       caller->run, caller->budget, caller->may(api::Access::operate)};
+                return gateway::CallPrincipal{
+                    caller->org, caller->key_id, caller->may(api::Access::act),    caller->agent,
+                    caller->run, caller->budget, caller->may(api::Access::operate)};
             },
-            .bounds = [this](gateway::Caller caller,
+            .bounds = [this](gateway::CallPrincipal caller,
                              core::Attribution who) { return bounds(std::move(caller), std::move(who)); },
             .objection = [&backend] { return backend.objection(); },
-            .refuse_operator = [this](const net::Request& request) -> net::Task<std::optional<gateway::No>> {
+            .refuse_operator = [this](const net::Request& request) -> net::Task<std::optional<gateway::CallRefusal>> {
                 const auto problem = api::problem_of(co_await options_.sender_of(request.sender));
                 if (!problem) co_return std::nullopt;
-                co_return gateway::No{gateway::Refused::unauthorized, problem->code, problem->detail};
+                co_return gateway::CallRefusal{gateway::RefusalKind::unauthorized, problem->code, problem->detail};
             },
             .on_call = [this](const gateway::EndedCall& call) { calls_.on_call(call); }},
         options_.log);
@@ -287,10 +288,10 @@ void GatewayHost::store(core::OrgId org, std::vector<core::PutSetting> bindings)
     if (!submissions.empty()) options_.backend.submit(std::move(submissions));
 }
 
-bool GatewayHost::serves(core::OrgId org, gateway::Dialect dialect) const {
+bool GatewayHost::serves(core::OrgId org, gateway::ApiFormat dialect) const {
     const auto config = gateway_->config_of(org);
     return config && std::ranges::any_of(config->upstreams, [&](const gateway::Upstream& upstream) {
-               return upstream.enabled && upstream.dialect == dialect && !upstream.name.starts_with("sim-");
+               return upstream.enabled && upstream.format == dialect && !upstream.name.starts_with("sim-");
            });
 }
 
@@ -302,7 +303,7 @@ bool GatewayHost::answers_calls(core::OrgId org, std::string_view host, std::uin
            });
 }
 
-net::Task<Result<gateway::Gateway::Bounds, std::string>> GatewayHost::bounds(gateway::Caller caller,
+net::Task<Result<gateway::Gateway::Bounds, std::string>> GatewayHost::bounds(gateway::CallPrincipal caller,
                                                                              core::Attribution who) {
     struct Named {
         std::optional<core::Run> run;
@@ -363,7 +364,7 @@ std::vector<api::UpstreamFacts> GatewayHost::upstreams(core::OrgId org) const {
         const char* from = boost::describe::enum_to_string(upstream.key.from, "");
         api::UpstreamFacts facts{
             .name = upstream.name,
-            .dialect = boost::describe::enum_to_string(upstream.dialect, ""),
+            .dialect = boost::describe::enum_to_string(upstream.format, ""),
             .url = upstream.url,
             .provider = upstream.provider,
             .key = {keyed ? fmt::format(R"({{"{}":{}}})", from, api::to_json(upstream.key.name)) : "{}"},
@@ -384,7 +385,7 @@ std::vector<api::UpstreamFacts> GatewayHost::upstreams(core::OrgId org) const {
             .minutes = {}};
         if (const auto hour = hours.find(upstream.name); hour != hours.end()) put_hour(facts, hour->second);
         if (const auto found = health.find(upstream.name); found != health.end()) {
-            const gateway::Fleet::Health& its = found->second;
+            const gateway::UpstreamSelector::Health& its = found->second;
             facts.failures_in_a_row = its.failures_in_a_row;
             facts.failing_since = its.failing_since;
             if (!its.last_failure.empty()) facts.last_error = its.last_failure;

@@ -19,13 +19,13 @@
 #include "base/log.h"
 #include "gateway/call_watch.h"
 #include "gateway/gateway.h"
-#include "simulated/upstream.h"
 #include "net/http_server.h"
 #include "net/worker_pool.h"
 #include "server/backend.h"
 #include "server/sandbox_rules.h"
 #include "server/secret_hosts.h"
 #include "server/setting_desk.h"
+#include "simulated/upstream.h"
 #include "store/read_pool.h"
 
 namespace interlock::server {
@@ -53,7 +53,7 @@ class GatewayHost {
     void read_settings(core::OrgId org);
     void read_all_settings();
     // Whether calls of this dialect have somewhere to go.
-    bool serves(core::OrgId org, gateway::Dialect dialect) const;
+    bool serves(core::OrgId org, gateway::ApiFormat dialect) const;
     // Whether calls to models are answered there: by an upstream of the org, or a provider that is known.
     bool answers_calls(core::OrgId org, std::string_view host, std::uint16_t port) const;
     // What became of the org's calls and how its upstreams do, in Prometheus' text.
@@ -84,7 +84,8 @@ class GatewayHost {
     void open_headers(const OrgSecrets& secrets, std::map<std::string, std::string>& headers, const std::string& host);
     void open_otlp(const OrgSecrets& secrets, gateway::Otlp& otlp);
     void store(core::OrgId org, std::vector<core::PutSetting> bindings);
-    net::Task<Result<gateway::Gateway::Bounds, std::string>> bounds(gateway::Caller caller, core::Attribution who);
+    net::Task<Result<gateway::Gateway::Bounds, std::string>> bounds(gateway::CallPrincipal caller,
+                                                                    core::Attribution who);
     void watch();
 
     const Options options_;

@@ -7,8 +7,9 @@
 //   (2) Names are hashes with a secret key: no one can make another prompt that has the same name.
 //   (3) Memory is bounded: what was not asked for in a long time is forgotten.
 //
-// Agents send nearly all of a conversation again with every call. Without anchors each of these bytes would count as a
-// token each time. Which members and headers can change a count is said in ask_prompt.cc and flight.cc.
+// Agents send nearly all of a conversation again with every call. Without these counts each of these bytes would count
+// as a token each time. Which members and headers can change a count is said in call_request_prompt.cc and
+// gateway_call.cc.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +20,19 @@
 #include <vector>
 
 #include "base/keyed_hash.h"
-#include "gateway/ask.h"
+#include "gateway/call_request.h"
 
 namespace interlock::gateway {
 
 // Whether a count of this prompt, or of its beginning, says something about another one; and one number for each
 // message, which stands for all messages up to it.
-bool can_be_anchored(const Ask& ask, std::string_view body);
-std::vector<Hash128> beginnings_of(const Ask& ask, std::string_view body);
+bool is_prefix_cacheable(const CallRequest& request, std::string_view body);
+std::vector<Hash128> prefixes_of(const CallRequest& request, std::string_view body);
 
 // One per boundary, each standing for all of `text` before it. The boundaries rise and lie within the text.
 std::vector<Hash128> prefix_hashes(std::string_view text, const std::vector<std::size_t>& boundaries);
 
-class Anchors {
+class PrefixTokenCache {
  public:
     static constexpr std::size_t generation_max = 50'000;
 

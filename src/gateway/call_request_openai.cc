@@ -1,9 +1,9 @@
 // The members of OpenAI's requests: chat completions and responses.
-#include "gateway/ask_reader.h"
+#include "gateway/call_request_reader.h"
 
 namespace interlock::gateway {
 
-void AskReader::chat_member(std::string_view key) {
+void CallRequestReader::chat_member(std::string_view key) {
     if (key == "messages") {
         messages(key);
     } else if (key == "max_tokens") {
@@ -13,9 +13,9 @@ void AskReader::chat_member(std::string_view key) {
     } else if (key == "stream_options") {
         stream_options();
     } else if (key == "n") {
-        ask_.choices = whole(key, 1).value_or(1);
+        request_.choices = whole(key, 1).value_or(1);
     } else if (key == "prediction") {
-        ask_.prediction_bytes = static_cast<std::int64_t>(json_.skip().size());
+        request_.prediction_bytes = static_cast<std::int64_t>(json_.skip().size());
     } else if (key == "modalities") {
         response_modalities();
     } else if (key == "tools") {
@@ -32,17 +32,17 @@ void AskReader::chat_member(std::string_view key) {
     }
 }
 
-void AskReader::responses_member(std::string_view key) {
+void CallRequestReader::responses_member(std::string_view key) {
     if (key == "input") {
         messages(key);
     } else if (key == "max_output_tokens") {
         output_max("max_output_tokens");
     } else if (key == "max_tool_calls") {
-        ask_.tool_calls_max_at = member_at();
+        request_.tool_calls_max_at = member_at();
         tool_calls_max_ = whole(key, 0);
-        ask_.tool_calls_max_at.value.end = json_.at();
+        request_.tool_calls_max_at.value.end = json_.at();
     } else if (key == "background") {
-        flag(key, ask_.background);
+        flag(key, request_.background);
     } else if (key == "previous_response_id" || key == "conversation" || key == "prompt") {
         elsewhere();
     } else if (key == "tools") {
@@ -52,15 +52,15 @@ void AskReader::responses_member(std::string_view key) {
     }
 }
 
-void AskReader::shared_openai_member(std::string_view key) {
+void CallRequestReader::shared_openai_member(std::string_view key) {
     if (key == "stream") {
-        flag(key, ask_.stream);
+        flag(key, request_.stream);
     } else if (key == "service_tier") {
-        ask_.service_tier = word();
+        request_.service_tier = word();
     } else if (key == "prompt_cache_key") {
-        if (const std::string_view name = word(); !name.empty()) ask_.user = name;
+        if (const std::string_view name = word(); !name.empty()) request_.user = name;
     } else if (key == "user") {
-        if (const std::string_view name = word(); ask_.user.empty()) ask_.user = name;
+        if (const std::string_view name = word(); request_.user.empty()) request_.user = name;
     } else if (is_opaque(key)) {
         json_.skip();
     } else if (!is_for_a_router(key)) {
@@ -68,19 +68,19 @@ void AskReader::shared_openai_member(std::string_view key) {
     }
 }
 
-void AskReader::stream_options() {
-    ask_.stream_options_at = member_at();
+void CallRequestReader::stream_options() {
+    request_.stream_options_at = member_at();
     if (json_.kind() == JsonKind::object) {
         json_.each_member([&](std::string_view key) {
             if (key != "include_usage") return;
-            ask_.include_usage_at = member_at();
-            flag(key, ask_.wants_usage);
-            ask_.include_usage_at.value.end = json_.at();
+            request_.include_usage_at = member_at();
+            flag(key, request_.wants_usage);
+            request_.include_usage_at.value.end = json_.at();
         });
     } else if (!null_or_absent()) {
         refuse("`stream_options` must be an object.");
     }
-    ask_.stream_options_at.value.end = json_.at();
+    request_.stream_options_at.value.end = json_.at();
 }
 
 namespace {
@@ -96,7 +96,7 @@ bool runs_at_the_provider(std::string_view type) {
 }  // namespace
 
 // Searches of xAI, billed by the source.
-void AskReader::search_parameters() {
+void CallRequestReader::search_parameters() {
     if (null_or_absent()) return;
     bool is_off = false;
     if (json_.kind() != JsonKind::object) return look("search_parameters");
@@ -109,7 +109,7 @@ void AskReader::search_parameters() {
     server_tools_ = server_tools_ || !is_off;
 }
 
-void AskReader::openai_tools() {
+void CallRequestReader::openai_tools() {
     if (json_.kind() != JsonKind::array) return look("tools");
     json_.each_element([&] {
         if (json_.kind() != JsonKind::object) return look("tools");
@@ -128,7 +128,7 @@ void AskReader::openai_tools() {
         });
         if (!is_typed && is_named) type = "function";
         server_tools_ = server_tools_ || runs_at_the_provider(type);
-        ask_.image_tool = ask_.image_tool || type == "image_generation";
+        request_.image_tool = request_.image_tool || type == "image_generation";
     });
 }
 

@@ -1,5 +1,5 @@
-// The reading of a request's body: what all dialects share of it (ask.cc), and the members that each of them has
-// (ask_openai.cc, ask_anthropic.cc, ask_gemini.cc).
+// The reading of a request's body: what all dialects share of it (call_request.cc), and the members that each of them
+// has (call_request_openai.cc, call_request_anthropic.cc, call_request_gemini.cc).
 //
 // One pass over the text. The members of the top level are the dialect's to read; everything else passes through
 // look(), which knows images, files, references and cache marks wherever they stand.
@@ -9,17 +9,17 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/ask.h"
+#include "gateway/call_request.h"
 #include "gateway/json_reader.h"
 
 namespace interlock::gateway {
 
-class AskReader {
+class CallRequestReader {
  public:
-    AskReader(const Route& route, std::string_view body)
+    CallRequestReader(const ModelRoute& route, std::string_view body)
         : route_(route), body_(body), json_(body, TwiceTheSameKey::refused) {}
 
-    Result<Ask, std::string> read();
+    Result<CallRequest, std::string> read();
 
  private:
     using Names = std::span<const std::string_view>;
@@ -32,7 +32,7 @@ class AskReader {
     void generate_member(std::string_view key);
     void shared_openai_member(std::string_view key);
     void refuse_what_is_missing();
-    // What a member of the top level means for counting the prompt (ask_prompt.cc).
+    // What a member of the top level means for counting the prompt (call_request_prompt.cc).
     void note_for_prompt(std::string_view key, Span member, std::string_view value);
 
     // The value of a member of that name, whatever it is.
@@ -71,10 +71,10 @@ class AskReader {
     void elsewhere();
     void refuse(std::string problem);
 
-    const Route& route_;
+    const ModelRoute& route_;
     const std::string_view body_;
     JsonReader json_;
-    Ask ask_;
+    CallRequest request_;
     std::string problem_;
     std::string word_;
     Counted counted_;         // input_bytes is what is *not* to be counted.

@@ -3,7 +3,7 @@
 //   (1) Nothing is sent without a hold that covers it, unless it is free of cost.
 //   (2) Every hold that was given is ended: settled by what was reported, settled by the most that it can have been and
 //       marked as estimated, or released where no byte of the request has left or the provider says that it did
-//       nothing. A flight that is forgotten ends its hold when it is destroyed.
+//       nothing. A call that is dropped ends its hold when it is destroyed.
 //   (3) Each attempt has a hold of its own: one that timed out may be billed too.
 //   (4) A call is recorded once, when it has ended.
 #pragma once
@@ -15,22 +15,22 @@
 #include <vector>
 
 #include "core/reply.h"
-#include "gateway/anchors.h"
+#include "gateway/budget_wait_queue.h"
 #include "gateway/call_bound.h"
 #include "gateway/config.h"
 #include "gateway/ended_call.h"
-#include "gateway/fleet.h"
-#include "gateway/headroom.h"
-#include "gateway/ledger_link.h"
+#include "gateway/ledger_client.h"
+#include "gateway/prefix_token_cache.h"
 #include "gateway/rate_limits.h"
 #include "gateway/response_cache.h"
+#include "gateway/upstream_selector.h"
 #include "net/body_reads.h"
 #include "net/worker_pool.h"
 
 namespace interlock::gateway {
 
 // Who sends a request, by its key.
-struct Caller {
+struct CallPrincipal {
     core::OrgId org;
     std::string key_id = {};
     bool may_act = false;
@@ -42,10 +42,10 @@ struct Caller {
 
 // What all calls share.
 struct Shared {
-    LedgerLink& ledger;
-    Headroom& headroom;
-    Anchors& anchors;
-    Fleet& fleet;
+    LedgerClient& ledger;
+    BudgetWaitQueue& budget_waits;
+    PrefixTokenCache& prefix_tokens;
+    UpstreamSelector& selector;
     RateLimits& rates;
     ResponseCache& cache;
     std::function<Instant()> now;
@@ -62,8 +62,8 @@ net::Task<std::invoke_result_t<Work&>> read_off_io(Shared& shared, std::size_t b
 }
 
 // Our own answer instead of the provider's.
-struct No {
-    Refused why = Refused::internal;
+struct CallRefusal {
+    RefusalKind why = RefusalKind::internal;
     std::string code = {};
     std::string message = {};
     int retry_after_s = 0;
@@ -72,32 +72,32 @@ struct No {
 // Commands are shown to operators only: an agent that reads one would run it.
 enum class Reader { agent, operator_ };
 
-struct Flight {
-    Flight(Shared& its_shared, net::Request its_request, Route its_route);
-    ~Flight();
-    Flight(const Flight&) = delete;
-    Flight& operator=(const Flight&) = delete;
+struct GatewayCall {
+    GatewayCall(Shared& its_shared, net::Request its_http, ModelRoute its_route);
+    ~GatewayCall();
+    GatewayCall(const GatewayCall&) = delete;
+    GatewayCall& operator=(const GatewayCall&) = delete;
 
     Shared& shared;
-    net::Request request;
-    Route route;
+    net::Request http;
+    ModelRoute route;
     net::SteadyTime began;
-    Caller caller = {};
+    CallPrincipal caller = {};
     std::shared_ptr<const Config> config = {};
-    Ask ask = {};
-    std::vector<Hash128> beginnings = {};  // One per boundary of the ask; empty: no anchor can stand for it.
-    Hash128 prompt_members = {};           // Of the body's members besides the messages; with beginnings only.
+    CallRequest request = {};
+    std::vector<Hash128> prefixes = {};  // One per boundary of the request; empty: none may be looked up.
+    Hash128 prompt_members = {};         // Of the body's members besides the messages; with beginnings only.
     RateVerdict rates = {};
     std::string cache_name = {};  // Under which the answer is kept; empty: it is not.
     std::int64_t cache_ttl_s = 0;
     core::ModelCall row = {};
-    bool has_waited = false;                // For headroom, or before a retry.
+    bool has_waited = false;                // For budget, or before a retry.
     std::optional<core::Scope> scope = {};  // Of the budget that the caller's key is bound to.
 
     // Of the attempt under way.
     const Upstream* upstream = nullptr;
     const ModelPrice* price = nullptr;  // The configuration's; nothing: the model has none.
-    Worst worst = {};
+    UsageBound at_most = {};
     std::int64_t output_max = 0;  // Per choice, as it goes on; 0: there is none.
     bool output_changed = false;  // The client said otherwise, or nothing.
     core::ReserveReply held = {};
@@ -110,7 +110,7 @@ struct Flight {
     bool is_held() const { return !hold_.value.empty(); }
     std::string call_id() const { return to_text("call", row.id.value); }
     net::SteadyTime now() const { return std::chrono::steady_clock::now(); }
-    Took took() const {
+    CallLatency took() const {
         return {std::chrono::duration_cast<Duration>(first_byte_at - sent_at),
                 std::chrono::duration_cast<Duration>(now() - sent_at)};
     }
@@ -119,7 +119,7 @@ struct Flight {
     RateLimits::Who rate_who() const;
 
     // Says what the attempt may cost, and holds it; waits, for a time, where others hold what is missing.
-    net::Task<std::optional<No>> hold(const Upstream& its_upstream);
+    net::Task<std::optional<CallRefusal>> hold(const Upstream& its_upstream);
     Edits edits() const;
 
     // The three ends of a hold.
@@ -129,22 +129,22 @@ struct Flight {
 
     // The end of the call.
     void finish(int status, std::string detail);
-    void finish(const No& no);
-    void keep_turn(const Metered& metered);  // In the session, as its agent wants it.
-    std::vector<Said> new_words = {};        // What is new in the request, for an agent that wants all of it kept.
+    void finish(const CallRefusal& no);
+    void keep_turn(const Metered& metered);   // In the session, as its agent wants it.
+    std::vector<ChatMessage> new_words = {};  // What is new in the request, for an agent that wants all of it kept.
     bool wants_words() const { return !row.who.session.value.empty() && held.capture == core::Capture::full; }
 
  private:
-    std::optional<No> bound();
+    std::optional<CallRefusal> bound();
     core::Reserve reserve_command() const;
-    std::optional<No> take(core::ReserveReply reply);
+    std::optional<CallRefusal> take(core::ReserveReply reply);
     void end(Money cost, const Metered& metered, bool estimated);
 
     Hash128 prompt_name() const;
     bool can_be(const Metered& metered) const;
 
     core::HoldId hold_ = {};
-    std::vector<Hash128> anchors_ = {};  // The names of the prompt's beginnings; empty: no anchor stands for it.
+    std::vector<Hash128> prefix_names_ = {};  // Of the prompt's beginnings, in the cache; empty: none.
     CallBound bound_ = {};
     bool doubted_ = false;  // What was reported cannot be, and was not believed.
     bool recorded_ = false;

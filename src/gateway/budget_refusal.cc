@@ -1,4 +1,4 @@
-#include "gateway/budget_words.h"
+#include "gateway/budget_refusal.h"
 
 #include <fmt/format.h>
 #include <boost/describe/enum_to_string.hpp>
@@ -46,55 +46,56 @@ bool may_fit_later(const core::ReserveReply& reply) {
     return no.held > 0 && no.requested <= no.limit_units - no.settled;
 }
 
-No no_of(const core::ReserveReply& reply, const core::Attribution& who, const Upstream& upstream, Reader reader) {
+CallRefusal call_refusal(const core::ReserveReply& reply, const core::Attribution& who, const Upstream& upstream,
+                         Reader reader) {
     const std::string code = boost::describe::enum_to_string(reply.status, "");
     const auto advise = [&](std::string_view for_agents, const std::string& for_operators) {
         return fmt::format("{}. {}", reply.detail, reader == Reader::agent ? std::string(for_agents) : for_operators);
     };
     switch (reply.status) {
         case core::ReserveStatus::budget_exceeded:
-            return {Refused::budget, code, reply.budget ? budget_sentence(*reply.budget, reader) : reply.detail};
+            return {RefusalKind::budget, code, reply.budget ? budget_sentence(*reply.budget, reader) : reply.detail};
         case core::ReserveStatus::budget_frozen:
-            return {Refused::budget, code,
+            return {RefusalKind::budget, code,
                     advise("A person has to look.",
                            fmt::format("A person has to look: {}, then {}",
                                        shell_command({"interlock", "budgets", "show", reply.budget->budget}),
                                        shell_command({"interlock", "budgets", "unfreeze", reply.budget->budget})))};
         case core::ReserveStatus::agent_paused:
-            return {Refused::budget, code,
+            return {RefusalKind::budget, code,
                     advise("A person can resume it.",
                            "To go on: " + shell_command({"interlock", "agents", "resume", who.agent}))};
         case core::ReserveStatus::concurrency_limit:
-            return {Refused::rate_limited, code,
+            return {RefusalKind::rate_limited, code,
                     advise("Try again later; a person can raise the cap.",
                            "To raise it: " +
                                shell_command({"interlock", "caps", "set", "provider/" + upstream.provider, "MAX"})),
                     1};
         case core::ReserveStatus::agent_not_found:
             if (who.agent.empty()) {
-                return {Refused::bad_request, "agent_missing",
+                return {RefusalKind::bad_request, "agent_missing",
                         "this key belongs to no agent: use an agent's key (interlock keys create --scope agent --agent "
                         "NAME), a "
                         "run's, or name the agent in the header x-interlock-agent"};
             }
-            return {Refused::bad_request, code,
+            return {RefusalKind::bad_request, code,
                     fmt::format("there is no agent '{}'; make it: {}", who.agent,
                                 shell_command({"interlock", "agents", "put", who.agent}))};
         case core::ReserveStatus::run_not_found:
         case core::ReserveStatus::stale_fence:
         case core::ReserveStatus::run_ended:
-            return {Refused::unauthorized, code, "the run that this call is for is not live any more"};
+            return {RefusalKind::unauthorized, code, "the run that this call is for is not live any more"};
         case core::ReserveStatus::session_not_found:
-            return {Refused::bad_request, code, "there is no such session"};
+            return {RefusalKind::bad_request, code, "there is no such session"};
         case core::ReserveStatus::too_many:
-            return {Refused::busy, code, reply.detail, 1};
+            return {RefusalKind::busy, code, reply.detail, 1};
         case core::ReserveStatus::held:
         case core::ReserveStatus::invalid_request:
         case core::ReserveStatus::hold_exists:
         case core::ReserveStatus::amount_too_large:
             break;
     }
-    return {Refused::bad_request, code, reply.detail};
+    return {RefusalKind::bad_request, code, reply.detail};
 }
 
 }  // namespace interlock::gateway

@@ -1,22 +1,22 @@
-#include "gateway/headroom.h"
+#include "gateway/budget_wait_queue.h"
 
 #include <vector>
 
 namespace interlock::gateway {
 
-net::Task<bool> Headroom::wait(core::OrgId org, std::string budget, Ticket ticket, net::SteadyTime deadline) {
+net::Task<bool> BudgetWaitQueue::wait(core::OrgId org, std::string budget, Ticket ticket, net::SteadyTime deadline) {
     co_return co_await net::await_answer<bool>([&](net::Deliver<bool> wake) {
         const std::lock_guard lock(mutex_);
         lines_[{org, budget}].emplace(ticket, Waiter{std::move(wake), deadline});
     });
 }
 
-bool Headroom::anybody_waits() {
+bool BudgetWaitQueue::anybody_waits() {
     const std::lock_guard lock(mutex_);
     return !lines_.empty();
 }
 
-void Headroom::released(core::OrgId org) {
+void BudgetWaitQueue::released(core::OrgId org) {
     std::vector<Waiter> woken;
     {
         const std::lock_guard lock(mutex_);
@@ -29,7 +29,7 @@ void Headroom::released(core::OrgId org) {
     for (const Waiter& waiter : woken) waiter.wake(true);
 }
 
-void Headroom::tick(net::SteadyTime now) {
+void BudgetWaitQueue::tick(net::SteadyTime now) {
     std::vector<std::pair<Waiter, bool>> woken;
     {
         const std::lock_guard lock(mutex_);

@@ -3,13 +3,14 @@
 #pragma once
 
 #include "core/reply.h"
-#include "gateway/flight.h"
+#include "gateway/gateway_call.h"
 
 namespace interlock::gateway {
 
 // Whether what is missing is only held by others, so that it may come back.
 bool may_fit_later(const core::ReserveReply& reply);
 
-No no_of(const core::ReserveReply& reply, const core::Attribution& who, const Upstream& upstream, Reader reader);
+CallRefusal call_refusal(const core::ReserveReply& reply, const core::Attribution& who, const Upstream& upstream,
+                         Reader reader);
 
 }  // namespace interlock::gateway

@@ -4,25 +4,25 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
-#include "gateway/ask.h"
-#include "gateway/ask_test_support.h"
+#include "gateway/call_request.h"
+#include "gateway/call_request_test_support.h"
 
 namespace interlock::gateway {
 namespace {
 
 namespace json = boost::json;
 
-std::string edit(const Route& route, std::string_view body, const Edits& edits) {
-    return edited(route, body, ask_of(route, body), edits);
+std::string edit(const ModelRoute& route, std::string_view body, const Edits& edits) {
+    return edited(route, body, call_request_of(route, body), edits);
 }
 
-TEST(AskEdit, nothing_is_changed_that_is_not_named) {
+TEST(CallRequestEdit, nothing_is_changed_that_is_not_named) {
     const std::string body = " {\"model\" : \"m\",\n \"x\": [1, 2]} ";
     EXPECT_EQ(edit(chat_route(), body, {}), body);
     EXPECT_EQ(edit(chat_route(), body, {.model = "n\"1"}), " {\"model\" : \"n\\\"1\",\n \"x\": [1, 2]} ");
 }
 
-TEST(AskEdit, usage_is_asked_for_however_the_options_were_stated) {
+TEST(CallRequestEdit, usage_is_asked_for_however_the_options_were_stated) {
     const Edits edits{.include_usage = true};
     EXPECT_EQ(edit(chat_route(), R"({"model":"m"})", edits),
               R"({"stream_options":{"include_usage":true},"model":"m"})");
@@ -39,7 +39,7 @@ TEST(AskEdit, usage_is_asked_for_however_the_options_were_stated) {
     EXPECT_EQ(edit(responses_route(), R"({"model":"m"})", edits), R"({"model":"m"})");
 }
 
-TEST(AskEdit, a_limit_is_put_where_it_was_or_where_it_belongs) {
+TEST(CallRequestEdit, a_limit_is_put_where_it_was_or_where_it_belongs) {
     const Edits edits{.output_max = 42};
     EXPECT_EQ(edit(chat_route(), R"({"model":"m"})", edits), R"({"max_completion_tokens":42,"model":"m"})");
     EXPECT_EQ(edit(chat_route(), R"({"max_tokens":9,"model":"m"})", edits),
@@ -64,7 +64,7 @@ TEST(AskEdit, a_limit_is_put_where_it_was_or_where_it_belongs) {
     EXPECT_EQ(edit(embeddings_route(), R"({"model":"m","input":"x"})", edits), R"({"model":"m","input":"x"})");
 }
 
-TEST(AskEdit, a_limit_goes_out_once_under_the_name_that_the_upstream_knows) {
+TEST(CallRequestEdit, a_limit_goes_out_once_under_the_name_that_the_upstream_knows) {
     const Edits edits{.output_max = 42, .limit_name = "max_tokens"};
     for (const std::string_view body : {
              R"({"max_tokens":9,"model":"m"})",
@@ -79,7 +79,7 @@ TEST(AskEdit, a_limit_goes_out_once_under_the_name_that_the_upstream_knows) {
               R"({"model":"m","max_tokens":42})");
 }
 
-TEST(AskEdit, a_bound_on_tools_replaces_one_that_is_null) {
+TEST(CallRequestEdit, a_bound_on_tools_replaces_one_that_is_null) {
     const Edits edits{.tool_calls_max = 8};
     EXPECT_EQ(edit(responses_route(), R"({"model":"m","max_tool_calls":null})", edits),
               R"({"model":"m","max_tool_calls":8})");
@@ -89,17 +89,17 @@ TEST(AskEdit, a_bound_on_tools_replaces_one_that_is_null) {
     EXPECT_EQ(edit(chat_route(), R"({"model":"m"})", edits), R"({"model":"m"})");
 }
 
-TEST(AskEdit, a_budget_for_thinking_stays_below_the_limit) {
+TEST(CallRequestEdit, a_budget_for_thinking_stays_below_the_limit) {
     const std::string body = R"({"model":"m","max_tokens":32000,"thinking":{"type":"enabled","budget_tokens":31999}})";
     EXPECT_EQ(edit(messages_route(), body, {.output_max = 5000}),
               R"({"model":"m","max_tokens":5000,"thinking":{"type":"enabled","budget_tokens":4999}})");
     EXPECT_EQ(edit(messages_route(), body, {.output_max = 32000}), body);
 }
 
-TEST(AskEdit, a_target_gets_another_model) {
+TEST(CallRequestEdit, a_target_gets_another_model) {
     const auto with = [](std::string target, Operation operation = Operation::generate) {
         return edited_target(
-            {.dialect = Dialect::gemini, .operation = operation, .target = std::move(target), .model = "old"},
+            {.format = ApiFormat::gemini, .operation = operation, .target = std::move(target), .model = "old"},
             "a/b c:1");
     };
     EXPECT_EQ(with("/v1beta/models/old:generateContent?alt=sse"), "/v1beta/models/a/b%20c%3A1:generateContent?alt=sse");
@@ -111,9 +111,9 @@ TEST(AskEdit, a_target_gets_another_model) {
 // ---- the property: the original document with only the named members changed ----------------------------------------
 
 // What an edit means, said by another library's tree. Shares no code with what it checks.
-json::value expected(const Route& route, json::value document, const Edits& edits) {
+json::value expected(const ModelRoute& route, json::value document, const Edits& edits) {
     json::object& body = document.as_object();
-    if (edits.model && route.dialect != Dialect::gemini) body["model"] = *edits.model;
+    if (edits.model && route.format != ApiFormat::gemini) body["model"] = *edits.model;
     if (edits.output_max) {
         switch (route.operation) {
             case Operation::chat:
@@ -211,10 +211,10 @@ class Bodies {
     int fillers_ = 0;
 };
 
-TEST(AskEdit, an_edited_body_is_the_original_with_only_the_named_members_changed) {
+TEST(CallRequestEdit, an_edited_body_is_the_original_with_only_the_named_members_changed) {
     for (unsigned seed = 1; seed <= 4'000; ++seed) {
         Bodies bodies(seed);
-        for (const Route& route : {chat_route(), responses_route(), messages_route(), generate_route()}) {
+        for (const ModelRoute& route : {chat_route(), responses_route(), messages_route(), generate_route()}) {
             const std::string body = bodies.body(route.operation);
             Edits edits{.include_usage = bodies.coin()};
             if (bodies.coin()) edits.output_max = 4321;
@@ -229,7 +229,7 @@ TEST(AskEdit, an_edited_body_is_the_original_with_only_the_named_members_changed
             ASSERT_FALSE(error) << result;
             ASSERT_EQ(document, expected(route, json::parse(body), edits)) << body << "\n" << result;
             // What was edited reads as it was meant.
-            const Ask again = ask_of(route, result);
+            const CallRequest again = call_request_of(route, result);
             if (edits.output_max) ASSERT_EQ(again.output_max, 4321) << result;
             if (edits.include_usage && route.operation == Operation::chat) ASSERT_TRUE(again.wants_usage) << result;
             if (edits.model && route.operation != Operation::generate) ASSERT_EQ(again.model, *edits.model);

@@ -5,7 +5,7 @@
 #include <boost/json.hpp>
 
 #include "base/ensure.h"
-#include "gateway/ask.h"
+#include "gateway/call_request.h"
 
 namespace interlock::gateway {
 namespace {
@@ -46,13 +46,13 @@ void remove_member(std::vector<Splice>& splices, std::string_view body, const Me
     splices.push_back({.at = all, .text = {}});
 }
 
-void put_output_max(std::vector<Splice>& splices, const Route& route, std::string_view body, const Ask& ask,
-                    const Edits& edits) {
+void put_output_max(std::vector<Splice>& splices, const ModelRoute& route, std::string_view body,
+                    const CallRequest& request, const Edits& edits) {
     const std::size_t brace = body.find('{');
     const std::string tokens = std::to_string(*edits.output_max);
     const auto put = [&](std::size_t in, std::string_view name) {
-        set_member(splices, body, in, ask.output_max_at, name, tokens);
-        remove_member(splices, body, ask.output_max_2_at);
+        set_member(splices, body, in, request.output_max_at, name, tokens);
+        remove_member(splices, body, request.output_max_2_at);
     };
     switch (route.operation) {
         case Operation::chat:
@@ -66,7 +66,7 @@ void put_output_max(std::vector<Splice>& splices, const Route& route, std::strin
             break;
         case Operation::generate: {
             const std::string config = fmt::format("{{\"maxOutputTokens\":{}}}", tokens);
-            const MemberAt& at = ask.generation_config_at;
+            const MemberAt& at = request.generation_config_at;
             if (at.empty() || is_null(body, at.value)) {
                 set_member(splices, body, brace, at, "generationConfig", config);
             } else {
@@ -79,19 +79,19 @@ void put_output_max(std::vector<Splice>& splices, const Route& route, std::strin
         case Operation::models:
             return;
     }
-    const bool lowered = edits.output_max != ask.output_max;
-    if (lowered && !ask.thinking_budget_at.empty() && ask.thinking_budget >= *edits.output_max &&
+    const bool lowered = edits.output_max != request.output_max;
+    if (lowered && !request.thinking_budget_at.empty() && request.thinking_budget >= *edits.output_max &&
         *edits.output_max > 1) {
-        splices.push_back({.at = ask.thinking_budget_at, .text = std::to_string(*edits.output_max - 1)});
+        splices.push_back({.at = request.thinking_budget_at, .text = std::to_string(*edits.output_max - 1)});
     }
 }
 
-void put_include_usage(std::vector<Splice>& splices, std::string_view body, const Ask& ask) {
-    const MemberAt& options = ask.stream_options_at;
+void put_include_usage(std::vector<Splice>& splices, std::string_view body, const CallRequest& request) {
+    const MemberAt& options = request.stream_options_at;
     if (options.empty() || is_null(body, options.value)) {
         set_member(splices, body, body.find('{'), options, "stream_options", R"({"include_usage":true})");
     } else {
-        set_member(splices, body, options.value.begin, ask.include_usage_at, "include_usage", "true");
+        set_member(splices, body, options.value.begin, request.include_usage_at, "include_usage", "true");
     }
 }
 
@@ -116,28 +116,28 @@ std::string spliced(std::string_view body, std::vector<Splice> splices) {
 
 }  // namespace
 
-std::string edited(const Route& route, std::string_view body, const Ask& ask, const Edits& edits) {
+std::string edited(const ModelRoute& route, std::string_view body, const CallRequest& request, const Edits& edits) {
     std::vector<Splice> splices;
-    if (edits.model && !ask.model_at.empty()) {
-        splices.push_back({.at = ask.model_at, .text = boost::json::serialize(boost::json::string(*edits.model))});
+    if (edits.model && !request.model_at.empty()) {
+        splices.push_back({.at = request.model_at, .text = boost::json::serialize(boost::json::string(*edits.model))});
     }
-    if (edits.output_max) put_output_max(splices, route, body, ask, edits);
+    if (edits.output_max) put_output_max(splices, route, body, request, edits);
     if (edits.tool_calls_max && route.operation == Operation::responses) {
-        set_member(splices, body, body.find('{'), ask.tool_calls_max_at, "max_tool_calls",
+        set_member(splices, body, body.find('{'), request.tool_calls_max_at, "max_tool_calls",
                    std::to_string(*edits.tool_calls_max));
     }
     if (edits.tool_uses_max) {
-        for (const ToolAt& tool : ask.unbounded_tools_at) {
+        for (const ToolAt& tool : request.unbounded_tools_at) {
             set_member(splices, body, tool.brace, tool.max_uses, "max_uses", std::to_string(*edits.tool_uses_max));
         }
     }
-    if (edits.include_usage && route.operation == Operation::chat && !ask.wants_usage) {
-        put_include_usage(splices, body, ask);
+    if (edits.include_usage && route.operation == Operation::chat && !request.wants_usage) {
+        put_include_usage(splices, body, request);
     }
     return splices.empty() ? std::string(body) : spliced(body, std::move(splices));
 }
 
-std::string edited_target(const Route& route, const std::string& model) {
+std::string edited_target(const ModelRoute& route, const std::string& model) {
     constexpr std::string_view folder = "/models/";
     const std::string& target = route.target;
     const std::size_t path_end = std::min(target.find('?'), target.size());
@@ -147,7 +147,7 @@ std::string edited_target(const Route& route, const std::string& model) {
     // The model ends at the last colon, which may be encoded; a model's description has none.
     const std::string_view path = std::string_view(target).substr(0, path_end);
     std::size_t end = path_end;
-    if (route.dialect == Dialect::gemini && route.operation != Operation::models) {
+    if (route.format == ApiFormat::gemini && route.operation != Operation::models) {
         for (const std::string_view colon : {":", "%3A", "%3a"}) {
             const std::size_t found = path.rfind(colon);
             if (found != std::string_view::npos && (end == path_end || found > end)) end = found;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "gateway/ask_reader.h"
+#include "gateway/call_request_reader.h"
 
 namespace interlock::gateway {
 namespace {
@@ -85,16 +85,16 @@ bool is_messages(Operation operation, std::string_view key) {
 
 }  // namespace
 
-void AskReader::note_for_prompt(std::string_view key, Span member, std::string_view value) {
+void CallRequestReader::note_for_prompt(std::string_view key, Span member, std::string_view value) {
     const bool cuts_nothing = key == "truncation" && (value == "null" || value == "\"disabled\"");
     if (is_messages(route_.operation, key) || cuts_nothing ||
         std::ranges::find(of_the_answer, key) != of_the_answer.end()) {
         return;
     }
     if (std::ranges::find(of_the_prompt, key) == of_the_prompt.end()) {
-        ask_.count_varies = true;
+        request_.count_varies = true;
     } else {
-        ask_.prompt_members.push_back(member);
+        request_.prompt_members.push_back(member);
     }
 }
 

@@ -1,12 +1,12 @@
-#include "gateway/fleet.h"
+#include "gateway/upstream_selector.h"
 
 #include <algorithm>
 #include <tuple>
 
 namespace interlock::gateway {
 
-std::vector<const Upstream*> Fleet::order(core::OrgId org, const Config& config, Dialect dialect,
-                                          std::string_view model, net::SteadyTime now) {
+std::vector<const Upstream*> UpstreamSelector::order(core::OrgId org, const Config& config, ApiFormat format,
+                                                     std::string_view model, net::SteadyTime now) {
     struct Candidate {
         const Upstream* upstream;
         bool cooling;
@@ -14,7 +14,7 @@ std::vector<const Upstream*> Fleet::order(core::OrgId org, const Config& config,
     std::vector<Candidate> candidates;
     const std::lock_guard lock(mutex_);
     for (const Upstream& upstream : config.upstreams) {
-        if (!upstream.enabled || upstream.dialect != dialect || (!model.empty() && !upstream.takes(model))) continue;
+        if (!upstream.enabled || upstream.format != format || (!model.empty() && !upstream.takes(model))) continue;
         const auto known = health_.find({org, upstream.name});
         candidates.push_back({&upstream, known != health_.end() && known->second.cooling_until > now});
     }
@@ -42,7 +42,7 @@ std::vector<const Upstream*> Fleet::order(core::OrgId org, const Config& config,
     return order;
 }
 
-void Fleet::succeeded(core::OrgId org, const Upstream& upstream, Instant at, Took took) {
+void UpstreamSelector::succeeded(core::OrgId org, const Upstream& upstream, Instant at, CallLatency took) {
     const std::lock_guard lock(mutex_);
     Health& health = health_[{org, upstream.name}];
     ++health.requests;
@@ -52,7 +52,8 @@ void Fleet::succeeded(core::OrgId org, const Upstream& upstream, Instant at, Too
     hour_of({org, upstream.name}).succeeded(at, took);
 }
 
-void Fleet::failed(core::OrgId org, const Upstream& upstream, std::string why, net::SteadyTime now, Instant at) {
+void UpstreamSelector::failed(core::OrgId org, const Upstream& upstream, std::string why, net::SteadyTime now,
+                              Instant at) {
     const std::lock_guard lock(mutex_);
     Health& health = health_[{org, upstream.name}];
     ++health.requests;
@@ -65,7 +66,7 @@ void Fleet::failed(core::OrgId org, const Upstream& upstream, std::string why, n
     hour_of({org, upstream.name}).failed(at);
 }
 
-std::map<std::string, Fleet::Health> Fleet::health(core::OrgId org) const {
+std::map<std::string, UpstreamSelector::Health> UpstreamSelector::health(core::OrgId org) const {
     const std::lock_guard lock(mutex_);
     std::map<std::string, Health> found;
     for (auto it = health_.lower_bound({org, ""}); it != health_.end() && it->first.first == org; ++it) {
@@ -74,7 +75,7 @@ std::map<std::string, Fleet::Health> Fleet::health(core::OrgId org) const {
     return found;
 }
 
-std::map<std::string, LastHour::Sums> Fleet::last_hour(core::OrgId org, Instant now) const {
+std::map<std::string, LastHour::Sums> UpstreamSelector::last_hour(core::OrgId org, Instant now) const {
     const std::lock_guard lock(mutex_);
     std::map<std::string, LastHour::Sums> found;
     for (auto it = hours_.lower_bound({org, ""}); it != hours_.end() && it->first.first == org; ++it) {
@@ -83,7 +84,7 @@ std::map<std::string, LastHour::Sums> Fleet::last_hour(core::OrgId org, Instant 
     return found;
 }
 
-LastHour& Fleet::hour_of(const Name& name) {
+LastHour& UpstreamSelector::hour_of(const Name& name) {
     if (const auto known = hours_.find(name); known != hours_.end()) return *known->second;
     if (hours_.size() >= watched_max) {
         hours_.erase(std::ranges::min_element(hours_, {}, [](const auto& each) { return each.second->last_at(); }));
@@ -92,7 +93,7 @@ LastHour& Fleet::hour_of(const Name& name) {
 }
 
 // Only has to be even: no secret hangs on it.
-std::uint64_t Fleet::draw() {
+std::uint64_t UpstreamSelector::draw() {
     state_ ^= state_ << 13;
     state_ ^= state_ >> 7;
     state_ ^= state_ << 17;

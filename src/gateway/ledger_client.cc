@@ -1,4 +1,4 @@
-#include "gateway/ledger_link.h"
+#include "gateway/ledger_client.h"
 
 #include <algorithm>
 #include <utility>
@@ -18,12 +18,12 @@ core::Command command_of(core::OrgId org, core::CommandKey key, core::CommandBod
 
 }  // namespace
 
-LedgerLink::LedgerLink(Options options, Headroom& headroom, Log& log)
-    : options_(std::move(options)), headroom_(headroom), log_(log), thread_([this] { run(); }) {}
+LedgerClient::LedgerClient(Options options, BudgetWaitQueue& budget_waits, Log& log)
+    : options_(std::move(options)), budget_waits_(budget_waits), log_(log), thread_([this] { run(); }) {}
 
-LedgerLink::~LedgerLink() { close(); }
+LedgerClient::~LedgerClient() { close(); }
 
-void LedgerLink::close() {
+void LedgerClient::close() {
     {
         const std::lock_guard lock(mutex_);
         if (std::exchange(stopping_, true)) return;
@@ -34,7 +34,7 @@ void LedgerLink::close() {
     write_calls();
 }
 
-net::Task<engine::Answer> LedgerLink::ask(core::OrgId org, core::CommandBody body) {
+net::Task<engine::Answer> LedgerClient::ask(core::OrgId org, core::CommandBody body) {
     co_return co_await net::await_answer<engine::Answer>([&](net::Deliver<engine::Answer> deliver) {
         std::vector<engine::Submission> one(1);
         one.front().command = command_of(org, {}, std::move(body));
@@ -43,13 +43,13 @@ net::Task<engine::Answer> LedgerLink::ask(core::OrgId org, core::CommandBody bod
     });
 }
 
-void LedgerLink::keep(core::OrgId org, core::HoldId hold, std::int64_t ttl_s) {
+void LedgerClient::keep(core::OrgId org, core::HoldId hold, std::int64_t ttl_s) {
     const Instant extend_at = options_.now() + std::chrono::milliseconds(ttl_s * 1000 / 3);
     const std::lock_guard lock(mutex_);
     kept_[hold.value] = {org, ttl_s, extend_at};
 }
 
-void LedgerLink::end(core::OrgId org, core::HoldId hold, core::CommandBody settle_or_release) {
+void LedgerClient::end(core::OrgId org, core::HoldId hold, core::CommandBody settle_or_release) {
     {
         const std::lock_guard lock(mutex_);
         kept_.erase(hold.value);
@@ -59,16 +59,16 @@ void LedgerLink::end(core::OrgId org, core::HoldId hold, core::CommandBody settl
     say({org, settles ? core::CommandKey(hold.value) : core::CommandKey(), std::move(settle_or_release)});
 }
 
-void LedgerLink::append(core::OrgId org, core::Append turn) {
+void LedgerClient::append(core::OrgId org, core::Append turn) {
     say({org, core::CommandKey(options_.fresh_id()), std::move(turn)});
 }
 
-void LedgerLink::say(Said said) {
+void LedgerClient::say(PendingCommand said) {
     std::vector<engine::Submission> one(1);
     one.front().command = command_of(said.org, said.key, said.body);
     // The client has its answer, or gets it meanwhile. It keeps its place in the queue: whatever the client does next
     // comes behind it.
-    one.front().can_wait = !headroom_.anybody_waits();
+    one.front().can_wait = !budget_waits_.anybody_waits();
     one.front().on_answer = [this, said = std::move(said)](const engine::Answer& answer) {
         const bool again = !answer && answer.error() != engine::SubmitError::key_reused && said.tries < tries_max;
         if (again) {
@@ -82,38 +82,38 @@ void LedgerLink::say(Said said) {
         if (!answer || refused) {
             log_.error("hold_not_settled", {{"hold", to_text("hold", said.key.value)}});
         }
-        headroom_.released(said.org);
+        budget_waits_.released(said.org);
     };
     options_.submit(std::move(one));
 }
 
-void LedgerLink::record(core::OrgId org, core::ModelCall call) {
+void LedgerClient::record(core::OrgId org, core::ModelCall call) {
     const std::lock_guard lock(mutex_);
     calls_[org].push_back(std::move(call));
 }
 
-void LedgerLink::run() {
+void LedgerClient::run() {
     std::unique_lock lock(mutex_);
     while (!stop_.wait_for(lock, interval, [this] { return stopping_; })) {
         lock.unlock();
         repeat();
         extend_leases();
         write_calls();
-        headroom_.tick(std::chrono::steady_clock::now());
+        budget_waits_.tick(std::chrono::steady_clock::now());
         lock.lock();
     }
 }
 
-void LedgerLink::repeat() {
-    std::vector<Said> again;
+void LedgerClient::repeat() {
+    std::vector<PendingCommand> again;
     {
         const std::lock_guard lock(mutex_);
         again.swap(unheard_);
     }
-    for (Said& said : again) say(std::move(said));
+    for (PendingCommand& said : again) say(std::move(said));
 }
 
-void LedgerLink::extend_leases() {
+void LedgerClient::extend_leases() {
     const Instant now = options_.now();
     std::vector<engine::Submission> submissions;
     {
@@ -130,7 +130,7 @@ void LedgerLink::extend_leases() {
     if (!submissions.empty()) options_.submit(std::move(submissions));
 }
 
-void LedgerLink::write_calls() {
+void LedgerClient::write_calls() {
     std::map<core::OrgId, std::vector<core::ModelCall>> calls;
     {
         const std::lock_guard lock(mutex_);

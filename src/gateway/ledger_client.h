@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "core/command.h"
 #include "engine/engine.h"
-#include "gateway/headroom.h"
+#include "gateway/budget_wait_queue.h"
 #include "net/task.h"
 
 namespace interlock::gateway {
@@ -28,17 +28,17 @@ namespace interlock::gateway {
 // Only the gateway and operators may end the gateway's holds; the core refuses all others.
 inline const core::Actor by_gateway{.kind = core::ActorKind::gateway};
 
-class LedgerLink {
+class LedgerClient {
  public:
     struct Options {
         std::function<void(std::vector<engine::Submission>)> submit;
         std::function<Instant()> now;
         std::function<Id()> fresh_id;
     };
-    LedgerLink(Options options, Headroom& headroom, Log& log);
-    ~LedgerLink();
-    LedgerLink(const LedgerLink&) = delete;
-    LedgerLink& operator=(const LedgerLink&) = delete;
+    LedgerClient(Options options, BudgetWaitQueue& budget_waits, Log& log);
+    ~LedgerClient();
+    LedgerClient(const LedgerClient&) = delete;
+    LedgerClient& operator=(const LedgerClient&) = delete;
 
     void close();  // Says what is left to be said. Nobody asks any more.
 
@@ -58,27 +58,27 @@ class LedgerLink {
         std::int64_t ttl_s = 60;
         Instant extend_at;
     };
-    struct Said {
+    struct PendingCommand {
         core::OrgId org;
         core::CommandKey key;
         core::CommandBody body;
         int tries = 0;
     };
-    void say(Said said);
+    void say(PendingCommand said);
     void run();
     void extend_leases();
     void repeat();
     void write_calls();
 
     const Options options_;
-    Headroom& headroom_;
+    BudgetWaitQueue& budget_waits_;
     Log& log_;
 
     std::mutex mutex_;
     std::condition_variable stop_;
     bool stopping_ = false;
     std::unordered_map<Id, Kept> kept_;
-    std::vector<Said> unheard_;
+    std::vector<PendingCommand> unheard_;
     std::map<core::OrgId, std::vector<core::ModelCall>> calls_;
     std::thread thread_;
 };

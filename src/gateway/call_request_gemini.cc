@@ -2,11 +2,11 @@
 // body that writes both is refused, because it is not known which one would count.
 #include <fmt/format.h>
 
-#include "gateway/ask_reader.h"
+#include "gateway/call_request_reader.h"
 
 namespace interlock::gateway {
 
-void AskReader::generate_member(std::string_view key) {
+void CallRequestReader::generate_member(std::string_view key) {
     if (key == "contents") {
         messages(key);
     } else if (key == "generationConfig" || key == "generation_config") {
@@ -16,16 +16,16 @@ void AskReader::generate_member(std::string_view key) {
     } else if (key == "cachedContent" || key == "cached_content") {
         elsewhere();
     } else if (key == "serviceTier" || key == "service_tier") {
-        ask_.service_tier = word();
+        request_.service_tier = word();
     } else {
         look(key);
     }
 }
 
-void AskReader::generation_config(std::string_view name) {
-    if (!ask_.generation_config_at.empty())
+void CallRequestReader::generation_config(std::string_view name) {
+    if (!request_.generation_config_at.empty())
         return refuse("`generationConfig` is there twice, in two ways of writing it.");
-    ask_.generation_config_at = member_at();
+    request_.generation_config_at = member_at();
     bool choices_stated = false;
     if (json_.kind() == JsonKind::object) {
         json_.each_member([&](std::string_view key) {
@@ -36,7 +36,7 @@ void AskReader::generation_config(std::string_view name) {
             } else if (key == "candidateCount" || key == "candidate_count") {
                 if (choices_stated) refuse("`candidateCount` is there twice, in two ways of writing it.");
                 choices_stated = true;
-                ask_.choices = whole(key, 1).value_or(1);
+                request_.choices = whole(key, 1).value_or(1);
             } else if (key == "responseModalities" || key == "response_modalities") {
                 response_modalities();
             } else if (is_opaque(key)) {
@@ -48,11 +48,11 @@ void AskReader::generation_config(std::string_view name) {
     } else if (!null_or_absent()) {
         refuse(fmt::format("`{}` must be an object.", name));
     }
-    ask_.generation_config_at.value.end = json_.at();
+    request_.generation_config_at.value.end = json_.at();
 }
 
 // Each member of a tool is a tool of its own: {"googleSearch": {}}, {"functionDeclarations": […]}.
-void AskReader::gemini_tools() {
+void CallRequestReader::gemini_tools() {
     const auto one = [&] {
         if (json_.kind() != JsonKind::object) return look("tools");
         json_.each_member([&](std::string_view key) {

@@ -1,18 +1,18 @@
 // What is new in a request, for sessions that keep what was said.
 #include <fmt/format.h>
 
-#include "gateway/ask.h"
+#include "gateway/call_request.h"
 #include "gateway/json_reader.h"
 
 namespace interlock::gateway {
 namespace {
 
-class SaidReader {
+class ChatMessageReader {
  public:
-    SaidReader(const Route& route, std::string_view body, std::size_t bytes_max)
+    ChatMessageReader(const ModelRoute& route, std::string_view body, std::size_t bytes_max)
         : route_(route), body_(body), json_(body), bytes_max_(bytes_max), bytes_left_(bytes_max) {}
 
-    std::vector<Said> read();
+    std::vector<ChatMessage> read();
 
  private:
     void message();
@@ -21,15 +21,15 @@ class SaidReader {
     void part(std::string& text);
     void say(std::string role, std::string_view text);
 
-    const Route& route_;
+    const ModelRoute& route_;
     const std::string_view body_;
     JsonReader json_;
     const std::size_t bytes_max_;
     std::size_t bytes_left_;
-    std::vector<Said> said_;
+    std::vector<ChatMessage> said_;
 };
 
-std::vector<Said> SaidReader::read() {
+std::vector<ChatMessage> ChatMessageReader::read() {
     const std::string_view list = route_.operation == Operation::responses  ? "input"
                                   : route_.operation == Operation::generate ? "contents"
                                                                             : "messages";
@@ -56,7 +56,7 @@ std::string role_of(std::string_view role, std::string_view type) {
     return type.empty() || type == "message" ? "user" : "assistant";
 }
 
-void SaidReader::message() {
+void ChatMessageReader::message() {
     if (json_.kind() == JsonKind::string) return say("user", json_.string(bytes_max_).value_or(""));
     if (json_.kind() != JsonKind::object) return;
     std::string role;
@@ -82,7 +82,7 @@ void SaidReader::message() {
     if (!text.empty() || said_.size() == said_before) say(std::move(role), text);
 }
 
-void SaidReader::content(std::string& text) {
+void ChatMessageReader::content(std::string& text) {
     if (json_.kind() == JsonKind::array) {
         json_.each_element([&] { part(text); });
     } else if (json_.kind() == JsonKind::object) {
@@ -92,7 +92,7 @@ void SaidReader::content(std::string& text) {
     }
 }
 
-void SaidReader::part(std::string& text) {
+void ChatMessageReader::part(std::string& text) {
     if (json_.kind() != JsonKind::object) return content(text);
     const auto add = [&](std::string_view more) {
         if (!text.empty()) text.push_back('\n');
@@ -131,7 +131,7 @@ void SaidReader::part(std::string& text) {
     add(cut_to(body_.substr(begin, json_.at() - begin), bytes_max_));
 }
 
-void SaidReader::say(std::string role, std::string_view text) {
+void ChatMessageReader::say(std::string role, std::string_view text) {
     if (bytes_left_ == 0) return;
     text = cut_to(text, bytes_left_);
     bytes_left_ -= text.size();
@@ -140,8 +140,8 @@ void SaidReader::say(std::string role, std::string_view text) {
 
 }  // namespace
 
-std::vector<Said> new_messages(const Route& route, std::string_view body, std::size_t bytes_max) {
-    return SaidReader(route, body, bytes_max).read();
+std::vector<ChatMessage> new_messages(const ModelRoute& route, std::string_view body, std::size_t bytes_max) {
+    return ChatMessageReader(route, body, bytes_max).read();
 }
 
 }  // namespace interlock::gateway

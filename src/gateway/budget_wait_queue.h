@@ -1,4 +1,4 @@
-// Calls that wait for money which others hold: what is held comes back as their calls end.
+// Calls that wait for budget that other calls hold. It comes back as these end.
 //
 //   (1) Waiters of one budget are woken one at a time, the one that has waited longest first. Who is woken and
 //       finds too little keeps its place.
@@ -19,7 +19,7 @@
 
 namespace interlock::gateway {
 
-class Headroom {
+class BudgetWaitQueue {
  public:
     using Ticket = std::uint64_t;
     Ticket draw() { return ++last_ticket_; }

@@ -21,16 +21,16 @@
 
 namespace interlock::gateway {
 
-class Fleet {
+class UpstreamSelector {
  public:
     // Of this dialect and for this model, the one to begin with first. An empty model asks for any of the dialect's.
-    std::vector<const Upstream*> order(core::OrgId org, const Config& config, Dialect dialect, std::string_view model,
+    std::vector<const Upstream*> order(core::OrgId org, const Config& config, ApiFormat format, std::string_view model,
                                        net::SteadyTime now);
 
     static constexpr std::size_t watched_max = 256;
 
     // The end of one request.
-    void succeeded(core::OrgId org, const Upstream& upstream, Instant at, Took took);
+    void succeeded(core::OrgId org, const Upstream& upstream, Instant at, CallLatency took);
     void failed(core::OrgId org, const Upstream& upstream, std::string why, net::SteadyTime now, Instant at);
 
     struct Health {

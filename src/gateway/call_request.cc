@@ -1,4 +1,4 @@
-#include "gateway/ask.h"
+#include "gateway/call_request.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <simdjson.h>
 
 #include "base/text.h"
-#include "gateway/ask_reader.h"
+#include "gateway/call_request_reader.h"
 
 namespace interlock::gateway {
 namespace {
@@ -22,15 +22,15 @@ bool is_among(std::string_view word, std::span<const std::string_view> words) {
 
 }  // namespace
 
-Result<Ask, std::string> read_ask(const Route& route, std::string_view body) {
-    if (route.operation == Operation::models) return Ask{.model = route.model};
+Result<CallRequest, std::string> read_call_request(const ModelRoute& route, std::string_view body) {
+    if (route.operation == Operation::models) return CallRequest{.model = route.model};
     if (!simdjson::validate_utf8(body.data(), body.size())) return fail(std::string("The body is not UTF-8."));
-    return AskReader(route, body).read();
+    return CallRequestReader(route, body).read();
 }
 
-Result<Ask, std::string> AskReader::read() {
-    ask_.model = route_.model;
-    ask_.stream = route_.stream;
+Result<CallRequest, std::string> CallRequestReader::read() {
+    request_.model = route_.model;
+    request_.stream = route_.stream;
     if (json_.kind() != JsonKind::object) return fail(std::string("The body is not a JSON object."));
     json_.each_member([&](std::string_view key) {
         MemberAt at = member_at();
@@ -46,39 +46,39 @@ Result<Ask, std::string> AskReader::read() {
     if (!problem_.empty()) return fail(problem_);
 
     const Counted all = counted_so_far();
-    ask_.input_bytes = all.input_bytes;
-    ask_.images = all.images;
-    ask_.files = all.files;
-    ask_.file_bytes = all.file_bytes;
+    request_.input_bytes = all.input_bytes;
+    request_.images = all.images;
+    request_.files = all.files;
+    request_.file_bytes = all.file_bytes;
     // An image has a greatest cost whatever its address brings; a document has none.
-    ask_.input_elsewhere = ask_.input_elsewhere || (sources_by_address_ && ask_.files > 0);
+    request_.input_elsewhere = request_.input_elsewhere || (sources_by_address_ && request_.files > 0);
     if (server_tools_ && tool_calls_max_) {
-        ask_.rounds += *tool_calls_max_;
-        ask_.paid_tools_max += *tool_calls_max_;
+        request_.rounds += *tool_calls_max_;
+        request_.paid_tools_max += *tool_calls_max_;
     }
     const bool searches =
-        route_.operation == Operation::chat && (ask_.model.find("-search-preview") != std::string::npos ||
-                                                ask_.model.find("-search-api") != std::string::npos);
-    ask_.rounds_unbounded = ask_.rounds_unbounded || searches || (server_tools_ && !tool_calls_max_);
+        route_.operation == Operation::chat && (request_.model.find("-search-preview") != std::string::npos ||
+                                                request_.model.find("-search-api") != std::string::npos);
+    request_.rounds_unbounded = request_.rounds_unbounded || searches || (server_tools_ && !tool_calls_max_);
     // Only OpenAI's responses have a member that bounds such tools.
-    ask_.rounds_untold = searches || (server_tools_ && route_.operation != Operation::responses);
+    request_.rounds_untold = searches || (server_tools_ && route_.operation != Operation::responses);
     // A model whose name says that it makes images does so unasked.
     const bool makes_images =
-        route_.operation != Operation::embeddings && ask_.model.find("-image") != std::string::npos;
-    ask_.image_output = ask_.image_output || makes_images;
+        route_.operation != Operation::embeddings && request_.model.find("-image") != std::string::npos;
+    request_.image_output = request_.image_output || makes_images;
     if (!inference_geo_.empty()) {
-        const bool plain = ask_.service_tier.empty() || ask_.service_tier == "auto" ||
-                           ask_.service_tier == "standard" || ask_.service_tier == "standard_only";
-        ask_.service_tier = plain ? inference_geo_ : ask_.service_tier + "-" + inference_geo_;
+        const bool plain = request_.service_tier.empty() || request_.service_tier == "auto" ||
+                           request_.service_tier == "standard" || request_.service_tier == "standard_only";
+        request_.service_tier = plain ? inference_geo_ : request_.service_tier + "-" + inference_geo_;
     }
-    return std::move(ask_);
+    return std::move(request_);
 }
 
-void AskReader::member(std::string_view key) {
-    if (key == "model" && route_.dialect != Dialect::gemini) {
-        ask_.model_at.begin = json_.at();
-        ask_.model = json_.string(name_bytes_max + 1).value_or("");
-        ask_.model_at.end = json_.at();
+void CallRequestReader::member(std::string_view key) {
+    if (key == "model" && route_.format != ApiFormat::gemini) {
+        request_.model_at.begin = json_.at();
+        request_.model = json_.string(name_bytes_max + 1).value_or("");
+        request_.model_at.end = json_.at();
         return;
     }
     switch (route_.operation) {
@@ -98,7 +98,7 @@ void AskReader::member(std::string_view key) {
 }
 
 // What is held and metered is the one model that the request names, at the upstream's provider and with its key.
-bool AskReader::is_for_a_router(std::string_view key) {
+bool CallRequestReader::is_for_a_router(std::string_view key) {
     for (const std::string_view known :
          {"models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks", "model_list"}) {
         if (key != known) continue;
@@ -116,14 +116,14 @@ bool AskReader::is_for_a_router(std::string_view key) {
     return false;
 }
 
-void AskReader::refuse_what_is_missing() {
-    const bool printable = is_line(ask_.model);
-    if (ask_.model.empty()) return refuse("The body does not name a model: `model` must be a string.");
-    if (ask_.model.size() > name_bytes_max || !printable) return refuse("`model` is not the name of a model.");
-    if (route_.operation == Operation::messages && !ask_.output_max) return refuse("`max_tokens` must be stated.");
+void CallRequestReader::refuse_what_is_missing() {
+    const bool printable = is_line(request_.model);
+    if (request_.model.empty()) return refuse("The body does not name a model: `model` must be a string.");
+    if (request_.model.size() > name_bytes_max || !printable) return refuse("`model` is not the name of a model.");
+    if (route_.operation == Operation::messages && !request_.output_max) return refuse("`max_tokens` must be stated.");
 }
 
-Counted AskReader::counted_so_far() const {
+Counted CallRequestReader::counted_so_far() const {
     Counted counted = counted_;
     // Behind the last member this is the whole body.
     const std::size_t behind = json_.at();
@@ -131,28 +131,28 @@ Counted AskReader::counted_so_far() const {
     return counted;
 }
 
-void AskReader::messages(std::string_view name) {
+void CallRequestReader::messages(std::string_view name) {
     if (json_.kind() != JsonKind::array) return look(name);
-    ask_.messages_begin = json_.at();
+    request_.messages_begin = json_.at();
     json_.each_element([&] {
         look(name);
         if (json_.failed()) return;
-        ask_.boundaries.push_back(json_.at());
-        ask_.counted.push_back(counted_so_far());
+        request_.boundaries.push_back(json_.at());
+        request_.counted.push_back(counted_so_far());
     });
 }
 
 // ---- what may stand anywhere ----------------------------------------------------------------------------------------
 
 // What is known of an object while it is read: its members come in any order.
-struct AskReader::Part {
+struct CallRequestReader::Part {
     std::string type = {};
     bool has_role = false;
     bool image_type = false;         // By media_type or mimeType.
     std::int64_t encoded_bytes = 0;  // Of the member that holds a file in base64.
 };
 
-void AskReader::look(std::string_view name) {
+void CallRequestReader::look(std::string_view name) {
     switch (json_.kind()) {
         case JsonKind::object:
             return look_at_object(name);
@@ -164,7 +164,7 @@ void AskReader::look(std::string_view name) {
     }
 }
 
-void AskReader::look_at_object(std::string_view name) {
+void CallRequestReader::look_at_object(std::string_view name) {
     Part part;
     json_.each_member([&](std::string_view key) { look_at_member(name, key, part); });
     count(name, part);
@@ -173,7 +173,7 @@ void AskReader::look_at_object(std::string_view name) {
 // The name of an object decides what its members are: {"source": {"data": …}} is Anthropic's way to send a file,
 // {"inlineData": {"data": …}} Gemini's, and so on. A part that has such a member and is none of these is refused by
 // every provider, or the member is not read at all.
-void AskReader::look_at_member(std::string_view name, std::string_view key, Part& part) {
+void CallRequestReader::look_at_member(std::string_view name, std::string_view key, Part& part) {
     const auto is = [&](std::string_view an_object, std::string_view a_member) {
         return name == an_object && key == a_member;
     };
@@ -194,7 +194,7 @@ void AskReader::look_at_member(std::string_view name, std::string_view key, Part
         if (address && address->starts_with("data:"))
             counted_.input_bytes += static_cast<std::int64_t>(address->size());
         else
-            ask_.count_varies = true;  // Tomorrow another picture may be there.
+            request_.count_varies = true;  // Tomorrow another picture may be there.
     } else if (is_opaque(key)) {
         json_.skip();
     } else {
@@ -203,7 +203,7 @@ void AskReader::look_at_member(std::string_view name, std::string_view key, Part
     }
 }
 
-void AskReader::count(std::string_view name, const Part& part) {
+void CallRequestReader::count(std::string_view name, const Part& part) {
     static constexpr std::array<std::string_view, 5> images{"image", "image_url", "input_image", "computer_screenshot",
                                                             "image_generation_call"};
     static constexpr std::array<std::string_view, 5> files{"document", "file", "input_file", "input_audio",
@@ -216,32 +216,32 @@ void AskReader::count(std::string_view name, const Part& part) {
     if (gemini_part) ++(part.image_type ? counted_.images : counted_.files);
     if (name == "source") {
         sources_by_address_ = sources_by_address_ || part.type == "url";
-        ask_.count_varies = ask_.count_varies || part.type != "base64";
+        request_.count_varies = request_.count_varies || part.type != "base64";
         if (part.type != "base64") return;
     } else if (is_among(part.type, images)) {
         ++counted_.images;
     } else if (is_among(part.type, files)) {
         ++counted_.files;
     } else if (part.type == "item_reference" || is_short_reference) {
-        ask_.input_elsewhere = true;
+        request_.input_elsewhere = true;
     }
     // A provider that shortens the conversation on the way runs a model over it once more.
-    if ((name == "edits" || name == "context_management") && part.type.starts_with("compact")) ++ask_.rounds;
+    if ((name == "edits" || name == "context_management") && part.type.starts_with("compact")) ++request_.rounds;
     counted_.input_bytes += part.encoded_bytes;
     if (!part.image_type) counted_.file_bytes += part.encoded_bytes;
 }
 
-void AskReader::cache_control() {
+void CallRequestReader::cache_control() {
     if (null_or_absent()) return;
     if (json_.kind() != JsonKind::object) return look({});
     CacheWrite kind = CacheWrite::five_minutes;
     json_.each_member([&](std::string_view key) {
         if (key == "ttl" && word() == "1h") kind = CacheWrite::one_hour;
     });
-    ask_.cache_write = std::max(ask_.cache_write, kind);
+    request_.cache_write = std::max(request_.cache_write, kind);
 }
 
-bool AskReader::is_opaque(std::string_view key) const {
+bool CallRequestReader::is_opaque(std::string_view key) const {
     // What is said to a client's tools and by them, and the shapes of it.
     static constexpr std::array<std::string_view, 3> openai{"parameters", "schema", "arguments"};
     static constexpr std::array<std::string_view, 3> anthropic{"input", "input_schema", "input_examples"};
@@ -256,12 +256,12 @@ bool AskReader::is_opaque(std::string_view key) const {
                                                              "response_json_schema",
                                                              "functionDeclarations",
                                                              "function_declarations"};
-    switch (route_.dialect) {
-        case Dialect::openai:
+    switch (route_.format) {
+        case ApiFormat::openai:
             return is_among(key, openai);
-        case Dialect::anthropic:
+        case ApiFormat::anthropic:
             return is_among(key, anthropic);
-        case Dialect::gemini:
+        case ApiFormat::gemini:
             return is_among(key, gemini);
     }
     return false;
@@ -269,18 +269,18 @@ bool AskReader::is_opaque(std::string_view key) const {
 
 // ---- single values --------------------------------------------------------------------------------------------------
 
-bool AskReader::null_or_absent() {
+bool CallRequestReader::null_or_absent() {
     if (json_.kind() != JsonKind::null) return false;
     json_.skip();
     return true;
 }
 
-std::string_view AskReader::word() {
+std::string_view CallRequestReader::word() {
     word_ = json_.string(name_bytes_max).value_or("");
     return word_;
 }
 
-std::optional<std::int64_t> AskReader::whole(std::string_view name, std::int64_t least) {
+std::optional<std::int64_t> CallRequestReader::whole(std::string_view name, std::int64_t least) {
     if (null_or_absent()) return std::nullopt;
     const auto number = json_.whole_number();
     if (!number || *number < least || *number > asked_tokens_max) {
@@ -291,49 +291,49 @@ std::optional<std::int64_t> AskReader::whole(std::string_view name, std::int64_t
 }
 
 // A limit that is null is not stated. Its place is kept all the same: what we set replaces it.
-void AskReader::output_max(std::string_view name) {
-    MemberAt& at = ask_.output_max_at.empty() ? ask_.output_max_at : ask_.output_max_2_at;
+void CallRequestReader::output_max(std::string_view name) {
+    MemberAt& at = request_.output_max_at.empty() ? request_.output_max_at : request_.output_max_2_at;
     at = member_at();
     const auto tokens = whole(name, 1);
     at.value.end = json_.at();
     if (!tokens) return;
-    if (ask_.output_max)
+    if (request_.output_max)
         return refuse(fmt::format("`{}` and `{}` are stated both: one of them must go.", limit_, name));
     limit_ = name;
-    ask_.output_max = tokens;
+    request_.output_max = tokens;
 }
 
-MemberAt AskReader::member_at() {
+MemberAt CallRequestReader::member_at() {
     return {.name = {.begin = json_.name_begin(), .end = json_.name_end()},
             .value = {.begin = json_.at(), .end = json_.at()}};
 }
 
-void AskReader::flag(std::string_view name, bool& value) {
+void CallRequestReader::flag(std::string_view name, bool& value) {
     if (null_or_absent()) return;
     const auto stated = json_.boolean();
     if (!stated) return refuse(fmt::format("`{}` must be true or false.", name));
     value = *stated;
 }
 
-void AskReader::response_modalities() {
+void CallRequestReader::response_modalities() {
     if (json_.kind() != JsonKind::array) return json_.skip(), void();
     const auto is = [](std::string_view word, std::string_view wanted) {
         return std::ranges::equal(word, wanted, [](char a, char b) { return (a | 0x20) == b; });
     };
     json_.each_element([&] {
         const std::string_view each = word();
-        ask_.audio_output = ask_.audio_output || is(each, "audio");
-        ask_.image_output = ask_.image_output || is(each, "image");
+        request_.audio_output = request_.audio_output || is(each, "audio");
+        request_.image_output = request_.image_output || is(each, "image");
     });
 }
 
-void AskReader::elsewhere() {
+void CallRequestReader::elsewhere() {
     if (null_or_absent()) return;
-    ask_.input_elsewhere = true;
+    request_.input_elsewhere = true;
     look({});
 }
 
-void AskReader::refuse(std::string problem) {
+void CallRequestReader::refuse(std::string problem) {
     if (problem_.empty()) problem_ = std::move(problem);
 }
 

@@ -1,4 +1,4 @@
-#include "gateway/flight.h"
+#include "gateway/gateway_call.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 #include "base/shell.h"
 #include "base/text.h"
 #include "core/limits.h"
-#include "gateway/budget_words.h"
+#include "gateway/budget_refusal.h"
 #include "gateway/forwarding.h"
 
 namespace interlock::gateway {
@@ -35,37 +35,37 @@ std::int64_t message_tokens(std::initializer_list<std::int64_t> counts) {
 
 }  // namespace
 
-Flight::Flight(Shared& its_shared, net::Request its_request, Route its_route)
+GatewayCall::GatewayCall(Shared& its_shared, net::Request its_http, ModelRoute its_route)
     : shared(its_shared),
-      request(std::move(its_request)),
+      http(std::move(its_http)),
       route(std::move(its_route)),
       began(std::chrono::steady_clock::now()) {
     ++shared.under_way;
     row.id = core::CallId(shared.fresh_id());
     row.at = shared.now();
-    row.operation = fmt::format("{}.{}", boost::describe::enum_to_string(route.dialect, ""),
+    row.operation = fmt::format("{}.{}", boost::describe::enum_to_string(route.format, ""),
                                 boost::describe::enum_to_string(route.operation, ""));
 }
 
-Flight::~Flight() {
+GatewayCall::~GatewayCall() {
     if (is_held()) settle_unknown({});
     if (!recorded_ && config) finish(row.status, "cut off");
     --shared.under_way;
 }
 
-RateLimits::Who Flight::rate_who() const {
-    return {caller.org, caller.key_id, row.who.agent, ask.model, row.who.provider};
+RateLimits::Who GatewayCall::rate_who() const {
+    return {caller.org, caller.key_id, row.who.agent, request.model, row.who.provider};
 }
 
 // ---- before it is sent ----------------------------------------------------------------------------------------------
 
-net::Task<std::optional<No>> Flight::hold(const Upstream& its_upstream) {
+net::Task<std::optional<CallRefusal>> GatewayCall::hold(const Upstream& its_upstream) {
     upstream = &its_upstream;
     row.upstream = upstream->name;
     row.who.provider = upstream->provider;
     if (auto no = bound()) co_return no;
 
-    const Headroom::Ticket ticket = shared.headroom.draw();
+    const BudgetWaitQueue::Ticket ticket = shared.budget_waits.draw();
     const net::SteadyTime deadline = began + std::chrono::seconds(settings().wait_s);
     while (true) {
         core::Reserve command = reserve_command();
@@ -76,59 +76,62 @@ net::Task<std::optional<No>> Flight::hold(const Upstream& its_upstream) {
             // It may be there all the same. Whatever was not sent is not owed.
             const bool unknown = !answer && answer.error() == engine::SubmitError::outcome_unknown;
             if (unknown) shared.ledger.end(caller.org, id, core::ReleaseHold{id, by_gateway});
-            co_return No{Refused::busy, "unavailable", "the ledger cannot be reached at present; nothing was sent", 1};
+            co_return CallRefusal{RefusalKind::busy, "unavailable",
+                                  "the ledger cannot be reached at present; nothing was sent", 1};
         }
         if (!may_fit_later(*reply) || now() >= deadline) {
             // Where one has fitted, or never will, the next in line may find out as much.
-            if (has_waited) shared.headroom.released(caller.org);
+            if (has_waited) shared.budget_waits.released(caller.org);
             co_return take(std::move(*reply));
         }
         const std::string line = reply->budget ? reply->budget->budget : "provider " + upstream->provider;
         has_waited = true;
-        const bool woken = co_await shared.headroom.wait(caller.org, line, ticket, deadline);
+        const bool woken = co_await shared.budget_waits.wait(caller.org, line, ticket, deadline);
         if (!woken) co_return take(std::move(*reply));
     }
 }
 
-std::optional<No> Flight::bound() {
+std::optional<CallRefusal> GatewayCall::bound() {
     const GatewaySettings& set = settings();
-    price = price_at(*config, *upstream, ask.model, row.at);
+    price = price_at(*config, *upstream, request.model, row.at);
 
-    if (ask.background) {
-        return No{Refused::bad_request, "not_metered",
-                  "background answers cannot be metered; send it without background"};
+    if (request.background) {
+        return CallRefusal{RefusalKind::bad_request, "not_metered",
+                           "background answers cannot be metered; send it without background"};
     }
-    const auto tools = static_cast<std::int64_t>(ask.unbounded_tools_at.size());
-    if (ask.choices > choices_max || ask.rounds + tools * set.tool_rounds_max > rounds_max + set.tool_rounds_max) {
-        return No{
-            Refused::bad_request, "invalid_request",
+    const auto tools = static_cast<std::int64_t>(request.unbounded_tools_at.size());
+    if (request.choices > choices_max ||
+        request.rounds + tools * set.tool_rounds_max > rounds_max + set.tool_rounds_max) {
+        return CallRefusal{
+            RefusalKind::bad_request, "invalid_request",
             fmt::format("at most {} choices and {} rounds of tools are metered in one call", choices_max, rounds_max)};
     }
-    if (ask.rounds_unbounded && set.tool_rounds_max == 0) {
-        return No{Refused::bad_request, "unbounded_tools",
-                  fmt::format("this call has tools that run at the provider as often as the model likes; bound them "
-                              "(max_uses, max_tool_calls), or {}",
-                              advice("allow some", "interlock gateway set tool_rounds_max=8"))};
+    if (request.rounds_unbounded && set.tool_rounds_max == 0) {
+        return CallRefusal{
+            RefusalKind::bad_request, "unbounded_tools",
+            fmt::format("this call has tools that run at the provider as often as the model likes; bound them "
+                        "(max_uses, max_tool_calls), or {}",
+                        advice("allow some", "interlock gateway set tool_rounds_max=8"))};
     }
-    std::optional<KnownBeginning> known;
-    anchors_.clear();
-    if (!beginnings.empty()) {
+    std::optional<KnownPrefix> known;
+    prefix_names_.clear();
+    if (!prefixes.empty()) {
         const std::string prompt = prompt_name().bytes();
-        for (const Hash128& beginning : beginnings) anchors_.push_back(keyed_hash_128(prompt + beginning.bytes()));
-        if (const auto found = shared.anchors.find(anchors_)) {
-            known = {.counted = ask.counted[found->boundary], .prompt_tokens = found->prompt_tokens};
+        for (const Hash128& prefix : prefixes) prefix_names_.push_back(keyed_hash_128(prompt + prefix.bytes()));
+        if (const auto found = shared.prefix_tokens.find(prefix_names_)) {
+            known = {.counted = request.counted[found->boundary], .prompt_tokens = found->prompt_tokens};
         }
     }
-    bound_ = bound_of(route.operation, ask, price, set, known);
-    worst = bound_.worst;
+    bound_ = bound_of(route.operation, request, price, set, known);
+    at_most = bound_.at_most;
     output_max = bound_.output_max;
-    output_changed = output_max > 0 && !ask.output_max;
-    if (price && !cost_at_most(*price, worst)) {
-        return No{
-            Refused::not_found, "unknown_price",
+    output_changed = output_max > 0 && !request.output_max;
+    if (price && !cost_at_most(*price, at_most)) {
+        return CallRefusal{
+            RefusalKind::not_found, "unknown_price",
             fmt::format("what '{}' costs at service tier '{}' is not known, or is more than an amount can be; ask "
                         "for the default tier, or {}",
-                        ask.model, ask.service_tier, advice("set a price", "interlock prices set"))};
+                        request.model, request.service_tier, advice("set a price", "interlock prices set"))};
     }
     return std::nullopt;
 }
@@ -148,7 +151,7 @@ bool is_about_the_client(std::string_view name) {
 }  // namespace
 
 // What decides how the prompt is counted, besides its messages: whose it is, where it goes, and what is said about it.
-Hash128 Flight::prompt_name() const {
+Hash128 GatewayCall::prompt_name() const {
     std::string text;
     const auto add = [&](std::string_view part) {
         text.append(std::to_string(part.size())).push_back(':');
@@ -158,12 +161,12 @@ Hash128 Flight::prompt_name() const {
     add(row.who.agent.empty() ? "key " + caller.key_id : "agent " + row.who.agent);
     add(row.operation);
     for (const std::string& part :
-         {upstream->name, upstream->url, upstream->provider, upstream->model_there(ask.model)})
+         {upstream->name, upstream->url, upstream->provider, upstream->model_there(request.model)})
         add(part);
     add(route.target.substr(std::min(route.target.find('?'), route.target.size())));
     for (const auto& [name, value] : upstream->headers) add(name), add(value);
-    for (const net::Header& header : request.headers) {
-        if (is_about_the_client(header.name) || !goes_on(header, request, *upstream)) continue;
+    for (const net::Header& header : http.headers) {
+        if (is_about_the_client(header.name) || !goes_on(header, http, *upstream)) continue;
         add(header.name);
         add(header.value);
     }
@@ -171,17 +174,17 @@ Hash128 Flight::prompt_name() const {
     return keyed_hash_128(text);
 }
 
-core::Reserve Flight::reserve_command() const {
-    Worst least = worst;
+core::Reserve GatewayCall::reserve_command() const {
+    UsageBound least = at_most;
     const std::int64_t floor = std::min(output_max, settings().floor_tokens);
-    least.output = floor * bound_.multiple + ask.prediction_bytes;
-    const auto cost = [&](const Worst& of) {
+    least.output = floor * bound_.multiple + request.prediction_bytes;
+    const auto cost = [&](const UsageBound& of) {
         return price ? cost_at_most(*price, of).value_or(Money::max()).nanos() : 0;
     };
     return {.hold = core::HoldId(shared.fresh_id()),
             .who = row.who,
             .fence = {},
-            .bound = {.usd = cost(worst), .tokens = worst.input + worst.output, .calls = 1, .runs = 0},
+            .bound = {.usd = cost(at_most), .tokens = at_most.input + at_most.output, .calls = 1, .runs = 0},
             .ttl_s = settings().hold_lease_s,
             .dispatched = true,
             .floor = {.usd = cost(least), .tokens = least.input + least.output, .calls = 1, .runs = 0},
@@ -189,14 +192,14 @@ core::Reserve Flight::reserve_command() const {
             .by_gateway = true};
 }
 
-std::string Flight::advice(std::string_view what, std::string_view command) const {
+std::string GatewayCall::advice(std::string_view what, std::string_view command) const {
     if (!caller.is_operator) return fmt::format("a person can {}", what);
     return fmt::format("{}: {}", what, command);
 }
 
 // What the core said.
-std::optional<No> Flight::take(core::ReserveReply reply) {
-    if (reply.status != core::ReserveStatus::held) return no_of(reply, row.who, *upstream, reader());
+std::optional<CallRefusal> GatewayCall::take(core::ReserveReply reply) {
+    if (reply.status != core::ReserveStatus::held) return call_refusal(reply, row.who, *upstream, reader());
     held = std::move(reply);
     hold_ = held.hold;
     row.who.agent = held.agent;
@@ -207,89 +210,91 @@ std::optional<No> Flight::take(core::ReserveReply reply) {
 
     if (!price && settings().unknown_model != UnknownModel::unpriced && held.left >= 0) {
         release();
-        return No{Refused::not_found, "unknown_model",
-                  fmt::format("model '{}' of provider '{}' has no price, and a hard budget covers this call; {}",
-                              ask.model, upstream->provider,
-                              advice("set one",
-                                     shell_command({"interlock", "prices", "set", upstream->provider + "/" + ask.model,
-                                                    "--input", "DOLLARS", "--output", "DOLLARS"}) +
-                                         " (per million tokens)"))};
+        return CallRefusal{
+            RefusalKind::not_found, "unknown_model",
+            fmt::format(
+                "model '{}' of provider '{}' has no price, and a hard budget covers this call; {}", request.model,
+                upstream->provider,
+                advice("set one", shell_command({"interlock", "prices", "set", upstream->provider + "/" + request.model,
+                                                 "--input", "DOLLARS", "--output", "DOLLARS"}) +
+                                      " (per million tokens)"))};
     }
     const bool is_hard = held.left >= 0;
-    if (const auto why = why_unbounded(route.operation, ask, price, upstream->provider);
+    if (const auto why = why_unbounded(route.operation, request, price, upstream->provider);
         why && is_hard && settings().unbounded_cost == UnboundedCost::deny) {
         release();
-        return No{
-            Refused::bad_request, "unbounded_cost",
+        return CallRefusal{
+            RefusalKind::bad_request, "unbounded_cost",
             fmt::format("this call can cost more than can be held for it, and a hard budget covers it: {}; leave "
                         "it out, or {}",
                         *why, advice("set a price or allow such calls", "interlock gateway set unbounded_cost=allow"))};
     }
     if (output_max == 0 || held.bound.tokens == 0) return std::nullopt;
     // The budgets had less than was wanted, and at least the floor: that much output fits.
-    std::int64_t output = held.bound.tokens - worst.input;
-    if (price) output = std::min(output, output_within(*price, worst, Money::nanos(held.bound.usd)).value_or(0));
-    const std::int64_t each = (output - ask.prediction_bytes) / bound_.multiple;
+    std::int64_t output = held.bound.tokens - at_most.input;
+    if (price) output = std::min(output, output_within(*price, at_most, Money::nanos(held.bound.usd)).value_or(0));
+    const std::int64_t each = (output - request.prediction_bytes) / bound_.multiple;
     if (each < output_max) {
         output_max = std::max<std::int64_t>(1, each);
         output_changed = true;
     }
-    worst.output = output_max * bound_.multiple + ask.prediction_bytes;
+    at_most.output = output_max * bound_.multiple + request.prediction_bytes;
     return std::nullopt;
 }
 
-Edits Flight::edits() const {
+Edits GatewayCall::edits() const {
     Edits edits;
     // A limit that was stated goes out under the name that the upstream knows, so that it is a limit there too.
     if (output_max > 0) edits.output_max = output_max;
     edits.limit_name = upstream->limit_name;
-    if (ask.rounds_unbounded) edits.tool_calls_max = edits.tool_uses_max = settings().tool_rounds_max;
-    edits.include_usage = route.operation == Operation::chat && ask.stream && !ask.wants_usage;
-    const std::string there = upstream->model_there(ask.model);
-    if (there != ask.model) edits.model = there;
+    if (request.rounds_unbounded) edits.tool_calls_max = edits.tool_uses_max = settings().tool_rounds_max;
+    edits.include_usage = route.operation == Operation::chat && request.stream && !request.wants_usage;
+    const std::string there = upstream->model_there(request.model);
+    if (there != request.model) edits.model = there;
     return edits;
 }
 
 // ---- after it was sent ----------------------------------------------------------------------------------------------
 
-void Flight::settle(const Metered& metered) {
+void GatewayCall::settle(const Metered& metered) {
     if (!metered.reported || !can_be(metered)) return settle_unknown(metered);
     Metered said = metered;
     // Asked for by other names, and not reported as a tier.
-    if (ask.service_tier == "fast" || ask.service_tier == "us") said.service_tier = ask.service_tier;
+    if (request.service_tier == "fast" || request.service_tier == "us") said.service_tier = request.service_tier;
     if (said.inference_geo == "us" && (said.service_tier.empty() || said.service_tier == "standard"))
         said.service_tier = "us";
-    if (!anchors_.empty() && metered.prompt_tokens > 0) shared.anchors.put(anchors_.back(), metered.prompt_tokens);
+    if (!prefix_names_.empty() && metered.prompt_tokens > 0)
+        shared.prefix_tokens.put(prefix_names_.back(), metered.prompt_tokens);
     if (!price) return end(said.stated_cost.value_or(Money()), said, false);
     if (const auto cost = cost_of(*price, said)) return end(*cost, said, false);
     // A service tier without a price: by the dearest that is known.
     const Usage& usage = said.usage;
     const std::int64_t output = usage.output_tokens + usage.reasoning_tokens;
-    const Worst at_most{.input = tokens_of(usage).value_or(0) - output,
-                        .output = output,
-                        .prompt = said.prompt_tokens,
-                        .cache_write = ask.cache_write,
-                        .audio = said.audio_input_tokens + said.audio_output_tokens > 0,
-                        .image_output = said.image_output_tokens > 0,
-                        .paid_tools = said.paid_tools,
-                        .images_made = said.images_made};
-    const auto cost = cost_at_most(*price, at_most);
+    const UsageBound dearest{.input = tokens_of(usage).value_or(0) - output,
+                             .output = output,
+                             .prompt = said.prompt_tokens,
+                             .cache_write = request.cache_write,
+                             .audio = said.audio_input_tokens + said.audio_output_tokens > 0,
+                             .image_output = said.image_output_tokens > 0,
+                             .paid_tools = said.paid_tools,
+                             .images_made = said.images_made};
+    const auto cost = cost_at_most(*price, dearest);
     cost ? end(std::max(*cost, said.stated_cost.value_or(Money())), said, true) : settle_unknown(said);
 }
 
 // The provider has not said what was used. What it has said of the input counts; the rest is the most that it can be.
 // What came by of the output says little: a model thinks before it speaks, and what was cut off is billed as well.
-void Flight::settle_unknown(const Metered& reported) {
+void GatewayCall::settle_unknown(const Metered& reported) {
     // A report that cannot be is none. A person decides what it should have been.
     doubted_ = !can_be(reported);
     const Metered so_far = doubted_ ? Metered() : reported;
     Metered most = so_far;
     most.stated_cost.reset();
-    Worst bound = worst;
+    UsageBound bound = at_most;
     if (!so_far.input_reported) {
         most.usage = {};
         most.usage.input_tokens = bound.input;
-    } else if (ask.rounds == 1 && !ask.rounds_unbounded) {
+    } else if (request.rounds == 1 && !request.rounds_unbounded) {
         bound.input = std::min(bound.input, so_far.prompt_tokens);
     }
     most.usage.output_tokens = bound.output;
@@ -300,7 +305,7 @@ void Flight::settle_unknown(const Metered& reported) {
 }
 
 // Whether the model can have taken and made what is reported.
-bool Flight::can_be(const Metered& metered) const {
+bool GatewayCall::can_be(const Metered& metered) const {
     if (metered.impossible) return false;
     const Usage& usage = metered.usage;
     const std::int64_t output = usage.output_tokens + usage.reasoning_tokens;
@@ -313,13 +318,13 @@ bool Flight::can_be(const Metered& metered) const {
                                                     .cache_write = CacheWrite::one_hour,
                                                     .audio = true,
                                                     .image_output = true,
-                                                    .paid_tools = worst.paid_tools,
-                                                    .images_made = worst.images_made})
+                                                    .paid_tools = at_most.paid_tools,
+                                                    .images_made = at_most.images_made})
                             : std::nullopt;
     return *metered.stated_cost <= checked_sum(most.value_or(Money()), stated_cost_free).value_or(Money::max());
 }
 
-void Flight::end(Money cost, const Metered& metered, bool estimated) {
+void GatewayCall::end(Money cost, const Metered& metered, bool estimated) {
     row.cost += cost.nanos();
     row.usage = metered.usage;
     row.price = price ? receipt_of(*price, metered) : std::string();
@@ -340,31 +345,31 @@ void Flight::end(Money cost, const Metered& metered, bool estimated) {
     }
 }
 
-void Flight::release() {
+void GatewayCall::release() {
     if (is_held()) shared.ledger.end(caller.org, hold_, core::ReleaseHold{hold_, by_gateway});
     hold_ = {};
 }
 
 // ---- the end --------------------------------------------------------------------------------------------------------
 
-void Flight::finish(int status, std::string detail) {
+void GatewayCall::finish(int status, std::string detail) {
     if (std::exchange(recorded_, true)) return;
     row.status = status;
     if (doubted_ && row.refusal.empty()) row.refusal = "implausible_usage";
     row.detail = cut_text(as_line(detail), core::limits::text_bytes_max);
     row.duration_us = elapsed_us();
-    if (shared.on_call) shared.on_call({caller.org, row, request.header("traceparent")});
+    if (shared.on_call) shared.on_call({caller.org, row, http.header("traceparent")});
     if (config) shared.ledger.record(caller.org, row);  // Otherwise nobody knows whose it was.
 }
 
-void Flight::finish(const No& no) {
+void GatewayCall::finish(const CallRefusal& no) {
     row.refusal = no.code;
     finish(status_of(no.why), no.message);
 }
 
-void Flight::keep_turn(const Metered& metered) {
+void GatewayCall::keep_turn(const Metered& metered) {
     if (row.who.session.value.empty() || held.capture == core::Capture::off) return;
-    const boost::json::value facts = {{"call", call_id()},          {"model", ask.model},
+    const boost::json::value facts = {{"call", call_id()},          {"model", request.model},
                                       {"upstream", row.upstream},   {"cost", to_text(Money::nanos(row.cost))},
                                       {"estimated", row.estimated}, {"finish", as_line(metered.finish)}};
     core::Append turn;
@@ -377,7 +382,7 @@ void Flight::keep_turn(const Metered& metered) {
                                  .metadata = std::move(metadata)});
     };
     if (held.capture == core::Capture::full) {
-        for (Said& one : new_words) add(std::move(one.role), std::move(one.content), {});
+        for (ChatMessage& one : new_words) add(std::move(one.role), std::move(one.content), {});
     }
     add("assistant", metered.text, boost::json::serialize(facts));
     const Usage& usage = metered.usage;

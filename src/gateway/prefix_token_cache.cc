@@ -1,4 +1,4 @@
-#include "gateway/anchors.h"
+#include "gateway/prefix_token_cache.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,19 +8,19 @@ namespace interlock::gateway {
 namespace {
 
 // Looking for a known beginning costs more than it brings below this.
-constexpr std::size_t anchored_bytes_min = 2'048;
+constexpr std::size_t cached_prefix_bytes_min = 2'048;
 
 }  // namespace
 
-bool can_be_anchored(const Ask& ask, std::string_view body) {
-    return body.size() >= anchored_bytes_min && !ask.boundaries.empty() && !ask.count_varies && !ask.input_elsewhere &&
-           ask.rounds == 1 && !ask.rounds_unbounded;
+bool is_prefix_cacheable(const CallRequest& request, std::string_view body) {
+    return body.size() >= cached_prefix_bytes_min && !request.boundaries.empty() && !request.count_varies &&
+           !request.input_elsewhere && request.rounds == 1 && !request.rounds_unbounded;
 }
 
-std::vector<Hash128> beginnings_of(const Ask& ask, std::string_view body) {
-    std::vector<std::size_t> boundaries = ask.boundaries;
-    for (std::size_t& boundary : boundaries) boundary -= ask.messages_begin;
-    return prefix_hashes(body.substr(ask.messages_begin), boundaries);
+std::vector<Hash128> prefixes_of(const CallRequest& request, std::string_view body) {
+    std::vector<std::size_t> boundaries = request.boundaries;
+    for (std::size_t& boundary : boundaries) boundary -= request.messages_begin;
+    return prefix_hashes(body.substr(request.messages_begin), boundaries);
 }
 
 // Each piece is hashed alone and chained to the one before it, so that all of them cost one pass over the text.
@@ -42,7 +42,7 @@ std::vector<Hash128> prefix_hashes(std::string_view text, const std::vector<std:
     return hashes;
 }
 
-std::optional<Anchors::Found> Anchors::find(const std::vector<Hash128>& names) {
+std::optional<PrefixTokenCache::Found> PrefixTokenCache::find(const std::vector<Hash128>& names) {
     const std::lock_guard lock(mutex_);
     for (std::size_t at = names.size(); at-- > 0;) {
         for (Generation* generation : {&young_, &old_}) {
@@ -56,12 +56,12 @@ std::optional<Anchors::Found> Anchors::find(const std::vector<Hash128>& names) {
     return std::nullopt;
 }
 
-void Anchors::put(const Hash128& name, std::int64_t prompt_tokens) {
+void PrefixTokenCache::put(const Hash128& name, std::int64_t prompt_tokens) {
     const std::lock_guard lock(mutex_);
     put_locked(name, prompt_tokens);
 }
 
-void Anchors::put_locked(const Hash128& name, std::int64_t prompt_tokens) {
+void PrefixTokenCache::put_locked(const Hash128& name, std::int64_t prompt_tokens) {
     if (young_.size() >= generation_max) old_ = std::exchange(young_, {});
     // The greater number is the safe one: what a provider hides in a prompt may differ from call to call.
     std::int64_t& kept = young_[name];

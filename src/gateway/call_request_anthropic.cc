@@ -1,15 +1,15 @@
 // The members of Anthropic's requests.
-#include "gateway/ask_reader.h"
+#include "gateway/call_request_reader.h"
 
 namespace interlock::gateway {
 
-void AskReader::messages_member(std::string_view key) {
+void CallRequestReader::messages_member(std::string_view key) {
     if (key == "messages") {
         messages(key);
     } else if (key == "max_tokens") {
         output_max("max_tokens");
     } else if (key == "stream") {
-        flag(key, ask_.stream);
+        flag(key, request_.stream);
     } else if (key == "cache_control") {
         cache_control();
     } else if (key == "thinking") {
@@ -26,30 +26,30 @@ void AskReader::messages_member(std::string_view key) {
     } else if (key == "container") {
         elsewhere();
     } else if (key == "service_tier") {
-        if (const std::string_view tier = word(); ask_.service_tier.empty()) ask_.service_tier = tier;
+        if (const std::string_view tier = word(); request_.service_tier.empty()) request_.service_tier = tier;
     } else if (key == "speed") {
         // A dearer way to run the same model; "standard" is what everybody gets.
-        if (const std::string_view speed = word(); !speed.empty() && speed != "standard") ask_.service_tier = speed;
+        if (const std::string_view speed = word(); !speed.empty() && speed != "standard") request_.service_tier = speed;
     } else if (key == "inference_geo") {
         if (const std::string_view geo = word(); !geo.empty() && geo != "global") inference_geo_ = geo;
     } else if (key == "metadata" && json_.kind() == JsonKind::object) {
         json_.each_member([&](std::string_view name) {
-            if (name == "user_id") ask_.user = word();
+            if (name == "user_id") request_.user = word();
         });
     } else if (!is_for_a_router(key)) {
         look(key);
     }
 }
 
-void AskReader::thinking() {
+void CallRequestReader::thinking() {
     if (json_.kind() != JsonKind::object) return look("thinking");
     json_.each_member([&](std::string_view key) {
         if (key != "budget_tokens") return look(key);
         const std::size_t begin = json_.at();
         const auto tokens = whole("thinking.budget_tokens", 1);
         if (!tokens) return;
-        ask_.thinking_budget = *tokens;
-        ask_.thinking_budget_at = {.begin = begin, .end = json_.at()};
+        request_.thinking_budget = *tokens;
+        request_.thinking_budget_at = {.begin = begin, .end = json_.at()};
     });
 }
 
@@ -67,7 +67,7 @@ bool knows_max_uses(std::string_view type) { return type.starts_with("web_search
 
 }  // namespace
 
-void AskReader::anthropic_tools() {
+void CallRequestReader::anthropic_tools() {
     if (json_.kind() != JsonKind::array) return look("tools");
     json_.each_element([&] {
         if (json_.kind() != JsonKind::object) return look("tools");
@@ -90,19 +90,19 @@ void AskReader::anthropic_tools() {
             }
         });
         if (runs_at_the_client(type)) return;
-        ask_.rounds += uses.value_or(0);
-        ask_.paid_tools_max += uses.value_or(0);
+        request_.rounds += uses.value_or(0);
+        request_.paid_tools_max += uses.value_or(0);
         if (uses) return;
         if (!knows_max_uses(type)) return loops_at_the_provider();
-        ask_.rounds_unbounded = true;
-        ask_.unbounded_tools_at.push_back(tool);
+        request_.rounds_unbounded = true;
+        request_.unbounded_tools_at.push_back(tool);
     });
 }
 
 // Anthropic runs tools in a loop of its own, which it leaves after ten rounds with the reason `pause_turn`.
-void AskReader::loops_at_the_provider() {
-    ask_.rounds_unbounded = true;
-    ask_.rounds_by_provider = 10;
+void CallRequestReader::loops_at_the_provider() {
+    request_.rounds_unbounded = true;
+    request_.rounds_by_provider = 10;
 }
 
 }  // namespace interlock::gateway

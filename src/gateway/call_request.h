@@ -52,7 +52,7 @@ struct Counted {
     friend bool operator==(const Counted&, const Counted&) = default;
 };
 
-struct Ask {
+struct CallRequest {
     std::string model = {};
     bool stream = false;
     bool wants_usage = false;                     // A chat that streams and asked for its usage itself.
@@ -78,14 +78,15 @@ struct Ask {
     std::string service_tier = {};      // As stated: "flex", "priority", "fast", …; empty: not stated.
     std::string user = {};              // What the client calls its conversation (metadata.user_id, …).
     // The messages: where their array begins, where each of them ends (offsets, rising), and what stands in the body up
-    // to each of these. What begins a conversation is what a provider's cache, and our anchors, can know again.
+    // to each of these. What begins a conversation is what a provider's cache, and prefix_token_cache.h, can know
+    // again.
     std::size_t messages_begin = 0;
     std::vector<std::size_t> boundaries = {};
     std::vector<Counted> counted = {};
     // The other members that may decide how many tokens the prompt is, as they stand there.
     std::vector<Span> prompt_members = {};
     // A prompt that only begins like this one may be counted otherwise: something is fetched, cut or replaced before
-    // the model reads it, or a member is not known here. No anchor stands for it.
+    // the model reads it, or a member is not known here. No count of its beginning is used.
     bool count_varies = false;
 
     // Where edits go.
@@ -103,7 +104,7 @@ struct Ask {
 };
 
 // The error is a sentence for the client.
-Result<Ask, std::string> read_ask(const Route& route, std::string_view body);
+Result<CallRequest, std::string> read_call_request(const ModelRoute& route, std::string_view body);
 
 struct Edits {
     // Goes out once and under this name, whether and however it was stated. Anthropic refuses a budget for thinking
@@ -115,17 +116,17 @@ struct Edits {
     bool include_usage = false;                        // A chat that streams: have the provider say its usage.
     std::optional<std::string> model = {};             // What the upstream calls it.
 };
-std::string edited(const Route& route, std::string_view body, const Ask& ask, const Edits& edits);
+std::string edited(const ModelRoute& route, std::string_view body, const CallRequest& request, const Edits& edits);
 // The target with another model in it, for Gemini.
-std::string edited_target(const Route& route, const std::string& model);
+std::string edited_target(const ModelRoute& route, const std::string& model);
 
 // ---- for sessions that keep what was said ---------------------------------------------------------------------------
 
-struct Said {
+struct ChatMessage {
     std::string role;     // user, assistant, system, tool
     std::string content;  // Text, or JSON where it is more than text.
 };
 // What is new in this request: the messages behind the last one of the assistant's.
-std::vector<Said> new_messages(const Route& route, std::string_view body, std::size_t bytes_max);
+std::vector<ChatMessage> new_messages(const ModelRoute& route, std::string_view body, std::size_t bytes_max);
 
 }  // namespace interlock::gateway
