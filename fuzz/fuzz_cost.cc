@@ -180,7 +180,7 @@ std::optional<Call> read_call(const ModelRoute& route, std::string body) {
         request->unbounded_tools_at.size() > 100) {
         return std::nullopt;
     }
-    const CallBound bound = bound_of(route.operation, *request, &price(), settings(), std::nullopt);
+    const CallBound bound = bound_of(*request, &price(), settings(), std::nullopt);
     Edits edits{.limit_name = std::string(limit_name)};
     if (bound.output_max > 0) edits.output_max = bound.output_max;
     if (request->rounds_unbounded) edits.tool_calls_max = edits.tool_uses_max = settings().tool_rounds_max;
@@ -194,12 +194,12 @@ std::optional<Call> read_call(const ModelRoute& route, std::string body) {
 
 void check(const ModelRoute& route, const Call& call, const std::optional<KnownPrefix>& known) {
     const Operation operation = route.operation;
-    const CallBound bound = bound_of(operation, call.request, &price(), settings(), known);
+    const CallBound bound = bound_of(call.request, &price(), settings(), known);
     const std::int64_t output = output_allowed(operation, call.sent) * choices(operation, call.sent);
     const std::int64_t uses = tool_uses(operation, call.sent);
     ensure(output <= bound.at_most.output, "the output that is allowed is held");
     ensure(prompt_tokens(operation, call.sent) <= bound.at_most.input, "the input is held");
-    if (why_unbounded(operation, call.request, &price(), "openai")) return;
+    if (why_unbounded(route.dialect(), call.request, &price(), "openai")) return;
     ensure(uses <= bound.at_most.paid_tools, "the tools that are allowed are held");
     ensure(uses == 0 || (1 + uses) * model_takes <= bound.at_most.input, "each round reads all that the model takes");
 }

@@ -7,6 +7,7 @@
 #include "base/ensure.h"
 #include "gateway/call_request.h"
 #include "gateway/dialect.h"
+#include "gateway/refusal.h"
 
 namespace {
 
@@ -42,7 +43,7 @@ void check_route(const ModelRoute& route, const net::Request& request) {
         query.remove_prefix(end);
     }
     if (route.format == ApiFormat::gemini && !route.model.empty()) {
-        const std::string other = edited_target(route, "other-model");
+        const std::string other = route.dialect().target_for(route, "other-model");
         net::Request again = request_of(0, other);
         again.method = request.method;
         const auto routed = route_of(again);

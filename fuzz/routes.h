@@ -1,7 +1,7 @@
 // The routes that the first byte of an input chooses.
 #pragma once
 
-#include "gateway/dialect.h"
+#include "gateway/model_route.h"
 
 namespace interlock::gateway {
 

@@ -110,7 +110,8 @@ def check_includes(root, path, text):
         name = match[2]
         parts = name.split("/")
         ours = match[1] == '"' or (root / "src" / name).exists()
-        if ours and (match[1] != '"' or len(parts) != 2 or parts[0] not in (*ALLOWED, *BESIDE_SRC)):
+        if ours and (match[1] != '"' or len(parts) not in (2, 3) or ".." in parts
+                     or parts[0] not in (*ALLOWED, *BESIDE_SRC)):
             yield f'{path}:{number}: includes are written "folder/file.h": {line.strip()}'
         elif ours and folder and parts[0] != folder and parts[0] not in ALLOWED.get(folder, ()):
             yield f"{path}:{number}: {folder} does not include {parts[0]}: {line.strip()}"

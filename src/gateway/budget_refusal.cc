@@ -4,6 +4,8 @@
 #include <boost/describe/enum_to_string.hpp>
 
 #include "base/calendar.h"
+#include "base/ensure.h"
+#include "base/id.h"
 #include "base/shell.h"
 
 namespace interlock::gateway {
@@ -25,8 +27,8 @@ std::string budget_sentence(const core::BudgetRefusal& no, Reader reader) {
         no.budget, amount(no.metric, no.limit_units), amount(no.metric, no.settled), amount(no.metric, no.held),
         amount(no.metric, no.requested));
     if (no.window_end < far_future) text += fmt::format(" The window turns at {}.", to_iso8601(no.window_end));
-    // A run's ceiling has no budget's name.
-    if (no.budget.starts_with("run_")) {
+    // Stands for the ceiling of a run, where the core names the run in a budget's place.
+    if (id_from_text("run", no.budget)) {
         text += " It is the run's own ceiling: a person can start the run again with a higher one.";
     } else if (reader == Reader::agent) {
         text += " A person can raise it.";
@@ -36,6 +38,8 @@ std::string budget_sentence(const core::BudgetRefusal& no, Reader reader) {
     }
     return text;
 }
+
+constexpr std::string_view run_is_over = "the run that this call is for is not live any more";
 
 }  // namespace
 
@@ -48,54 +52,59 @@ bool may_fit_later(const core::ReserveReply& reply) {
 
 CallRefusal call_refusal(const core::ReserveReply& reply, const core::Attribution& who, const Upstream& upstream,
                          Reader reader) {
-    const std::string code = boost::describe::enum_to_string(reply.status, "");
     const auto advise = [&](std::string_view for_agents, const std::string& for_operators) {
         return fmt::format("{}. {}", reply.detail, reader == Reader::agent ? std::string(for_agents) : for_operators);
     };
     switch (reply.status) {
         case core::ReserveStatus::budget_exceeded:
-            return {RefusalKind::budget, code, reply.budget ? budget_sentence(*reply.budget, reader) : reply.detail};
+            return {RefusalKind::budget, RefusalCode::budget_exceeded,
+                    reply.budget ? budget_sentence(*reply.budget, reader) : reply.detail};
         case core::ReserveStatus::budget_frozen:
-            return {RefusalKind::budget, code,
+            return {RefusalKind::budget, RefusalCode::budget_frozen,
                     advise("A person has to look.",
                            fmt::format("A person has to look: {}, then {}",
                                        shell_command({"interlock", "budgets", "show", reply.budget->budget}),
                                        shell_command({"interlock", "budgets", "unfreeze", reply.budget->budget})))};
         case core::ReserveStatus::agent_paused:
-            return {RefusalKind::budget, code,
+            return {RefusalKind::budget, RefusalCode::agent_paused,
                     advise("A person can resume it.",
                            "To go on: " + shell_command({"interlock", "agents", "resume", who.agent}))};
         case core::ReserveStatus::concurrency_limit:
-            return {RefusalKind::rate_limited, code,
+            return {RefusalKind::rate_limited, RefusalCode::concurrency_limit,
                     advise("Try again later; a person can raise the cap.",
                            "To raise it: " +
                                shell_command({"interlock", "caps", "set", "provider/" + upstream.provider, "MAX"})),
                     1};
         case core::ReserveStatus::agent_not_found:
             if (who.agent.empty()) {
-                return {RefusalKind::bad_request, "agent_missing",
+                return {RefusalKind::bad_request, RefusalCode::agent_missing,
                         "this key belongs to no agent: use an agent's key (interlock keys create --scope agent --agent "
-                        "NAME), a "
-                        "run's, or name the agent in the header x-interlock-agent"};
+                        "NAME), a run's, or name the agent in the header x-interlock-agent"};
             }
-            return {RefusalKind::bad_request, code,
+            return {RefusalKind::bad_request, RefusalCode::agent_not_found,
                     fmt::format("there is no agent '{}'; make it: {}", who.agent,
                                 shell_command({"interlock", "agents", "put", who.agent}))};
         case core::ReserveStatus::run_not_found:
+            return {RefusalKind::unauthorized, RefusalCode::run_not_found, std::string(run_is_over)};
         case core::ReserveStatus::stale_fence:
+            return {RefusalKind::unauthorized, RefusalCode::stale_fence, std::string(run_is_over)};
         case core::ReserveStatus::run_ended:
-            return {RefusalKind::unauthorized, code, "the run that this call is for is not live any more"};
+            return {RefusalKind::unauthorized, RefusalCode::run_ended, std::string(run_is_over)};
         case core::ReserveStatus::session_not_found:
-            return {RefusalKind::bad_request, code, "there is no such session"};
+            return {RefusalKind::bad_request, RefusalCode::session_not_found, "there is no such session"};
         case core::ReserveStatus::too_many:
-            return {RefusalKind::busy, code, reply.detail, 1};
-        case core::ReserveStatus::held:
+            return {RefusalKind::busy, RefusalCode::too_many, reply.detail, 1};
         case core::ReserveStatus::invalid_request:
+            return {RefusalKind::bad_request, RefusalCode::invalid_request, reply.detail};
         case core::ReserveStatus::hold_exists:
+            return {RefusalKind::bad_request, RefusalCode::hold_exists, reply.detail};
         case core::ReserveStatus::amount_too_large:
+            return {RefusalKind::bad_request, RefusalCode::amount_too_large, reply.detail};
+        case core::ReserveStatus::held:
             break;
     }
-    return {RefusalKind::bad_request, code, reply.detail};
+    ensure(false, "a hold that was given is no refusal");
+    return {};
 }
 
 }  // namespace interlock::gateway

@@ -1,7 +1,8 @@
 #include "gateway/call_bound.h"
 
 #include <algorithm>
-#include <array>
+
+#include "gateway/dialect.h"
 
 namespace interlock::gateway {
 namespace {
@@ -33,9 +34,8 @@ std::int64_t tokens_between(const Counted& from, const Counted& to, const ModelP
 
 }  // namespace
 
-CallBound bound_of(Operation operation, const CallRequest& request, const ModelPrice* price,
-                   const GatewaySettings& settings, const std::optional<KnownPrefix>& known) {
-    const bool is_embedding = operation == Operation::embeddings;
+CallBound bound_of(const CallRequest& request, const ModelPrice* price, const GatewaySettings& settings,
+                   const std::optional<KnownPrefix>& known) {
     const Rounds rounds = rounds_of(request, settings);
     const std::int64_t taken = price && price->input_max > 0 ? price->input_max : input_max_unknown;
     const std::int64_t made = price && price->output_max > 0 ? price->output_max : input_max_unknown;
@@ -53,10 +53,10 @@ CallBound bound_of(Operation operation, const CallRequest& request, const ModelP
     // What tools bring in is not in the body, and each round reads all of it again.
     if (request.input_elsewhere || rounds.of_model > 1) input = taken;
     // A request has one input, but for embeddings: there the model's bound is that of each.
-    if (!is_embedding) input = std::min(input, taken);
+    if (request.makes_output) input = std::min(input, taken);
 
     CallBound bound{.multiple = request.choices * rounds.of_model};
-    if (!is_embedding) {
+    if (request.makes_output) {
         const std::int64_t otherwise = price && price->output_max > 0
                                            ? std::min(settings.default_output_tokens, price->output_max)
                                            : settings.default_output_tokens;
@@ -76,7 +76,7 @@ CallBound bound_of(Operation operation, const CallRequest& request, const ModelP
     return bound;
 }
 
-std::optional<std::string> why_unbounded(Operation operation, const CallRequest& request, const ModelPrice* price,
+std::optional<std::string> why_unbounded(const Dialect& dialect, const CallRequest& request, const ModelPrice* price,
                                          std::string_view provider) {
     if (price == nullptr || price->tiers.empty()) return std::nullopt;
     const Rates& rates = price->tiers.front().rates;
@@ -84,12 +84,8 @@ std::optional<std::string> why_unbounded(Operation operation, const CallRequest&
         return "the tool image_generation has no price with this model (per_image)";
     if (request.image_output && !rates.image_output)
         return "images as output have no price with this model (image_output_per_mtok)";
-    // Of those who speak OpenAI's language, these keep max_tool_calls.
-    constexpr std::array<std::string_view, 3> keeping{"openai", "azure", "sim"};
-    const bool is_kept = std::ranges::find(keeping, provider) != keeping.end();
-    const bool by_tool_calls =
-        operation == Operation::responses && (request.rounds_unbounded || request.paid_tools_max > 0);
-    if (request.rounds_untold || (by_tool_calls && !is_kept))
+    const bool uses_tools = request.rounds_unbounded || request.paid_tools_max > 0;
+    if (request.rounds_untold || (uses_tools && !dialect.keeps_tool_limit(provider)))
         return "it has a tool that runs at the provider, and nothing that can be sent bounds how often";
     return std::nullopt;
 }

@@ -33,11 +33,11 @@ struct KnownPrefix {
 };
 
 // Without a price, the model takes and makes what no model does.
-CallBound bound_of(Operation operation, const CallRequest& request, const ModelPrice* price,
-                   const GatewaySettings& settings, const std::optional<KnownPrefix>& known);
+CallBound bound_of(const CallRequest& request, const ModelPrice* price, const GatewaySettings& settings,
+                   const std::optional<KnownPrefix>& known);
 
 // Why there is no bound on what the call may cost; nothing: the bound holds. A model without a price is not asked.
-std::optional<std::string> why_unbounded(Operation operation, const CallRequest& request, const ModelPrice* price,
+std::optional<std::string> why_unbounded(const Dialect& dialect, const CallRequest& request, const ModelPrice* price,
                                          std::string_view provider);
 
 }  // namespace interlock::gateway

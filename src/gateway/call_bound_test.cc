@@ -18,12 +18,12 @@ ModelPrice priced(Rates rates = {.input = 10, .output = 50}) {
 }
 
 CallBound bound(const ModelRoute& route, std::string_view body, const ModelPrice& price = priced()) {
-    return bound_of(route.operation, call_request_of(route, body), &price, {}, std::nullopt);
+    return bound_of(call_request_of(route, body), &price, {}, std::nullopt);
 }
 
 std::string why(const ModelRoute& route, std::string_view body, std::string_view provider,
                 const ModelPrice& price = priced()) {
-    return why_unbounded(route.operation, call_request_of(route, body), &price, provider).value_or("");
+    return why_unbounded(route.dialect(), call_request_of(route, body), &price, provider).value_or("");
 }
 
 TEST(CallBoundTest, text_is_bounded_by_its_bytes_and_an_image_by_its_model) {
@@ -43,8 +43,7 @@ TEST(CallBoundTest, only_the_messages_behind_a_known_beginning_are_counted) {
     const std::string body = R"({"model":"m","messages":[)" + first + R"(,{"role":"user","content":"b"}],"tools":[]})";
     const CallRequest request = call_request_of(chat_route(), body);
     const ModelPrice price = priced();
-    const auto known =
-        bound_of(Operation::chat, request, &price, {}, KnownPrefix{.counted = request.counted[0], .prompt_tokens = 40});
+    const auto known = bound_of(request, &price, {}, KnownPrefix{.counted = request.counted[0], .prompt_tokens = 40});
     EXPECT_EQ(known.at_most.input,
               40 + static_cast<std::int64_t>(request.boundaries[1] - request.boundaries[0]) + 1'024);
 }

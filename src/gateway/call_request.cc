@@ -5,9 +5,12 @@
 
 #include <fmt/format.h>
 #include <simdjson.h>
+#include <boost/json/serialize.hpp>
+#include <boost/json/string.hpp>
 
 #include "base/text.h"
 #include "gateway/call_request_reader.h"
+#include "gateway/dialect.h"
 
 namespace interlock::gateway {
 namespace {
@@ -22,10 +25,19 @@ bool is_among(std::string_view word, std::span<const std::string_view> words) {
 
 }  // namespace
 
+std::string edited(const ModelRoute& route, std::string_view body, const CallRequest& request, const Edits& edits) {
+    BodyEdit edit(body);
+    if (edits.model && !request.model_at.empty()) {
+        edit.replace(request.model_at, boost::json::serialize(boost::json::string(*edits.model)));
+    }
+    route.dialect().edit(route, request, edits, edit);
+    return std::move(edit).result();
+}
+
 Result<CallRequest, std::string> read_call_request(const ModelRoute& route, std::string_view body) {
     if (route.operation == Operation::models) return CallRequest{.model = route.model};
     if (!simdjson::validate_utf8(body.data(), body.size())) return fail(std::string("The body is not UTF-8."));
-    return CallRequestReader(route, body).read();
+    return route.dialect().read(route, body);
 }
 
 Result<CallRequest, std::string> CallRequestReader::read() {
@@ -34,7 +46,7 @@ Result<CallRequest, std::string> CallRequestReader::read() {
     if (json_.kind() != JsonKind::object) return fail(std::string("The body is not a JSON object."));
     json_.each_member([&](std::string_view key) {
         MemberAt at = member_at();
-        member(key);
+        read_member(key);
         if (json_.failed()) return;
         at.value.end = json_.at();
         note_for_prompt(key, {.begin = at.name.begin, .end = at.value.end},
@@ -43,6 +55,7 @@ Result<CallRequest, std::string> CallRequestReader::read() {
     if (!json_.failed() && !json_.finished()) return fail(std::string("The body has more in it than one JSON object."));
     if (json_.failed()) return fail(fmt::format("The body {} (byte {}).", json_.why(), json_.at()));
     refuse_what_is_missing();
+    complete();
     if (!problem_.empty()) return fail(problem_);
 
     const Counted all = counted_so_far();
@@ -52,49 +65,17 @@ Result<CallRequest, std::string> CallRequestReader::read() {
     request_.file_bytes = all.file_bytes;
     // An image has a greatest cost whatever its address brings; a document has none.
     request_.input_elsewhere = request_.input_elsewhere || (sources_by_address_ && request_.files > 0);
-    if (server_tools_ && tool_calls_max_) {
-        request_.rounds += *tool_calls_max_;
-        request_.paid_tools_max += *tool_calls_max_;
-    }
-    const bool searches =
-        route_.operation == Operation::chat && (request_.model.find("-search-preview") != std::string::npos ||
-                                                request_.model.find("-search-api") != std::string::npos);
-    request_.rounds_unbounded = request_.rounds_unbounded || searches || (server_tools_ && !tool_calls_max_);
-    // Only OpenAI's responses have a member that bounds such tools.
-    request_.rounds_untold = searches || (server_tools_ && route_.operation != Operation::responses);
     // A model whose name says that it makes images does so unasked.
-    const bool makes_images =
-        route_.operation != Operation::embeddings && request_.model.find("-image") != std::string::npos;
+    const bool makes_images = request_.makes_output && request_.model.find("-image") != std::string::npos;
     request_.image_output = request_.image_output || makes_images;
-    if (!inference_geo_.empty()) {
-        const bool plain = request_.service_tier.empty() || request_.service_tier == "auto" ||
-                           request_.service_tier == "standard" || request_.service_tier == "standard_only";
-        request_.service_tier = plain ? inference_geo_ : request_.service_tier + "-" + inference_geo_;
-    }
     return std::move(request_);
 }
 
-void CallRequestReader::member(std::string_view key) {
-    if (key == "model" && route_.format != ApiFormat::gemini) {
-        request_.model_at.begin = json_.at();
-        request_.model = json_.string(name_bytes_max + 1).value_or("");
-        request_.model_at.end = json_.at();
-        return;
-    }
-    switch (route_.operation) {
-        case Operation::chat:
-            return chat_member(key);
-        case Operation::responses:
-            return responses_member(key);
-        case Operation::messages:
-            return messages_member(key);
-        case Operation::generate:
-            return generate_member(key);
-        case Operation::embeddings:
-        case Operation::count_tokens:
-        case Operation::models:
-            return look(key);
-    }
+void CallRequestReader::read_member(std::string_view key) {
+    if (key != "model" || !traits_.names_model) return member(key);
+    request_.model_at.begin = json_.at();
+    request_.model = json_.string(name_bytes_max + 1).value_or("");
+    request_.model_at.end = json_.at();
 }
 
 // What is held and metered is the one model that the request names, at the upstream's provider and with its key.
@@ -120,7 +101,6 @@ void CallRequestReader::refuse_what_is_missing() {
     const bool printable = is_line(request_.model);
     if (request_.model.empty()) return refuse("The body does not name a model: `model` must be a string.");
     if (request_.model.size() > name_bytes_max || !printable) return refuse("`model` is not the name of a model.");
-    if (route_.operation == Operation::messages && !request_.output_max) return refuse("`max_tokens` must be stated.");
 }
 
 Counted CallRequestReader::counted_so_far() const {
@@ -210,7 +190,7 @@ void CallRequestReader::count(std::string_view name, const Part& part) {
                                                            "container_upload"};
     // OpenAI lets the type of a reference be left out: {"id": "msg_1"}.
     const bool is_short_reference =
-        route_.operation == Operation::responses && name == "input" && part.type.empty() && !part.has_role;
+        traits_.has_short_references && name == traits_.messages_member && part.type.empty() && !part.has_role;
     const bool gemini_part = name == "inlineData" || name == "inline_data";
     if (name == "fileData" || name == "file_data") ++counted_.files;
     if (gemini_part) ++(part.image_type ? counted_.images : counted_.files);
@@ -241,31 +221,7 @@ void CallRequestReader::cache_control() {
     request_.cache_write = std::max(request_.cache_write, kind);
 }
 
-bool CallRequestReader::is_opaque(std::string_view key) const {
-    // What is said to a client's tools and by them, and the shapes of it.
-    static constexpr std::array<std::string_view, 3> openai{"parameters", "schema", "arguments"};
-    static constexpr std::array<std::string_view, 3> anthropic{"input", "input_schema", "input_examples"};
-    static constexpr std::array<std::string_view, 11> gemini{"args",
-                                                             "response",
-                                                             "parameters",
-                                                             "parametersJsonSchema",
-                                                             "parameters_json_schema",
-                                                             "responseSchema",
-                                                             "response_schema",
-                                                             "responseJsonSchema",
-                                                             "response_json_schema",
-                                                             "functionDeclarations",
-                                                             "function_declarations"};
-    switch (route_.format) {
-        case ApiFormat::openai:
-            return is_among(key, openai);
-        case ApiFormat::anthropic:
-            return is_among(key, anthropic);
-        case ApiFormat::gemini:
-            return is_among(key, gemini);
-    }
-    return false;
-}
+bool CallRequestReader::is_opaque(std::string_view key) const { return is_among(key, traits_.opaque); }
 
 // ---- single values --------------------------------------------------------------------------------------------------
 

@@ -17,23 +17,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "gateway/dialect.h"
+#include "gateway/body_edit.h"
+#include "gateway/model_route.h"
 
 namespace interlock::gateway {
-
-// A part of the body: [begin, end). Empty: it is not there.
-struct Span {
-    std::size_t begin = 0;
-    std::size_t end = 0;
-    bool empty() const { return begin == end; }
-};
-
-// A member of an object: its name with the quotes, and its value.
-struct MemberAt {
-    Span name = {};
-    Span value = {};
-    bool empty() const { return value.empty(); }
-};
 
 struct ToolAt {
     std::size_t brace = 0;  // Where its object begins.
@@ -55,6 +42,7 @@ struct Counted {
 struct CallRequest {
     std::string model = {};
     bool stream = false;
+    bool makes_output = true;                     // False for embeddings, which are input only.
     bool wants_usage = false;                     // A chat that streams and asked for its usage itself.
     std::optional<std::int64_t> output_max = {};  // Tokens of output per choice, as the client limits them.
     std::int64_t choices = 1;                     // n, candidateCount.
@@ -117,8 +105,6 @@ struct Edits {
     std::optional<std::string> model = {};             // What the upstream calls it.
 };
 std::string edited(const ModelRoute& route, std::string_view body, const CallRequest& request, const Edits& edits);
-// The target with another model in it, for Gemini.
-std::string edited_target(const ModelRoute& route, const std::string& model);
 
 // ---- for sessions that keep what was said ---------------------------------------------------------------------------
 

@@ -69,26 +69,12 @@ constexpr std::array<std::string_view, 29> of_the_prompt{"system",
                                                          "speed",
                                                          "inference_geo"};
 
-bool is_messages(Operation operation, std::string_view key) {
-    switch (operation) {
-        case Operation::chat:
-        case Operation::messages:
-            return key == "messages";
-        case Operation::responses:
-            return key == "input";
-        case Operation::generate:
-            return key == "contents";
-        default:
-            return false;
-    }
-}
-
 }  // namespace
 
 void CallRequestReader::note_for_prompt(std::string_view key, Span member, std::string_view value) {
     const bool cuts_nothing = key == "truncation" && (value == "null" || value == "\"disabled\"");
-    if (is_messages(route_.operation, key) || cuts_nothing ||
-        std::ranges::find(of_the_answer, key) != of_the_answer.end()) {
+    const bool is_conversation = !traits_.messages_member.empty() && key == traits_.messages_member;
+    if (is_conversation || cuts_nothing || std::ranges::find(of_the_answer, key) != of_the_answer.end()) {
         return;
     }
     if (std::ranges::find(of_the_prompt, key) == of_the_prompt.end()) {

@@ -23,6 +23,25 @@ inline ModelRoute generate_route() {
             .model = "gemini-x"};
 }
 
+inline ModelRoute route_of_operation(Operation operation) {
+    switch (operation) {
+        case Operation::chat:
+            return chat_route();
+        case Operation::responses:
+            return responses_route();
+        case Operation::embeddings:
+            return embeddings_route();
+        case Operation::messages:
+            return messages_route();
+        case Operation::generate:
+            return generate_route();
+        case Operation::count_tokens:
+        case Operation::models:
+            break;
+    }
+    return {.operation = operation, .target = "/v1/models"};
+}
+
 inline CallRequest call_request_of(const ModelRoute& route, std::string_view body) {
     auto request = read_call_request(route, body);
     EXPECT_TRUE(request) << body << "\n" << (request ? "" : request.error());

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "gateway/call_request.h"
+#include "gateway/dialect.h"
 #include "gateway/json_reader.h"
 
 namespace interlock::gateway {
@@ -30,9 +31,7 @@ class ChatMessageReader {
 };
 
 std::vector<ChatMessage> ChatMessageReader::read() {
-    const std::string_view list = route_.operation == Operation::responses  ? "input"
-                                  : route_.operation == Operation::generate ? "contents"
-                                                                            : "messages";
+    const std::string_view list = route_.dialect().messages_member();
     json_.each_member([&](std::string_view key) {
         if (key != list) return;
         if (json_.kind() == JsonKind::array) {

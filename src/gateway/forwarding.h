@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "gateway/config.h"
-#include "gateway/dialect.h"
+#include "gateway/model_route.h"
 #include "gateway/settings.h"
 #include "net/http.h"
 #include "net/http_pool.h"

@@ -11,6 +11,7 @@
 #include "core/check.h"
 #include "core/limits.h"
 #include "core/org_state.h"
+#include "gateway/dialect.h"
 #include "gateway/forwarding.h"
 #include "gateway/relay.h"
 #include "net/http_pool.h"
@@ -45,7 +46,7 @@ bool may_be_tried_again(int status) { return status == 429 || status >= 500; }
 
 net::Response response_of(GatewayCall& call, const CallRefusal& no) {
     call.finish(no);
-    net::Response response = refusal(call.route.format, no.why, no.code, no.message, call.call_id(), no.retry_after_s);
+    net::Response response = refusal(call.route.format, no, call.call_id());
     add_rate_headers(response.headers, call.rates);
     // What was charged would be charged again.
     if (call.row.cost > 0 && net::find_header(response.headers, "x-should-retry").empty()) {
@@ -73,7 +74,7 @@ Result<core::Tags, std::string> tags_in(std::string_view text) {
 
 CallRefusal no_upstream(const GatewayCall& call) {
     const std::string dialect = boost::describe::enum_to_string(call.route.format, "");
-    return {RefusalKind::not_found, "no_upstream",
+    return {RefusalKind::not_found, RefusalCode::no_upstream,
             fmt::format("no upstream of dialect {} takes model '{}'; {}", dialect, call.request.model,
                         call.advice("add one", fmt::format("interlock upstreams add NAME --dialect {} --key-env "
                                                            "VARIABLE",
@@ -81,7 +82,7 @@ CallRefusal no_upstream(const GatewayCall& call) {
 }
 
 CallRefusal rate_limited(const RateVerdict& verdict) {
-    return {RefusalKind::rate_limited, "rate_limited",
+    return {RefusalKind::rate_limited, RefusalCode::rate_limited,
             fmt::format("rate limit '{}' is used up; try again in {} s", *verdict.refused_by, verdict.retry_after_s),
             static_cast<int>(verdict.retry_after_s)};
 }
@@ -196,9 +197,9 @@ net::Task<std::optional<CallRefusal>> Gateway::admit(std::shared_ptr<GatewayCall
         co_return std::nullopt;
     }
     auto bounds = co_await parts_.bounds(caller, who);
-    if (!bounds) co_return CallRefusal{RefusalKind::unauthorized, "forbidden", bounds.error()};
+    if (!bounds) co_return CallRefusal{RefusalKind::unauthorized, RefusalCode::forbidden, bounds.error()};
     if (run_unseen && !bounds->run_is_live) {
-        co_return CallRefusal{RefusalKind::unauthorized, "run_ended",
+        co_return CallRefusal{RefusalKind::unauthorized, RefusalCode::run_ended,
                               "the run that this call is for is not live any more"};
     }
     who.agent = bounds->agent;
@@ -207,18 +208,19 @@ net::Task<std::optional<CallRefusal>> Gateway::admit(std::shared_ptr<GatewayCall
 }
 
 std::optional<CallRefusal> Gateway::identify(GatewayCall& call) const {
-    if (const auto why = parts_.objection()) return CallRefusal{RefusalKind::busy, "unavailable", *why, 1};
+    if (const auto why = parts_.objection()) return CallRefusal{RefusalKind::busy, RefusalCode::unavailable, *why, 1};
     const auto caller = parts_.caller(key_in(call.http, call.route));
     if (!caller || !caller->may_act) {
         return CallRefusal{
-            RefusalKind::unauthorized, "unauthorized",
+            RefusalKind::unauthorized, RefusalCode::unauthorized,
             caller ? "this key may only read; calls to models need one that may act"
                    : "this is no key of Interlock's that is in force; make one: interlock keys create --scope agent "
                      "--agent NAME"};
     }
     call.caller = *caller;
     call.config = config_of(caller->org);
-    if (!call.config) return CallRefusal{RefusalKind::busy, "unavailable", "the gateway has no configuration yet", 1};
+    if (!call.config)
+        return CallRefusal{RefusalKind::busy, RefusalCode::unavailable, "the gateway has no configuration yet", 1};
 
     core::Attribution& who = call.row.who;
     who.api_key = caller->key_id;
@@ -231,7 +233,7 @@ std::optional<CallRefusal> Gateway::identify(GatewayCall& call) const {
         const auto run = id_from_text("run", run_text);
         const bool is_mine = run && (caller->run.value.empty() || caller->run.value == *run);
         if (!is_mine) {
-            return CallRefusal{RefusalKind::unauthorized, "run_not_found",
+            return CallRefusal{RefusalKind::unauthorized, RefusalCode::run_not_found,
                                fmt::format("there is no run '{}' that this key may act for", run_text)};
         }
         who.run = core::RunId(*run);
@@ -239,17 +241,17 @@ std::optional<CallRefusal> Gateway::identify(GatewayCall& call) const {
     if (const auto text = call.http.header("x-interlock-session"); !text.empty()) {
         const auto session = id_from_text("ses", text);
         if (!session)
-            return CallRefusal{RefusalKind::bad_request, "session_not_found",
+            return CallRefusal{RefusalKind::bad_request, RefusalCode::session_not_found,
                                "x-interlock-session is not a session's id"};
         who.session = core::SessionId(*session);
     }
     auto tags = tags_in(call.http.header("x-interlock-tags"));
-    if (!tags) return CallRefusal{RefusalKind::bad_request, "invalid_request", tags.error()};
+    if (!tags) return CallRefusal{RefusalKind::bad_request, RefusalCode::invalid_request, tags.error()};
     who.tags = std::move(*tags);
     if (const auto complaint = core::check_attribution(who)) {
         const std::string why = *complaint;
         who = {};  // What cannot be kept is not recorded either.
-        return CallRefusal{RefusalKind::bad_request, "invalid_request", why};
+        return CallRefusal{RefusalKind::bad_request, RefusalCode::invalid_request, why};
     }
 
     return std::nullopt;
@@ -289,8 +291,7 @@ net::Task<std::optional<CallRefusal>> Gateway::read(std::shared_ptr<GatewayCall>
     const bool is_free_of_cost = is_free(route.operation);
     if (is_free_of_cost) {
         call->request.model = route.model;
-        if (route.operation != Operation::count_tokens || route.format != ApiFormat::anthropic) co_return std::nullopt;
-        route.operation = Operation::messages;  // It goes where the call itself would go.
+        if (!route.dialect().has_body_to_read(route.operation)) co_return std::nullopt;
     }
     ReadBody body = co_await read_off_io(shared_, call->http.body.size(),
                                          [call, route] { return read_body_as(route, call->http.body); });
@@ -300,12 +301,13 @@ net::Task<std::optional<CallRefusal>> Gateway::read(std::shared_ptr<GatewayCall>
         call->prompt_members = body.prompt_members;
     }
     if (is_free_of_cost) co_return std::nullopt;
-    if (!body.request) co_return CallRefusal{RefusalKind::bad_request, "invalid_request", body.request.error()};
+    if (!body.request)
+        co_return CallRefusal{RefusalKind::bad_request, RefusalCode::invalid_request, body.request.error()};
     core::Attribution& who = call->row.who;
     who.model = call->request.model;
     if (who.model.size() > core::limits::name_bytes_max) {
         who.model.clear();
-        co_return CallRefusal{RefusalKind::bad_request, "invalid_request", "the model's name is too long"};
+        co_return CallRefusal{RefusalKind::bad_request, RefusalCode::invalid_request, "the model's name is too long"};
     }
     co_return std::nullopt;
 }
@@ -318,7 +320,7 @@ net::Task<net::Response> Gateway::forward(std::shared_ptr<GatewayCall> call) {
     if (order.empty()) {
         co_return response_of(
             *call, CallRefusal{
-                       RefusalKind::unauthorized, "forbidden",
+                       RefusalKind::unauthorized, RefusalCode::forbidden,
                        fmt::format("the key is bound to budget '{}', which does not cover this", call->caller.budget)});
     }
     call->upstream = order.front();
@@ -357,14 +359,16 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<GatewayCall> call,
         auto no = co_await call->hold(upstream);
         // Another upstream may have a price for the model; all else would be said again.
         if (no)
-            co_return Attempt{.next = no->code == "unknown_model" ? Next::another : Next::nobody, .no = std::move(*no)};
+            co_return Attempt{.next = no->code == RefusalCode::unknown_model ? Next::another : Next::nobody,
+                              .no = std::move(*no)};
     }
     call->upstream = &upstream;
     call->row.upstream = upstream.name;
     // Whoever has left while it waited does not pay for what nobody would read.
     if (call->has_waited && call->http.gone && call->http.gone()) {
         call->release();
-        co_return Attempt{.next = Next::nobody, .no = {RefusalKind::busy, "client_left", "the client has left"}};
+        co_return Attempt{.next = Next::nobody,
+                          .no = {RefusalKind::busy, RefusalCode::client_left, "the client has left"}};
     }
     ++call->row.attempts;
 
@@ -377,8 +381,7 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<GatewayCall> call,
         co_return keyless;
     }
     const Edits edits = is_free_of_cost ? Edits{} : call->edits();
-    const bool model_in_target = edits.model && call->route.format == ApiFormat::gemini;
-    std::string target = model_in_target ? edited_target(call->route, *edits.model) : call->route.target;
+    std::string target = edits.model ? call->route.dialect().target_for(call->route, *edits.model) : call->route.target;
     std::string body = is_free_of_cost ? call->http.body : edited(call->route, call->http.body, call->request, edits);
     net::OutRequest request = request_for(upstream, key == call->config->keys.end() ? "" : key->second, call->http,
                                           std::move(target), std::move(body));
@@ -437,7 +440,8 @@ Gateway::Attempt Gateway::failed(GatewayCall& call, const net::ClientError& fail
     selector_.failed(call.caller.org, *call.upstream, failure.detail, call.now(), parts_.now());
     // Where it is not known whether it was carried out, it is charged, and the same provider is not asked twice.
     return {.next = not_sent ? Attempt::Next::same : Attempt::Next::another,
-            .no = {failure.timed_out ? RefusalKind::upstream_timeout : RefusalKind::upstream_failed, "upstream_failed",
+            .no = {failure.timed_out ? RefusalKind::upstream_timeout : RefusalKind::upstream_failed,
+                   RefusalCode::upstream_failed,
                    fmt::format("upstream '{}' did not answer: {}", call.upstream->name, failure.detail)}};
 }
 

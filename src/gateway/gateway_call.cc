@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "core/limits.h"
 #include "gateway/budget_refusal.h"
+#include "gateway/dialect.h"
 #include "gateway/forwarding.h"
 
 namespace interlock::gateway {
@@ -76,7 +77,7 @@ net::Task<std::optional<CallRefusal>> GatewayCall::hold(const Upstream& its_upst
             // It may be there all the same. Whatever was not sent is not owed.
             const bool unknown = !answer && answer.error() == engine::SubmitError::outcome_unknown;
             if (unknown) shared.ledger.end(caller.org, id, core::ReleaseHold{id, by_gateway});
-            co_return CallRefusal{RefusalKind::busy, "unavailable",
+            co_return CallRefusal{RefusalKind::busy, RefusalCode::unavailable,
                                   "the ledger cannot be reached at present; nothing was sent", 1};
         }
         if (!may_fit_later(*reply) || now() >= deadline) {
@@ -96,19 +97,19 @@ std::optional<CallRefusal> GatewayCall::bound() {
     price = price_at(*config, *upstream, request.model, row.at);
 
     if (request.background) {
-        return CallRefusal{RefusalKind::bad_request, "not_metered",
+        return CallRefusal{RefusalKind::bad_request, RefusalCode::not_metered,
                            "background answers cannot be metered; send it without background"};
     }
     const auto tools = static_cast<std::int64_t>(request.unbounded_tools_at.size());
     if (request.choices > choices_max ||
         request.rounds + tools * set.tool_rounds_max > rounds_max + set.tool_rounds_max) {
         return CallRefusal{
-            RefusalKind::bad_request, "invalid_request",
+            RefusalKind::bad_request, RefusalCode::invalid_request,
             fmt::format("at most {} choices and {} rounds of tools are metered in one call", choices_max, rounds_max)};
     }
     if (request.rounds_unbounded && set.tool_rounds_max == 0) {
         return CallRefusal{
-            RefusalKind::bad_request, "unbounded_tools",
+            RefusalKind::bad_request, RefusalCode::unbounded_tools,
             fmt::format("this call has tools that run at the provider as often as the model likes; bound them "
                         "(max_uses, max_tool_calls), or {}",
                         advice("allow some", "interlock gateway set tool_rounds_max=8"))};
@@ -122,13 +123,13 @@ std::optional<CallRefusal> GatewayCall::bound() {
             known = {.counted = request.counted[found->boundary], .prompt_tokens = found->prompt_tokens};
         }
     }
-    bound_ = bound_of(route.operation, request, price, set, known);
+    bound_ = bound_of(request, price, set, known);
     at_most = bound_.at_most;
     output_max = bound_.output_max;
     output_changed = output_max > 0 && !request.output_max;
     if (price && !cost_at_most(*price, at_most)) {
         return CallRefusal{
-            RefusalKind::not_found, "unknown_price",
+            RefusalKind::not_found, RefusalCode::unknown_price,
             fmt::format("what '{}' costs at service tier '{}' is not known, or is more than an amount can be; ask "
                         "for the default tier, or {}",
                         request.model, request.service_tier, advice("set a price", "interlock prices set"))};
@@ -211,7 +212,7 @@ std::optional<CallRefusal> GatewayCall::take(core::ReserveReply reply) {
     if (!price && settings().unknown_model != UnknownModel::unpriced && held.left >= 0) {
         release();
         return CallRefusal{
-            RefusalKind::not_found, "unknown_model",
+            RefusalKind::not_found, RefusalCode::unknown_model,
             fmt::format(
                 "model '{}' of provider '{}' has no price, and a hard budget covers this call; {}", request.model,
                 upstream->provider,
@@ -220,11 +221,11 @@ std::optional<CallRefusal> GatewayCall::take(core::ReserveReply reply) {
                                       " (per million tokens)"))};
     }
     const bool is_hard = held.left >= 0;
-    if (const auto why = why_unbounded(route.operation, request, price, upstream->provider);
+    if (const auto why = why_unbounded(route.dialect(), request, price, upstream->provider);
         why && is_hard && settings().unbounded_cost == UnboundedCost::deny) {
         release();
         return CallRefusal{
-            RefusalKind::bad_request, "unbounded_cost",
+            RefusalKind::bad_request, RefusalCode::unbounded_cost,
             fmt::format("this call can cost more than can be held for it, and a hard budget covers it: {}; leave "
                         "it out, or {}",
                         *why, advice("set a price or allow such calls", "interlock gateway set unbounded_cost=allow"))};
@@ -248,7 +249,7 @@ Edits GatewayCall::edits() const {
     if (output_max > 0) edits.output_max = output_max;
     edits.limit_name = upstream->limit_name;
     if (request.rounds_unbounded) edits.tool_calls_max = edits.tool_uses_max = settings().tool_rounds_max;
-    edits.include_usage = route.operation == Operation::chat && request.stream && !request.wants_usage;
+    edits.include_usage = route.dialect().hides_usage(route, request);
     const std::string there = upstream->model_there(request.model);
     if (there != request.model) edits.model = there;
     return edits;
@@ -363,8 +364,8 @@ void GatewayCall::finish(int status, std::string detail) {
 }
 
 void GatewayCall::finish(const CallRefusal& no) {
-    row.refusal = no.code;
-    finish(status_of(no.why), no.message);
+    row.refusal = to_text(no.code);
+    finish(status_of(no.kind), no.message);
 }
 
 void GatewayCall::keep_turn(const Metered& metered) {

@@ -22,6 +22,7 @@
 #include "gateway/ledger_client.h"
 #include "gateway/prefix_token_cache.h"
 #include "gateway/rate_limits.h"
+#include "gateway/refusal.h"
 #include "gateway/response_cache.h"
 #include "gateway/upstream_selector.h"
 #include "net/body_reads.h"
@@ -60,14 +61,6 @@ template <class Work>
 net::Task<std::invoke_result_t<Work&>> read_off_io(Shared& shared, std::size_t bytes, Work work) {
     return net::read_off_io(shared.bodies, shared.reads, bytes, std::move(work));
 }
-
-// Our own answer instead of the provider's.
-struct CallRefusal {
-    RefusalKind why = RefusalKind::internal;
-    std::string code = {};
-    std::string message = {};
-    int retry_after_s = 0;
-};
 
 // Commands are shown to operators only: an agent that reads one would run it.
 enum class Reader { agent, operator_ };

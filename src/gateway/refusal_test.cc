@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
+#include "gateway/call_request_test_support.h"
 #include "gateway/dialect.h"
+#include "gateway/refusal.h"
 
 namespace interlock::gateway {
 namespace {
@@ -10,7 +12,7 @@ namespace json = boost::json;
 
 TEST(Refusal, a_budget_is_refused_in_the_words_of_each_dialect) {
     const auto body = [](ApiFormat dialect) {
-        return refusal(dialect, RefusalKind::budget, "budget_exceeded", "No \"money\"\n", "call_1").body;
+        return refusal(dialect, {RefusalKind::budget, RefusalCode::budget_exceeded, "No \"money\"\n"}, "call_1").body;
     };
     EXPECT_EQ(json::parse(body(ApiFormat::openai)),
               json::parse(R"({"error":{"message":"No \"money\"\n","type":"insufficient_quota","param":null,
@@ -45,7 +47,8 @@ TEST(Refusal, every_kind_has_its_status_and_its_words) {
          }) {
         EXPECT_EQ(status_of(expected.why), expected.status);
         const auto error = [&](ApiFormat dialect) {
-            const net::Response response = refusal(dialect, expected.why, "some_code", "Words.", "call_1", 7);
+            const net::Response response =
+                refusal(dialect, {expected.why, RefusalCode::run_ended, "Words.", 7}, "call_1");
             EXPECT_EQ(response.status, expected.status);
             EXPECT_EQ(response.content_type, "application/json");
             EXPECT_EQ(net::find_header(response.headers, "x-interlock-call"), "call_1");
@@ -54,12 +57,13 @@ TEST(Refusal, every_kind_has_its_status_and_its_words) {
             return json::parse(response.body).at("error");
         };
         EXPECT_EQ(error(ApiFormat::openai).at("type").as_string(), expected.openai);
-        EXPECT_EQ(error(ApiFormat::openai).at("code").as_string(), "some_code");
+        EXPECT_EQ(error(ApiFormat::openai).at("code").as_string(), "run_ended");
         EXPECT_EQ(error(ApiFormat::anthropic).at("type").as_string(), expected.anthropic);
         EXPECT_EQ(error(ApiFormat::gemini).at("status").as_string(), expected.gemini);
         EXPECT_EQ(error(ApiFormat::gemini).at("code").as_int64(), expected.status);
     }
-    EXPECT_EQ(net::find_header(refusal(ApiFormat::openai, RefusalKind::busy, "busy", "", "c").headers, "retry-after"),
+    EXPECT_EQ(net::find_header(refusal(ApiFormat::openai, {RefusalKind::busy, RefusalCode::unavailable}, "c").headers,
+                               "retry-after"),
               "");
 }
 
@@ -81,24 +85,30 @@ json::value data_of(std::string_view event) {
     return json::parse(event.substr(data, event.find("\n\n", data) - data));
 }
 
+std::string stream_error(Operation operation, RefusalKind kind, RefusalCode code) {
+    return route_of_operation(operation).dialect().stream_error(
+        {.kind = kind, .status = status_of(kind), .code = code, .message = "Gone."});
+}
+
 TEST(Refusal, a_stream_that_cannot_go_on_ends_in_its_own_words) {
-    const std::string chat = stream_error(Operation::chat, "upstream_failed", "Gone.");
+    const std::string chat = stream_error(Operation::chat, RefusalKind::upstream_failed, RefusalCode::upstream_failed);
     EXPECT_TRUE(chat.ends_with("\n\ndata: [DONE]\n\n"));
     EXPECT_EQ(data_of(chat).at("error").at("message").as_string(), "Gone.");
 
-    const std::string messages = stream_error(Operation::messages, "upstream_failed", "Gone.");
+    const std::string messages =
+        stream_error(Operation::messages, RefusalKind::upstream_failed, RefusalCode::upstream_failed);
     EXPECT_TRUE(messages.starts_with("event: error\ndata: {"));
     EXPECT_EQ(data_of(messages), json::parse(R"({"type":"error","error":{"type":"api_error","message":"Gone."}})"));
 
-    const std::string responses = stream_error(Operation::responses, "upstream_failed", "Gone.");
+    const std::string responses =
+        stream_error(Operation::responses, RefusalKind::upstream_failed, RefusalCode::upstream_failed);
     EXPECT_TRUE(responses.starts_with("event: response.failed\ndata: {"));
     EXPECT_EQ(data_of(responses).at("type").as_string(), "response.failed");
     EXPECT_EQ(data_of(responses).at("response").at("status").as_string(), "failed");
     EXPECT_EQ(data_of(responses).at("response").at("error").at("code").as_string(), "upstream_failed");
 
-    const std::string generate = stream_error(Operation::generate, "budget_exceeded", "Gone.");
+    const std::string generate = stream_error(Operation::generate, RefusalKind::budget, RefusalCode::budget_exceeded);
     EXPECT_EQ(data_of(generate).at("error").at("code").as_int64(), 402);
-    EXPECT_EQ(stream_error(Operation::embeddings, "x", "y"), "");
 }
 
 }  // namespace

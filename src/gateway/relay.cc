@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "gateway/dialect.h"
 #include "gateway/forwarding.h"
 
 namespace interlock::gateway {
@@ -16,7 +17,7 @@ struct Stream {
     Stream(std::shared_ptr<GatewayCall> its_call, std::unique_ptr<net::Exchange> its_exchange, KeepText keep_text)
         : call(std::move(its_call)),
           exchange(std::move(its_exchange)),
-          meter(call->route.operation, call->edits().include_usage, keep_text) {}
+          meter(call->route, call->edits().include_usage, keep_text) {}
 
     std::shared_ptr<GatewayCall> call;
     std::unique_ptr<net::Exchange> exchange;
@@ -103,8 +104,11 @@ net::Task<void> pump(std::shared_ptr<Stream> stream, net::StreamWriter& writer) 
     if (client_is_there && !rest.empty()) client_is_there = co_await writer.write(rest);
     // A client that sees a stream break off asks again, and pays again.
     if (failure.empty() || !client_is_there) co_return;
-    const std::string words =
-        (between_events ? "" : "\n\n") + stream_error(call.route.operation, "upstream_failed", failure);
+    const std::string words = (between_events ? "" : "\n\n") +
+                              call.route.dialect().stream_error({.kind = RefusalKind::upstream_failed,
+                                                                 .status = status_of(RefusalKind::upstream_failed),
+                                                                 .code = RefusalCode::upstream_failed,
+                                                                 .message = failure});
     co_await writer.write(words);
 }
 
@@ -174,8 +178,8 @@ net::Task<Relayed> relay(std::shared_ptr<GatewayCall> call, std::unique_ptr<net:
 
     const KeepText keep = call->wants_words() ? KeepText::yes : KeepText::no;
     const auto whole = std::make_shared<std::string>(std::move(*body));
-    const Metered metered = co_await read_off_io(
-        call->shared, whole->size(), [call, whole, keep] { return read_usage(call->route.operation, *whole, keep); });
+    const Metered metered = co_await read_off_io(call->shared, whole->size(),
+                                                 [call, whole, keep] { return read_usage(call->route, *whole, keep); });
     call->row.first_byte_us = call->elapsed_us();
     call->settle(metered);
     call->shared.selector.succeeded(call->caller.org, *call->upstream, call->shared.now(), call->took());

@@ -21,7 +21,7 @@
 
 #include "base/result.h"
 #include "core/rows.h"
-#include "gateway/dialect.h"
+#include "gateway/api_format.h"
 #include "gateway/prices.h"
 #include "net/http_pool.h"
 

@@ -54,6 +54,19 @@ void put_hour(api::UpstreamFacts& facts, const gateway::LastHour::Sums& hour) {
     for (const auto& minute : hour.minutes) facts.minutes.push_back({minute.at, minute.calls, minute.errors});
 }
 
+// Nothing: the sender may act as operator.
+std::optional<gateway::RefusalCode> refusal_code_of(api::Sender sender) {
+    switch (sender) {
+        case api::Sender::outside:
+            return std::nullopt;
+        case api::Sender::run:
+            return gateway::RefusalCode::inside_a_run;
+        case api::Sender::unknown:
+            break;
+    }
+    return gateway::RefusalCode::sender_unknown;
+}
+
 }  // namespace
 
 GatewayHost::GatewayHost(Options options)
@@ -79,9 +92,11 @@ GatewayHost::GatewayHost(Options options)
                              core::Attribution who) { return bounds(std::move(caller), std::move(who)); },
             .objection = [&backend] { return backend.objection(); },
             .refuse_operator = [this](const net::Request& request) -> net::Task<std::optional<gateway::CallRefusal>> {
-                const auto problem = api::problem_of(co_await options_.sender_of(request.sender));
-                if (!problem) co_return std::nullopt;
-                co_return gateway::CallRefusal{gateway::RefusalKind::unauthorized, problem->code, problem->detail};
+                const api::Sender sender = co_await options_.sender_of(request.sender);
+                const auto problem = api::problem_of(sender);
+                const auto code = refusal_code_of(sender);
+                if (!problem || !code) co_return std::nullopt;
+                co_return gateway::CallRefusal{gateway::RefusalKind::unauthorized, *code, problem->detail};
             },
             .on_call = [this](const gateway::EndedCall& call) { calls_.on_call(call); }},
         options_.log);
@@ -288,11 +303,15 @@ void GatewayHost::store(core::OrgId org, std::vector<core::PutSetting> bindings)
     if (!submissions.empty()) options_.backend.submit(std::move(submissions));
 }
 
-bool GatewayHost::serves(core::OrgId org, gateway::ApiFormat dialect) const {
+bool GatewayHost::serves(core::OrgId org, gateway::ApiFormat format) const {
     const auto config = gateway_->config_of(org);
     return config && std::ranges::any_of(config->upstreams, [&](const gateway::Upstream& upstream) {
-               return upstream.enabled && upstream.format == dialect && !upstream.name.starts_with("sim-");
+               return upstream.enabled && upstream.format == format && !is_simulated(upstream);
            });
+}
+
+bool GatewayHost::is_simulated(const gateway::Upstream& upstream) const {
+    return std::ranges::any_of(simulated_, [&](const gateway::Upstream& own) { return own.url == upstream.url; });
 }
 
 bool GatewayHost::answers_calls(core::OrgId org, std::string_view host, std::uint16_t port) const {
@@ -372,8 +391,7 @@ std::vector<api::UpstreamFacts> GatewayHost::upstreams(core::OrgId org) const {
             .priority = upstream.priority,
             .weight = upstream.weight,
             .enabled = upstream.enabled,
-            .simulated =
-                std::ranges::any_of(simulated_, [&](const gateway::Upstream& own) { return own.url == upstream.url; }),
+            .simulated = is_simulated(upstream),
             .key_found = !keyed || config->keys.contains(upstream.name),
             .failing_since = far_past,
             .cooling_until = far_past,

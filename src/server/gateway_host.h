@@ -52,8 +52,8 @@ class GatewayHost {
     // Reads what is set for the org, and goes by it from now on. Blocks.
     void read_settings(core::OrgId org);
     void read_all_settings();
-    // Whether calls of this dialect have somewhere to go.
-    bool serves(core::OrgId org, gateway::ApiFormat dialect) const;
+    // Whether calls in this API format have somewhere to go.
+    bool serves(core::OrgId org, gateway::ApiFormat format) const;
     // Whether calls to models are answered there: by an upstream of the org, or a provider that is known.
     bool answers_calls(core::OrgId org, std::string_view host, std::uint16_t port) const;
     // What became of the org's calls and how its upstreams do, in Prometheus' text.
@@ -70,6 +70,8 @@ class GatewayHost {
  private:
     explicit GatewayHost(Options options);
     Result<void, std::string> simulate();
+    // True if this server itself answers what goes to the upstream.
+    bool is_simulated(const gateway::Upstream& upstream) const;
     Result<std::vector<core::OrgId>, store::ReadError> orgs();
     // With `reading_` held.
     void read_one(core::OrgId org);

@@ -6,6 +6,7 @@
 
 #include "gateway/call_request.h"
 #include "gateway/call_request_test_support.h"
+#include "gateway/dialect.h"
 
 namespace interlock::gateway {
 namespace {
@@ -87,25 +88,6 @@ TEST(CallRequestEdit, a_bound_on_tools_replaces_one_that_is_null) {
               R"({"max_tool_calls" : 8,"model":"m"})");
     EXPECT_EQ(edit(responses_route(), R"({"model":"m"})", edits), R"({"max_tool_calls":8,"model":"m"})");
     EXPECT_EQ(edit(chat_route(), R"({"model":"m"})", edits), R"({"model":"m"})");
-}
-
-TEST(CallRequestEdit, a_budget_for_thinking_stays_below_the_limit) {
-    const std::string body = R"({"model":"m","max_tokens":32000,"thinking":{"type":"enabled","budget_tokens":31999}})";
-    EXPECT_EQ(edit(messages_route(), body, {.output_max = 5000}),
-              R"({"model":"m","max_tokens":5000,"thinking":{"type":"enabled","budget_tokens":4999}})");
-    EXPECT_EQ(edit(messages_route(), body, {.output_max = 32000}), body);
-}
-
-TEST(CallRequestEdit, a_target_gets_another_model) {
-    const auto with = [](std::string target, Operation operation = Operation::generate) {
-        return edited_target(
-            {.format = ApiFormat::gemini, .operation = operation, .target = std::move(target), .model = "old"},
-            "a/b c:1");
-    };
-    EXPECT_EQ(with("/v1beta/models/old:generateContent?alt=sse"), "/v1beta/models/a/b%20c%3A1:generateContent?alt=sse");
-    EXPECT_EQ(with("/v1beta/models/o%3Ald%3AcountTokens?x=a:b"), "/v1beta/models/a/b%20c%3A1%3AcountTokens?x=a:b");
-    EXPECT_EQ(with("/v1beta/models/old", Operation::models), "/v1beta/models/a/b%20c%3A1");
-    EXPECT_EQ(edited_target(messages_route(), "x"), "/v1/messages");
 }
 
 // ---- the property: the original document with only the named members changed ----------------------------------------

@@ -1,4 +1,4 @@
-#include "gateway/dialect.h"
+#include "gateway/model_route.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ NoRoute no_route(Method method, const std::string& target, std::vector<net::Head
 const net::Header anthropic_version{"anthropic-version", "2023-06-01"};
 const net::Header websocket{"upgrade", "WebSocket"};
 
-TEST(ApiFormat, a_bare_path_says_whose_language_it_is) {
+TEST(ModelRoute, a_bare_path_says_whose_language_it_is) {
     const auto expect = [](const ModelRoute& found, ApiFormat dialect, Operation operation, std::string_view target) {
         EXPECT_EQ(found.format, dialect) << target;
         EXPECT_EQ(found.operation, operation) << target;
@@ -61,7 +61,7 @@ TEST(ApiFormat, a_bare_path_says_whose_language_it_is) {
            "/v1/models/gemini-x:generateContent");
 }
 
-TEST(ApiFormat, a_path_may_name_the_model_and_whether_it_streams) {
+TEST(ModelRoute, a_path_may_name_the_model_and_whether_it_streams) {
     const ModelRoute whole = route(Method::post, "/v1beta/models/gemini-2.5-pro:generateContent");
     EXPECT_EQ(whole.model, "gemini-2.5-pro");
     EXPECT_FALSE(whole.stream);
@@ -74,7 +74,7 @@ TEST(ApiFormat, a_path_may_name_the_model_and_whether_it_streams) {
     EXPECT_EQ(route(Method::get, "/v1/models/meta/llama%2D3").model, "meta/llama-3");
 }
 
-TEST(ApiFormat, a_prefix_decides_and_is_taken_off) {
+TEST(ModelRoute, a_prefix_decides_and_is_taken_off) {
     EXPECT_EQ(route(Method::post, "/openai/v1/chat/completions").target, "/v1/chat/completions");
     EXPECT_EQ(route(Method::post, "/openai/chat/completions?x=1").target, "/v1/chat/completions?x=1");
     EXPECT_EQ(route(Method::get, "/openai/models", {anthropic_version}).format, ApiFormat::openai);
@@ -85,7 +85,7 @@ TEST(ApiFormat, a_prefix_decides_and_is_taken_off) {
               "/v1beta/models/m:generateContent");
 }
 
-TEST(ApiFormat, a_run_may_be_named_before_everything_else) {
+TEST(ModelRoute, a_run_may_be_named_before_everything_else) {
     const ModelRoute bare = route(Method::post, "/s/run_1/v1/messages?beta=true");
     EXPECT_EQ(bare.run, "run_1");
     EXPECT_EQ(bare.target, "/v1/messages?beta=true");
@@ -98,7 +98,7 @@ TEST(ApiFormat, a_run_may_be_named_before_everything_else) {
     EXPECT_EQ(no_route(Method::head, "/s/run_1", {anthropic_version}).format, ApiFormat::anthropic);
 }
 
-TEST(ApiFormat, what_is_no_providers_is_nobodys) {
+TEST(ModelRoute, what_is_no_providers_is_nobodys) {
     for (const char* path :
          {"/", "/v1", "/v1/", "/v1/budgets", "/v1/sessions/s/messages", "/v1/events", "/v1/runs/r/log",
           "/openaix/v1/models", "/v1x/models", "/s", "/s/", "/s//v1/messages", "/v1/modelsx", "/app"}) {
@@ -108,7 +108,7 @@ TEST(ApiFormat, what_is_no_providers_is_nobodys) {
     EXPECT_FALSE(route_of(request(Method::head, "/")));
 }
 
-TEST(ApiFormat, what_is_not_metered_is_refused_with_what_is) {
+TEST(ModelRoute, what_is_not_metered_is_refused_with_what_is) {
     for (const char* path :
          {"/v1/completions", "/v1/images/generations", "/v1/audio/speech", "/v1/batches", "/v1/files", "/v1/assistants",
           "/v1/threads/t/runs", "/v1/fine_tuning/jobs", "/v1/moderations", "/v1/realtime", "/v1/videos",
@@ -137,14 +137,14 @@ TEST(ApiFormat, what_is_not_metered_is_refused_with_what_is) {
     EXPECT_EQ(no_route(Method::get, "/v1/files", {anthropic_version}).format, ApiFormat::anthropic);
 }
 
-TEST(ApiFormat, a_models_name_does_not_lead_out_of_its_folder) {
+TEST(ModelRoute, a_models_name_does_not_lead_out_of_its_folder) {
     for (const char* path : {"/openai/v1/models/../files", "/openai/v1/models/%2e%2e/files", "/v1/models/..%2Ffiles",
                              "/v1beta/models/..%2f..%2fx:generateContent", "/v1/models/a%5C..%5Cb", "/v1/models//a"}) {
         EXPECT_EQ(no_route(Method::get, path).status, 404) << path;
     }
 }
 
-TEST(ApiFormat, other_methods_are_refused) {
+TEST(ModelRoute, other_methods_are_refused) {
     EXPECT_EQ(no_route(Method::get, "/v1/chat/completions").status, 405);
     EXPECT_EQ(no_route(Method::get, "/v1/messages").status, 405);
     EXPECT_EQ(no_route(Method::delete_, "/v1/models/m").status, 405);
@@ -153,14 +153,14 @@ TEST(ApiFormat, other_methods_are_refused) {
     EXPECT_EQ(no_route(Method::put, "/v1/responses").detail, "The method of /v1/responses is POST, not PUT.");
 }
 
-TEST(ApiFormat, an_upgrade_to_a_websocket_is_refused_so_that_the_client_falls_back) {
+TEST(ModelRoute, an_upgrade_to_a_websocket_is_refused_so_that_the_client_falls_back) {
     EXPECT_EQ(no_route(Method::get, "/v1/responses", {websocket}).status, 426);
     EXPECT_EQ(no_route(Method::get, "/s/r/openai/responses", {websocket}).status, 426);
     EXPECT_EQ(no_route(Method::get, "/v1/responses").status, 405);
     EXPECT_EQ(no_route(Method::get, "/v1/chat/completions", {websocket}).status, 405);
 }
 
-TEST(ApiFormat, a_key_in_the_query_is_taken_out_and_the_rest_stays_as_it_was) {
+TEST(ModelRoute, a_key_in_the_query_is_taken_out_and_the_rest_stays_as_it_was) {
     const auto expect = [](std::string_view query, std::string_view kept, std::string_view key) {
         const ModelRoute found = route(Method::post, "/v1beta/models/m:generateContent?" + std::string(query));
         EXPECT_EQ(found.target, "/v1beta/models/m:generateContent" + std::string(kept)) << query;
@@ -176,7 +176,7 @@ TEST(ApiFormat, a_key_in_the_query_is_taken_out_and_the_rest_stays_as_it_was) {
     expect("b=2&a=1&b=3", "?b=2&a=1&b=3", "");
 }
 
-TEST(ApiFormat, a_link_with_a_key_in_it_is_a_request_of_gemini_only) {
+TEST(ModelRoute, a_link_with_a_key_in_it_is_a_request_of_gemini_only) {
     EXPECT_EQ(route(Method::get, "/v1beta/models?key=k").key_in_query, "k");
     EXPECT_EQ(route(Method::get, "/gemini/v1beta/models?key=k").key_in_query, "k");
     const ModelRoute openai = route(Method::get, "/v1/models/m?key=k");
@@ -184,7 +184,7 @@ TEST(ApiFormat, a_link_with_a_key_in_it_is_a_request_of_gemini_only) {
     EXPECT_EQ(openai.target, "/v1/models/m") << "it does not go on either";
 }
 
-TEST(ApiFormat, parameters_that_stand_for_headers_end_here) {
+TEST(ModelRoute, parameters_that_stand_for_headers_end_here) {
     const ModelRoute found =
         route(Method::post,
               "/v1beta/models/m:generateContent?alt=sse&$httpHeaders=a:b&%24userProject=p&access_token=t"
@@ -192,7 +192,7 @@ TEST(ApiFormat, parameters_that_stand_for_headers_end_here) {
     EXPECT_EQ(found.target, "/v1beta/models/m:generateContent?alt=sse&x=1");
 }
 
-TEST(ApiFormat, a_get_with_a_body_is_refused) {
+TEST(ModelRoute, a_get_with_a_body_is_refused) {
     net::Request request;
     request.path = request.target = "/v1/models/m";
     request.body = "GET / HTTP/1.1";
