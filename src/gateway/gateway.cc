@@ -44,12 +44,12 @@ std::optional<std::int64_t> number_in(std::string_view text) {
 
 bool may_be_tried_again(int status) { return status == 429 || status >= 500; }
 
-net::Response response_of(GatewayCall& call, const CallRefusal& no) {
-    call.finish(no);
-    net::Response response = refusal(call.route.format, no, call.call_id());
-    add_rate_headers(response.headers, call.rates);
+net::Response response_of(GatewayCall& call, const CallRefusal& refused) {
+    call.finish(refused);
+    net::Response response = refusal(call.route().format, refused, call.call_id());
+    add_rate_headers(response.headers, call.asked().rates);
     // What was charged would be charged again.
-    if (call.row.cost > 0 && net::find_header(response.headers, "x-should-retry").empty()) {
+    if (call.row().cost > 0 && net::find_header(response.headers, "x-should-retry").empty()) {
         response.headers.push_back({"x-should-retry", "false"});
     }
     return response;
@@ -73,12 +73,12 @@ Result<core::Tags, std::string> tags_in(std::string_view text) {
 }
 
 CallRefusal no_upstream(const GatewayCall& call) {
-    const std::string dialect = boost::describe::enum_to_string(call.route.format, "");
+    const std::string format = boost::describe::enum_to_string(call.route().format, "");
     return {RefusalKind::not_found, RefusalCode::no_upstream,
-            fmt::format("no upstream of dialect {} takes model '{}'; {}", dialect, call.request.model,
+            fmt::format("no upstream of dialect {} takes model '{}'; {}", format, call.asked().request.model,
                         call.advice("add one", fmt::format("interlock upstreams add NAME --dialect {} --key-env "
                                                            "VARIABLE",
-                                                           dialect)))};
+                                                           format)))};
 }
 
 CallRefusal rate_limited(const RateVerdict& verdict) {
@@ -89,18 +89,19 @@ CallRefusal rate_limited(const RateVerdict& verdict) {
 
 // A key that is bound to a budget spends only what the budget covers.
 bool within_scope(const GatewayCall& call, const Upstream& upstream) {
-    if (!call.scope) return true;
-    core::Attribution who = call.row.who;
+    if (!call.asked().scope) return true;
+    core::Attribution who = call.row().who;
     who.provider = upstream.provider;
-    return core::covers(*call.scope, who);
+    return core::covers(*call.asked().scope, who);
 }
 
-// Who asks for the cache, and for how long.
+// For how long the answer is kept; 0: it is not, because neither the request nor the settings of its key ask for it.
 std::int64_t cache_ttl_s(const GatewayCall& call) {
-    const std::string_view asked = call.http.header("x-interlock-cache");
+    if (is_free(call.route().operation)) return 0;
+    const std::string_view asked = call.http().header("x-interlock-cache");
     if (!asked.empty()) return std::min(number_in(asked).value_or(0), cache_ttl_s_max);
     const auto& keys = call.settings().cache_keys;
-    const bool by_key = std::ranges::find(keys, call.caller.key_id) != keys.end();
+    const bool by_key = std::ranges::find(keys, call.asked().caller.key_id) != keys.end();
     return by_key ? call.settings().cache_ttl_s : 0;
 }
 
@@ -109,9 +110,6 @@ net::Task<void> write_all(std::shared_ptr<const CachedAnswer> answer, net::Strea
 }
 
 net::Response again(GatewayCall& call, std::shared_ptr<const CachedAnswer> answer) {
-    call.row.cached = true;
-    call.row.streamed = answer->streamed;
-    call.row.first_byte_us = call.elapsed_us();
     net::Response response{.status = 200, .content_type = answer->content_type, .inert = true};
     add_own_headers(call, response);
     response.headers.push_back({"x-interlock-cache", "hit"});
@@ -121,8 +119,41 @@ net::Response again(GatewayCall& call, std::shared_ptr<const CachedAnswer> answe
     } else {
         response.body = answer->body;
     }
-    call.finish(200, "from the cache");
+    call.finish_from_cache(answer->streamed);
     return response;
+}
+
+// On whose account the call goes, as its key and its headers say.
+std::optional<CallRefusal> attribute(const GatewayCall& call, const CallPrincipal& caller, core::Attribution& who) {
+    const net::Request& http = call.http();
+    who.api_key = caller.key_id;
+    who.agent = !caller.agent.empty() ? caller.agent : std::string(http.header("x-interlock-agent"));
+    who.workflow = http.header("x-interlock-workflow");
+    const std::string& run_in_path = call.route().run;
+    const std::string_view run_text =
+        !run_in_path.empty() ? std::string_view(run_in_path) : http.header("x-interlock-run");
+    who.run = caller.run;
+    if (!run_text.empty()) {
+        const auto run = id_from_text("run", run_text);
+        const bool is_mine = run && (caller.run.value.empty() || caller.run.value == *run);
+        if (!is_mine) {
+            return CallRefusal{RefusalKind::unauthorized, RefusalCode::run_not_found,
+                               fmt::format("there is no run '{}' that this key may act for", run_text)};
+        }
+        who.run = core::RunId(*run);
+    }
+    if (const auto text = http.header("x-interlock-session"); !text.empty()) {
+        const auto session = id_from_text("ses", text);
+        if (!session) {
+            return CallRefusal{RefusalKind::bad_request, RefusalCode::session_not_found,
+                               "x-interlock-session is not a session's id"};
+        }
+        who.session = core::SessionId(*session);
+    }
+    auto tags = tags_in(http.header("x-interlock-tags"));
+    if (!tags) return CallRefusal{RefusalKind::bad_request, RefusalCode::invalid_request, tags.error()};
+    who.tags = std::move(*tags);
+    return std::nullopt;
 }
 
 }  // namespace
@@ -160,20 +191,22 @@ net::Task<net::Response> Gateway::serve(net::Request request, ModelRoute route) 
     auto call = std::make_shared<GatewayCall>(shared_, std::move(request), std::move(route));
 
     // 1. Who asks, and what for. Keys that are bound to a budget wait for a look at it.
-    const auto no = co_await admit(call);
-    if (no) co_return response_of(*call, *no);
+    const auto refused = co_await admit(call);
+    if (refused) co_return response_of(*call, *refused);
 
     // 2. What was answered before, word for word, is answered again.
-    call->cache_ttl_s = is_free(call->route.operation) ? 0 : cache_ttl_s(*call);
-    if (call->cache_ttl_s > 0) {
-        const std::string& agent = call->row.who.agent;
-        const std::string whose = fmt::format("{} {} {}", call->caller.org.value, agent.empty() ? "key" : "agent",
-                                              agent.empty() ? call->caller.key_id : agent);
-        call->cache_name = co_await read_off_io(shared_, call->http.body.size(), [call, whose] {
-            return ResponseCache::name_of(whose, call->route.target, what_goes_on(*call->config, call->http),
-                                          call->http.body);
+    if (const std::int64_t ttl_s = cache_ttl_s(*call); ttl_s > 0) {
+        const std::string& agent = call->row().who.agent;
+        const std::string whose = fmt::format("{} {} {}", call->org().value, agent.empty() ? "key" : "agent",
+                                              agent.empty() ? call->asked().caller.key_id : agent);
+        std::string name = co_await read_off_io(shared_, call->http().body.size(), [call, whose] {
+            const net::Request& http = call->http();
+            return ResponseCache::name_of(whose, call->route().target, what_goes_on(*call->asked().config, http),
+                                          http.body);
         });
-        if (const auto known = cache_.find(call->cache_name, call->now())) co_return again(*call, known);
+        if (const auto known = cache_.find(name, call->now())) co_return again(*call, known);
+        call->admit().cache_name = std::move(name);
+        call->admit().cache_ttl_s = ttl_s;
     }
 
     // 3. The providers, one after the other. Waits for budget and for them.
@@ -181,18 +214,17 @@ net::Task<net::Response> Gateway::serve(net::Request request, ModelRoute route) 
 }
 
 net::Task<std::optional<CallRefusal>> Gateway::admit(std::shared_ptr<GatewayCall> call) {
-    if (auto no = identify(*call)) co_return no;
-    if (call->caller.is_operator && parts_.refuse_operator) {
-        if (auto no = co_await parts_.refuse_operator(call->http)) co_return no;
+    if (auto refused = identify(*call)) co_return refused;
+    if (call->asked().caller.is_operator && parts_.refuse_operator) {
+        if (auto refused = co_await parts_.refuse_operator(call->http())) co_return refused;
     }
-    auto unread = co_await read(call);
-    if (unread) co_return unread;
-    const CallPrincipal& caller = call->caller;
-    core::Attribution& who = call->row.who;
+    if (auto unread = co_await read(call)) co_return unread;
+    const CallPrincipal& caller = call->asked().caller;
+    core::Attribution& who = call->attribution();
     const bool is_bound = !caller.agent.empty() || !caller.run.value.empty() || !caller.budget.empty();
     const bool agent_unknown = who.agent.empty() && !who.run.value.empty();
     // Where something is held, the core looks at the run. Nothing is held for what is free or was answered before.
-    const bool run_unseen = !who.run.value.empty() && (is_free(call->route.operation) || cache_ttl_s(*call) > 0);
+    const bool run_unseen = !who.run.value.empty() && (is_free(call->route().operation) || cache_ttl_s(*call) > 0);
     if (caller.budget.empty() && !agent_unknown && !run_unseen && (!is_bound || who.session.value.empty())) {
         co_return std::nullopt;
     }
@@ -203,57 +235,32 @@ net::Task<std::optional<CallRefusal>> Gateway::admit(std::shared_ptr<GatewayCall
                               "the run that this call is for is not live any more"};
     }
     who.agent = bounds->agent;
-    call->scope = std::move(bounds->scope);
+    call->admit().scope = std::move(bounds->scope);
     co_return std::nullopt;
 }
 
 std::optional<CallRefusal> Gateway::identify(GatewayCall& call) const {
     if (const auto why = parts_.objection()) return CallRefusal{RefusalKind::busy, RefusalCode::unavailable, *why, 1};
-    const auto caller = parts_.caller(key_in(call.http, call.route));
+    const auto caller = parts_.caller(key_in(call.http(), call.route()));
     if (!caller || !caller->may_act) {
-        return CallRefusal{
-            RefusalKind::unauthorized, RefusalCode::unauthorized,
-            caller ? "this key may only read; calls to models need one that may act"
-                   : "this is no key of Interlock's that is in force; make one: interlock keys create --scope agent "
-                     "--agent NAME"};
+        return CallRefusal{RefusalKind::unauthorized, RefusalCode::unauthorized,
+                           caller ? "this key may only read; calls to models need one that may act"
+                                  : "this is no key of Interlock's that is in force; make one: interlock keys create "
+                                    "--scope agent --agent NAME"};
     }
-    call.caller = *caller;
-    call.config = config_of(caller->org);
-    if (!call.config)
+    call.admit().caller = *caller;
+    call.admit().config = config_of(caller->org);
+    if (!call.asked().config)
         return CallRefusal{RefusalKind::busy, RefusalCode::unavailable, "the gateway has no configuration yet", 1};
 
-    core::Attribution& who = call.row.who;
-    who.api_key = caller->key_id;
-    who.agent = !caller->agent.empty() ? caller->agent : std::string(call.http.header("x-interlock-agent"));
-    who.workflow = call.http.header("x-interlock-workflow");
-    const std::string_view run_text =
-        !call.route.run.empty() ? std::string_view(call.route.run) : call.http.header("x-interlock-run");
-    who.run = caller->run;
-    if (!run_text.empty()) {
-        const auto run = id_from_text("run", run_text);
-        const bool is_mine = run && (caller->run.value.empty() || caller->run.value == *run);
-        if (!is_mine) {
-            return CallRefusal{RefusalKind::unauthorized, RefusalCode::run_not_found,
-                               fmt::format("there is no run '{}' that this key may act for", run_text)};
-        }
-        who.run = core::RunId(*run);
-    }
-    if (const auto text = call.http.header("x-interlock-session"); !text.empty()) {
-        const auto session = id_from_text("ses", text);
-        if (!session)
-            return CallRefusal{RefusalKind::bad_request, RefusalCode::session_not_found,
-                               "x-interlock-session is not a session's id"};
-        who.session = core::SessionId(*session);
-    }
-    auto tags = tags_in(call.http.header("x-interlock-tags"));
-    if (!tags) return CallRefusal{RefusalKind::bad_request, RefusalCode::invalid_request, tags.error()};
-    who.tags = std::move(*tags);
+    core::Attribution& who = call.attribution();
+    auto refused = attribute(call, *caller, who);
+    if (refused) return refused;
     if (const auto complaint = core::check_attribution(who)) {
         const std::string why = *complaint;
         who = {};  // What cannot be kept is not recorded either.
         return CallRefusal{RefusalKind::bad_request, RefusalCode::invalid_request, why};
     }
-
     return std::nullopt;
 }
 
@@ -283,28 +290,40 @@ ReadBody read_body_as(const ModelRoute& route, std::string_view body) {
     return read;
 }
 
+// The client's request, as the upstream gets it.
+net::OutRequest request_of(const GatewayCall& call, std::string_view key) {
+    const Upstream& upstream = *call.attempt().upstream;
+    const ModelRoute& route = call.route();
+    const net::Request& http = call.http();
+    if (is_free(route.operation)) return request_for(upstream, key, http, route.target, http.body);
+    const Edits edits = call.edits();
+    std::string target = edits.model ? route.dialect().target_for(route, *edits.model) : route.target;
+    return request_for(upstream, key, http, std::move(target), edited(route, http.body, call.asked().request, edits));
+}
+
 }  // namespace
 
 // What the body asks for. A large one is read by a worker, so that no other request waits for it.
 net::Task<std::optional<CallRefusal>> Gateway::read(std::shared_ptr<GatewayCall> call) {
-    ModelRoute route = call->route;
+    const ModelRoute& route = call->route();
     const bool is_free_of_cost = is_free(route.operation);
     if (is_free_of_cost) {
-        call->request.model = route.model;
+        call->admit().request.model = route.model;
         if (!route.dialect().has_body_to_read(route.operation)) co_return std::nullopt;
     }
-    ReadBody body = co_await read_off_io(shared_, call->http.body.size(),
-                                         [call, route] { return read_body_as(route, call->http.body); });
+    ReadBody body = co_await read_off_io(shared_, call->http().body.size(),
+                                         [call] { return read_body_as(call->route(), call->http().body); });
     if (body.request) {
-        call->request = std::move(*body.request);
-        call->prefixes = std::move(body.prefixes);
-        call->prompt_members = body.prompt_members;
+        AskedCall& asked = call->admit();
+        asked.request = std::move(*body.request);
+        asked.prefixes = std::move(body.prefixes);
+        asked.prompt_members = body.prompt_members;
     }
     if (is_free_of_cost) co_return std::nullopt;
     if (!body.request)
         co_return CallRefusal{RefusalKind::bad_request, RefusalCode::invalid_request, body.request.error()};
-    core::Attribution& who = call->row.who;
-    who.model = call->request.model;
+    core::Attribution& who = call->attribution();
+    who.model = call->asked().request.model;
     if (who.model.size() > core::limits::name_bytes_max) {
         who.model.clear();
         co_return CallRefusal{RefusalKind::bad_request, RefusalCode::invalid_request, "the model's name is too long"};
@@ -314,19 +333,19 @@ net::Task<std::optional<CallRefusal>> Gateway::read(std::shared_ptr<GatewayCall>
 
 // One provider after the other, each as often as its setting says, until one has answered.
 net::Task<net::Response> Gateway::forward(std::shared_ptr<GatewayCall> call) {
-    auto order = selector_.order(call->caller.org, *call->config, call->route.format, call->request.model, call->now());
+    const AskedCall& asked = call->asked();
+    auto order = selector_.order(call->org(), *asked.config, call->route().format, asked.request.model, call->now());
     if (order.empty()) co_return response_of(*call, no_upstream(*call));
     std::erase_if(order, [&](const Upstream* upstream) { return !within_scope(*call, *upstream); });
     if (order.empty()) {
-        co_return response_of(
-            *call, CallRefusal{
-                       RefusalKind::unauthorized, RefusalCode::forbidden,
-                       fmt::format("the key is bound to budget '{}', which does not cover this", call->caller.budget)});
+        co_return response_of(*call, CallRefusal{RefusalKind::unauthorized, RefusalCode::forbidden,
+                                                 fmt::format("the key is bound to budget '{}', which does not cover "
+                                                             "this",
+                                                             asked.caller.budget)});
     }
-    call->upstream = order.front();
-    call->row.who.provider = call->upstream->provider;
-    call->rates = rates_.ask(call->config->limits, call->rate_who(), call->now());
-    if (call->rates.refused_by) co_return response_of(*call, rate_limited(call->rates));
+    call->expect(*order.front());
+    call->admit().rates = rates_.ask(asked.config->limits, call->rate_who(), call->now());
+    if (asked.rates.refused_by) co_return response_of(*call, rate_limited(asked.rates));
 
     Attempt last;
     for (const Upstream* upstream : order) {
@@ -338,69 +357,68 @@ net::Task<net::Response> Gateway::forward(std::shared_ptr<GatewayCall> call) {
             if (last.next == Attempt::Next::another || attempt == upstream->retries || wait_ms > retry_wait_ms_max)
                 break;
             co_await sleep(std::chrono::milliseconds(wait_ms));
-            call->has_waited = true;
+            call->pause();
         }
         if (last.next == Attempt::Next::nobody) break;
     }
-    if (!last.response) co_return response_of(*call, last.no);
-    if (last.next != Attempt::Next::nobody) {
-        call->row.refusal = "upstream_refused";
-        call->finish(last.response->status, "every upstream refused");
-    }
+    if (!last.response) co_return response_of(*call, last.refused);
+    if (last.next != Attempt::Next::nobody) call->finish_refused_by_all(last.response->status);
     co_return std::move(*last.response);
 }
 
 net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<GatewayCall> call, const Upstream& upstream) {
     using Next = Attempt::Next;
-    const bool is_free_of_cost = is_free(call->route.operation);
+    const bool is_free_of_cost = is_free(call->route().operation);
 
     // 1. Hold. Waits for budget, and for the disk.
     if (!is_free_of_cost) {
-        auto no = co_await call->hold(upstream);
-        // Another upstream may have a price for the model; all else would be said again.
-        if (no)
-            co_return Attempt{.next = no->code == RefusalCode::unknown_model ? Next::another : Next::nobody,
-                              .no = std::move(*no)};
+        if (auto refused = co_await call->hold(upstream)) {
+            // Another upstream may have a price for the model; all else would be said again.
+            const Next next = refused->code == RefusalCode::unknown_model ? Next::another : Next::nobody;
+            co_return Attempt{.next = next, .refused = std::move(*refused)};
+        }
     }
-    call->upstream = &upstream;
-    call->row.upstream = upstream.name;
-    // Whoever has left while it waited does not pay for what nobody would read.
-    if (call->has_waited && call->http.gone && call->http.gone()) {
+    call->go_to(upstream);
+    if (call->was_left()) {
         call->release();
         co_return Attempt{.next = Next::nobody,
-                          .no = {RefusalKind::busy, RefusalCode::client_left, "the client has left"}};
+                          .refused = {RefusalKind::busy, RefusalCode::client_left, "the client has left"}};
     }
-    ++call->row.attempts;
+    call->count_attempt();
 
     // 2. Send. Waits for the provider's first byte.
-    const auto key = call->config->keys.find(upstream.name);
-    if (upstream.key.from != KeyFrom::none && key == call->config->keys.end()) {
+    const auto& keys = call->asked().config->keys;
+    const auto key = keys.find(upstream.name);
+    if (upstream.key.from != KeyFrom::none && key == keys.end()) {
         Attempt keyless = failed(*call, {net::ClientError::Kind::could_not_connect,
                                          fmt::format("its key is not there ({})", upstream.key.name)});
         keyless.next = Next::another;
         co_return keyless;
     }
-    const Edits edits = is_free_of_cost ? Edits{} : call->edits();
-    std::string target = edits.model ? call->route.dialect().target_for(call->route, *edits.model) : call->route.target;
-    std::string body = is_free_of_cost ? call->http.body : edited(call->route, call->http.body, call->request, edits);
-    net::OutRequest request = request_for(upstream, key == call->config->keys.end() ? "" : key->second, call->http,
-                                          std::move(target), std::move(body));
+    net::OutRequest request = request_of(*call, key == keys.end() ? std::string_view() : key->second);
     net::HttpPool& pool = net::HttpPool::of(co_await boost::asio::this_coro::executor);
-    call->sent_at = call->now();
+    call->send();
     auto sent = co_await pool.send(upstream.origin, std::move(request), upstream.patience());
-    call->first_byte_at = call->now();
+    call->answered();
     if (!sent) co_return failed(*call, sent.error());
 
     // 3. Judge. What the provider refuses it does not bill; what it does not answer it may. Waits for its last byte,
     // unless it streams.
-    const int status = (*sent)->status;
-    if (status < 300 && !is_free_of_cost) {
+    if ((*sent)->status < 300 && !is_free_of_cost) {
         Relayed relayed = co_await relay(call, std::move(*sent));
         if (relayed.response) co_return Attempt{.next = Next::nobody, .response = std::move(relayed.response)};
         Attempt broken = failed(*call, *relayed.failure);
         if (relayed.begun) broken.next = Next::nobody;  // It was made, and is paid for.
         co_return broken;
     }
+    co_return co_await judge(call, upstream, std::move(*sent));
+}
+
+// An answer that is free of cost, or a refusal.
+net::Task<Gateway::Attempt> Gateway::judge(std::shared_ptr<GatewayCall> call, const Upstream& upstream,
+                                           std::unique_ptr<net::Exchange> answer) {
+    using Next = Attempt::Next;
+    const int status = answer->status;
     // Somebody's patience has ended there, and nobody says that nothing was done.
     if (status == 408 || status == 499 || status == 504 || status == 524) {
         co_return failed(*call, {net::ClientError::Kind::outcome_unknown, fmt::format("it answered {}", status), true});
@@ -416,17 +434,17 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<GatewayCall> call,
         co_return failed(*call,
                          {net::ClientError::Kind::bad_response, "it answered with a redirect, and none is followed"});
     }
-    const std::int64_t retry_after_s = number_in((*sent)->header("retry-after")).value_or(0);
-    Relayed relayed = co_await read_whole(call, std::move(*sent));
+    const std::int64_t retry_after_s = number_in(answer->header("retry-after")).value_or(0);
+    Relayed relayed = co_await read_whole(call, std::move(answer));
     if (!relayed.response) co_return failed(*call, *relayed.failure);
     if (may_be_tried_again(status)) {
-        selector_.failed(call->caller.org, upstream, fmt::format("answered {}", status), call->now(), parts_.now());
+        selector_.failed(call->org(), upstream, fmt::format("answered {}", status), call->now(), parts_.now());
         co_return Attempt{.next = Next::same,
                           .response = std::move(relayed.response),
                           .retry_after_ms = std::min(retry_after_s, retry_after_s_max) * 1000};
     }
     // A refusal, or a list of models: there at once, and no measure of what a model takes.
-    selector_.succeeded(call->caller.org, upstream, parts_.now(), {});
+    selector_.succeeded(call->org(), upstream, parts_.now(), {});
     call->finish(status, status < 400 ? "" : "the provider refused");
     co_return Attempt{.next = Next::nobody, .response = std::move(relayed.response)};
 }
@@ -435,14 +453,14 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<GatewayCall> call,
 Gateway::Attempt Gateway::failed(GatewayCall& call, const net::ClientError& failure) {
     using Kind = net::ClientError::Kind;
     const bool not_sent = failure.kind == Kind::could_not_connect || failure.kind == Kind::tls_failed;
-    if (not_sent) call.release();
-    if (call.is_held()) call.settle_unknown({});
-    selector_.failed(call.caller.org, *call.upstream, failure.detail, call.now(), parts_.now());
+    not_sent ? call.release() : call.settle_at_bound({});
+    const Upstream& upstream = *call.attempt().upstream;
+    selector_.failed(call.org(), upstream, failure.detail, call.now(), parts_.now());
     // Where it is not known whether it was carried out, it is charged, and the same provider is not asked twice.
     return {.next = not_sent ? Attempt::Next::same : Attempt::Next::another,
-            .no = {failure.timed_out ? RefusalKind::upstream_timeout : RefusalKind::upstream_failed,
-                   RefusalCode::upstream_failed,
-                   fmt::format("upstream '{}' did not answer: {}", call.upstream->name, failure.detail)}};
+            .refused = {failure.timed_out ? RefusalKind::upstream_timeout : RefusalKind::upstream_failed,
+                        RefusalCode::upstream_failed,
+                        fmt::format("upstream '{}' did not answer: {}", upstream.name, failure.detail)}};
 }
 
 }  // namespace interlock::gateway

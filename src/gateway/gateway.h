@@ -81,10 +81,12 @@ class Gateway {
         // Who may be asked next.
         enum class Next { nobody, same, another } next = Next::another;
         std::optional<net::Response> response = {};
-        CallRefusal no = {};  // Without a response.
+        CallRefusal refused = {};  // Without a response.
         std::int64_t retry_after_ms = 0;
     };
     net::Task<Attempt> try_once(std::shared_ptr<GatewayCall> call, const Upstream& upstream);
+    net::Task<Attempt> judge(std::shared_ptr<GatewayCall> call, const Upstream& upstream,
+                             std::unique_ptr<net::Exchange> answer);
     Attempt failed(GatewayCall& call, const net::ClientError& failure);
 
     const Parts parts_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <boost/describe/enum_to_string.hpp>
+
 #include "base/id.h"
 #include "core/limits.h"
 
@@ -14,6 +16,23 @@ constexpr int tries_max = 600;  // About a minute, and by then the lease has lap
 
 core::Command command_of(core::OrgId org, core::CommandKey key, core::CommandBody body) {
     return {.org = org, .key = key, .body = std::move(body)};
+}
+
+template <class Status>
+std::optional<std::string> unless(Status status, Status good) {
+    if (status == good) return std::nullopt;
+    return boost::describe::enum_to_string(status, "");
+}
+
+// Why a command that the engine has taken was not carried out; nothing: it was.
+std::optional<std::string> refusal_in(const core::Reply& reply) {
+    if (const auto* settled = std::get_if<core::SettleReply>(&reply)) {
+        return unless(settled->status, core::HoldStatus::done);
+    }
+    if (const auto* appended = std::get_if<core::AppendReply>(&reply)) {
+        return unless(appended->status, core::AppendStatus::appended);
+    }
+    return std::nullopt;
 }
 
 }  // namespace
@@ -30,11 +49,11 @@ void LedgerClient::close() {
     }
     stop_.notify_all();
     thread_.join();
-    repeat();
+    send_again();
     write_calls();
 }
 
-net::Task<engine::Answer> LedgerClient::ask(core::OrgId org, core::CommandBody body) {
+net::Task<engine::Answer> LedgerClient::submit(core::OrgId org, core::CommandBody body) {
     co_return co_await net::await_answer<engine::Answer>([&](net::Deliver<engine::Answer> deliver) {
         std::vector<engine::Submission> one(1);
         one.front().command = command_of(org, {}, std::move(body));
@@ -43,48 +62,92 @@ net::Task<engine::Answer> LedgerClient::ask(core::OrgId org, core::CommandBody b
     });
 }
 
-void LedgerClient::keep(core::OrgId org, core::HoldId hold, std::int64_t ttl_s) {
+void LedgerClient::keep_alive(core::OrgId org, core::HoldId hold, std::int64_t ttl_s) {
     const Instant extend_at = options_.now() + std::chrono::milliseconds(ttl_s * 1000 / 3);
     const std::lock_guard lock(mutex_);
     kept_[hold.value] = {org, ttl_s, extend_at};
 }
 
-void LedgerClient::end(core::OrgId org, core::HoldId hold, core::CommandBody settle_or_release) {
-    {
-        const std::lock_guard lock(mutex_);
-        kept_.erase(hold.value);
-    }
-    // A settle is kept under its key, which is the hold's id; a release that is said twice finds nothing to release.
-    const bool settles = std::holds_alternative<core::SettleHold>(settle_or_release);
-    say({org, settles ? core::CommandKey(hold.value) : core::CommandKey(), std::move(settle_or_release)});
+void LedgerClient::stop_extending(core::HoldId hold) {
+    const std::lock_guard lock(mutex_);
+    kept_.erase(hold.value);
+}
+
+// A settlement is kept under its key, which is the hold's id.
+void LedgerClient::settle(core::OrgId org, core::HoldId hold, const Settlement& settlement) {
+    stop_extending(hold);
+    send({.org = org,
+          .key = core::CommandKey(hold.value),
+          .body = core::SettleHold{.hold = hold,
+                                   .cost = settlement.cost,
+                                   .usage = settlement.usage,
+                                   .calls = 1,
+                                   .price = settlement.receipt,
+                                   .estimated = settlement.estimated,
+                                   .unpriced = settlement.unpriced,
+                                   .by = by_gateway},
+          .purpose = Purpose::settle,
+          .subject = hold.value});
+}
+
+// A release that is sent twice finds no hold to release.
+void LedgerClient::release(core::OrgId org, core::HoldId hold) {
+    stop_extending(hold);
+    send({.org = org,
+          .key = core::CommandKey(),
+          .body = core::ReleaseHold{hold, by_gateway},
+          .purpose = Purpose::release,
+          .subject = hold.value});
 }
 
 void LedgerClient::append(core::OrgId org, core::Append turn) {
-    say({org, core::CommandKey(options_.fresh_id()), std::move(turn)});
+    const Id session = turn.session.value;
+    send({.org = org,
+          .key = core::CommandKey(options_.fresh_id()),
+          .body = std::move(turn),
+          .purpose = Purpose::append,
+          .subject = session});
 }
 
-void LedgerClient::say(PendingCommand said) {
+void LedgerClient::send(PendingCommand command) {
     std::vector<engine::Submission> one(1);
-    one.front().command = command_of(said.org, said.key, said.body);
+    one.front().command = command_of(command.org, command.key, command.body);
     // The client has its answer, or gets it meanwhile. It keeps its place in the queue: whatever the client does next
     // comes behind it.
     one.front().can_wait = !budget_waits_.anybody_waits();
-    one.front().on_answer = [this, said = std::move(said)](const engine::Answer& answer) {
-        const bool again = !answer && answer.error() != engine::SubmitError::key_reused && said.tries < tries_max;
-        if (again) {
-            const std::lock_guard lock(mutex_);
-            unheard_.push_back(said);
-            ++unheard_.back().tries;
-            return;
-        }
-        const auto* settled = answer ? std::get_if<core::SettleReply>(&answer->reply) : nullptr;
-        const bool refused = settled != nullptr && settled->status != core::HoldStatus::done;
-        if (!answer || refused) {
-            log_.error("hold_not_settled", {{"hold", to_text("hold", said.key.value)}});
-        }
-        budget_waits_.released(said.org);
+    one.front().on_answer = [this, command = std::move(command)](const engine::Answer& answer) {
+        on_answer(command, answer);
     };
     options_.submit(std::move(one));
+}
+
+void LedgerClient::on_answer(const PendingCommand& command, const engine::Answer& answer) {
+    if (!answer && answer.error() != engine::SubmitError::key_reused && command.tries < tries_max) {
+        const std::lock_guard lock(mutex_);
+        untaken_.push_back(command);
+        ++untaken_.back().tries;
+        return;
+    }
+    if (!answer) {
+        log_failure(command, boost::describe::enum_to_string(answer.error(), ""));
+    } else if (const auto why = refusal_in(answer->reply)) {
+        log_failure(command, *why);
+    }
+    budget_waits_.released(command.org);
+}
+
+void LedgerClient::log_failure(const PendingCommand& command, const std::string& why) {
+    switch (command.purpose) {
+        case Purpose::settle:
+            log_.error("hold_not_settled", {{"hold", to_text("hold", command.subject)}, {"why", why}});
+            return;
+        case Purpose::release:
+            log_.error("hold_not_released", {{"hold", to_text("hold", command.subject)}, {"why", why}});
+            return;
+        case Purpose::append:
+            log_.warn("turn_not_kept", {{"session", to_text("ses", command.subject)}, {"why", why}});
+            return;
+    }
 }
 
 void LedgerClient::record(core::OrgId org, core::ModelCall call) {
@@ -96,7 +159,7 @@ void LedgerClient::run() {
     std::unique_lock lock(mutex_);
     while (!stop_.wait_for(lock, interval, [this] { return stopping_; })) {
         lock.unlock();
-        repeat();
+        send_again();
         extend_leases();
         write_calls();
         budget_waits_.tick(std::chrono::steady_clock::now());
@@ -104,13 +167,13 @@ void LedgerClient::run() {
     }
 }
 
-void LedgerClient::repeat() {
+void LedgerClient::send_again() {
     std::vector<PendingCommand> again;
     {
         const std::lock_guard lock(mutex_);
-        again.swap(unheard_);
+        again.swap(untaken_);
     }
-    for (PendingCommand& said : again) say(std::move(said));
+    for (PendingCommand& command : again) send(std::move(command));
 }
 
 void LedgerClient::extend_leases() {

@@ -1,10 +1,10 @@
-// The gateway's side of the ledger: holds that are kept alive while their calls go on, ends of holds that are said
-// until they are heard, and calls that are recorded.
+// The gateway's side of the ledger: holds that are kept alive while their calls go on, commands that are repeated until
+// the engine takes them, and calls that are recorded.
 //
-//   (1) A hold that was given out is settled or released exactly once, by end(); who forgets it loses nothing but
-//       precision: its lease lapses and the core charges it at its bound. A settlement that comes after that is taken
-//       all the same: the core books the difference.
-//   (2) An end that the engine could not take is said again, with the same key, until it is taken.
+//   (1) A hold is settled or released once, by its Hold (hold.h). If the process ends before that, its lease lapses and
+//       the core charges it at its bound. The core also takes a settlement that comes after that, and books the
+//       difference.
+//   (2) A command that the engine could not take is sent again, with the same key, until it is taken.
 //   (3) Money first: calls are recorded behind it, many at once, and only to be looked at.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "core/command.h"
 #include "engine/engine.h"
 #include "gateway/budget_wait_queue.h"
+#include "gateway/settlement.h"
 #include "net/task.h"
 
 namespace interlock::gateway {
@@ -40,13 +42,14 @@ class LedgerClient {
     LedgerClient(const LedgerClient&) = delete;
     LedgerClient& operator=(const LedgerClient&) = delete;
 
-    void close();  // Says what is left to be said. Nobody asks any more.
+    void close();  // Flushes pending commands. submit() must not be called afterwards.
 
-    net::Task<engine::Answer> ask(core::OrgId org, core::CommandBody body);
+    net::Task<engine::Answer> submit(core::OrgId org, core::CommandBody body);
 
-    // The call that this hold is for goes on until end().
-    void keep(core::OrgId org, core::HoldId hold, std::int64_t ttl_s);
-    void end(core::OrgId org, core::HoldId hold, core::CommandBody settle_or_release);
+    // For Hold. The hold's lease is extended until one of the two ends.
+    void keep_alive(core::OrgId org, core::HoldId hold, std::int64_t ttl_s);
+    void settle(core::OrgId org, core::HoldId hold, const Settlement& settlement);
+    void release(core::OrgId org, core::HoldId hold);
 
     // A turn of a session. Lost with the process, if it comes to that: the ledger is elsewhere.
     void append(core::OrgId org, core::Append turn);
@@ -58,16 +61,23 @@ class LedgerClient {
         std::int64_t ttl_s = 60;
         Instant extend_at;
     };
+    // What becomes of a command is logged in its own words.
+    enum class Purpose { settle, release, append };
     struct PendingCommand {
         core::OrgId org;
         core::CommandKey key;
         core::CommandBody body;
+        Purpose purpose = Purpose::settle;
+        Id subject = {};  // Of the hold, or of the session.
         int tries = 0;
     };
-    void say(PendingCommand said);
+    void stop_extending(core::HoldId hold);
+    void send(PendingCommand command);
+    void on_answer(const PendingCommand& command, const engine::Answer& answer);
+    void log_failure(const PendingCommand& command, const std::string& why);
     void run();
     void extend_leases();
-    void repeat();
+    void send_again();
     void write_calls();
 
     const Options options_;
@@ -78,7 +88,7 @@ class LedgerClient {
     std::condition_variable stop_;
     bool stopping_ = false;
     std::unordered_map<Id, Kept> kept_;
-    std::vector<PendingCommand> unheard_;
+    std::vector<PendingCommand> untaken_;
     std::map<core::OrgId, std::vector<core::ModelCall>> calls_;
     std::thread thread_;
 };

@@ -43,6 +43,9 @@ struct Metered {
 enum class KeepText { no, yes };
 constexpr std::size_t kept_text_bytes_max = 1u << 20;
 
+// Whether the provider says that the model did not come to an end of its own.
+inline bool has_failed(const Metered& metered) { return metered.finish == "error" || metered.finish == "failed"; }
+
 // Of a whole body.
 Metered read_usage(const ModelRoute& route, std::string_view body, KeepText keep);
 
