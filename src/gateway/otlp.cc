@@ -6,10 +6,12 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <boost/describe/enum_from_string.hpp>
 #include <boost/json.hpp>
 
 #include "base/id.h"
 #include "base/money.h"
+#include "gateway/api_format.h"
 
 namespace interlock::gateway {
 namespace json = boost::json;
@@ -29,10 +31,22 @@ constexpr int temporality_delta = 1;
 
 // "anthropic.messages"
 std::string operation_name(std::string_view operation) {
-    const std::string_view ours = operation.substr(std::min(operation.find('.') + 1, operation.size()));
-    if (ours == "generate") return "generate_content";
-    const bool is_chat = ours == "chat" || ours == "messages" || ours == "responses";
-    return is_chat ? "chat" : std::string(ours);
+    const std::string ours(operation.substr(std::min(operation.find('.') + 1, operation.size())));
+    Operation known{};
+    if (!boost::describe::enum_from_string(ours.c_str(), known)) return ours;
+    switch (known) {
+        case Operation::chat:
+        case Operation::messages:
+        case Operation::responses:
+            return "chat";
+        case Operation::generate:
+            return "generate_content";
+        case Operation::embeddings:
+        case Operation::count_tokens:
+        case Operation::models:
+            break;
+    }
+    return ours;
 }
 
 std::string provider_name(std::string_view provider) {

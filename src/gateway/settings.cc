@@ -461,14 +461,11 @@ Bad complete(SandboxSettings& settings) {
     return std::nullopt;
 }
 
-// Its sentences begin with what they are about: "a price must …", "variants.batch must …".
-BadDocument bad_price(const std::string& sentence) {
-    constexpr std::string_view all_of_it = "a price ";
-    if (sentence.starts_with(all_of_it)) return {"", sentence.substr(all_of_it.size())};
-    const std::size_t end = std::min(sentence.find(' '), sentence.size() - 1);
-    std::string pointer = "/" + sentence.substr(0, end);
+BadDocument bad_price(const BadPrice& bad) {
+    if (bad.member.empty()) return {"", bad.detail};
+    std::string pointer = "/" + bad.member;
     std::ranges::replace(pointer, '.', '/');
-    return {std::move(pointer), sentence.substr(end + 1)};
+    return {std::move(pointer), bad.detail};
 }
 
 template <class Setting>
@@ -512,6 +509,7 @@ Result<ModelPrice, BadDocument> price_from(std::string_view name, std::string_vi
     price->provider = name.substr(0, slash);
     price->model = name.substr(slash + 1);
     price->version.clear();  // Is the setting's.
+    price->source = PriceSource::setting;
     return std::move(*price);
 }
 

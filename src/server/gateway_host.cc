@@ -432,7 +432,7 @@ std::vector<std::optional<api::UsedPrice>> GatewayHost::used_prices(core::OrgId 
             prices.emplace_back();
             continue;
         }
-        const bool set = found->version.starts_with("set-");
+        const bool set = found->source == gateway::PriceSource::setting;
         prices.push_back(api::UsedPrice{.name = found->provider + "/" + found->model,
                                         .document = gateway::to_json(*found),
                                         .version = found->version,
