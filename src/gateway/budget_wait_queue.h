@@ -4,7 +4,7 @@
 //       finds too little keeps its place.
 //   (2) A wait ends at its deadline at the latest.
 //
-// Nothing is decided here: whoever is woken asks the core again.
+// Nothing is decided here: a call that is woken asks the core again.
 #pragma once
 
 #include <atomic>

@@ -63,7 +63,7 @@ Result<CallRequest, std::string> CallRequestReader::read() {
     request_.images = all.images;
     request_.files = all.files;
     request_.file_bytes = all.file_bytes;
-    // An image has a greatest cost whatever its address brings; a document has none.
+    // An image by address has a greatest cost; a document has none.
     request_.input_elsewhere = request_.input_elsewhere || (sources_by_address_ && request_.files > 0);
     // A model whose name says that it makes images does so unasked.
     const bool makes_images = request_.makes_output && request_.model.find("-image") != std::string::npos;

@@ -33,7 +33,7 @@ enum class CacheWrite { none, five_minutes, one_hour };
 struct Counted {
     std::int64_t input_bytes = 0;  // Invariant (1). Bytes of images, audio and files are not in it.
     std::int64_t images = 0;       // Inline or by address.
-    std::int64_t files = 0;        // Documents, audio, video: whatever is neither text nor image.
+    std::int64_t files = 0;        // Documents, audio, video: all that is neither text nor image.
     std::int64_t file_bytes = 0;   // Of those that are in the body (base64 as it stands there).
 
     friend bool operator==(const Counted&, const Counted&) = default;
@@ -48,11 +48,11 @@ struct CallRequest {
     std::int64_t choices = 1;                     // n, candidateCount.
     std::int64_t input_bytes = 0;                 // Invariant (1). Bytes of images, audio and files are not in it.
     std::int64_t images = 0;                      // Inline or by address.
-    std::int64_t files = 0;                       // Documents, audio, video: whatever is neither text nor image.
+    std::int64_t files = 0;                       // Documents, audio, video: all that is neither text nor image.
     std::int64_t file_bytes = 0;                  // Of those that are in the body (base64 as it stands there).
     bool input_elsewhere = false;                 // Part of the input is not in the body: previous_response_id, …
     std::int64_t rounds = 1;                      // How often the model may run within this call: server-side tools.
-    bool rounds_unbounded = false;                // Nobody said how often.
+    bool rounds_unbounded = false;                // The request does not say how often.
     // Nothing that can be sent bounds the rounds: tools that know no such member.
     bool rounds_untold = false;
     std::int64_t rounds_by_provider = 0;        // The provider ends its own loop after so many; 0: it says no number.

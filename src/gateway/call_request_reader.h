@@ -37,7 +37,7 @@ class CallRequestReader {
     // All members were read: what follows from several of them, and what must be there.
     virtual void complete() {}
 
-    // The value of a member of that name, whatever it is.
+    // Any value of a member of that name.
     void look(std::string_view name);
     void cache_control();
     // An array of messages: a boundary behind each. What is no array is one message, and no boundary.

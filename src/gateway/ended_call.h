@@ -12,7 +12,7 @@ namespace interlock::gateway {
 enum class CallEnd { whole, broken_off };
 
 struct EndedCall {
-    core::OrgId org;  // Org 0: the caller is nobody's.
+    core::OrgId org;  // Org 0: the key is not known.
     const core::ModelCall& row;
     std::string_view traceparent = {};  // The request's own (W3C Trace Context), as it came.
     CallEnd end = CallEnd::whole;

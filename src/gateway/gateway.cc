@@ -419,7 +419,7 @@ net::Task<Gateway::Attempt> Gateway::judge(std::shared_ptr<GatewayCall> call, co
                                            std::unique_ptr<net::Exchange> answer) {
     using Next = Attempt::Next;
     const int status = answer->status;
-    // Somebody's patience has ended there, and nobody says that nothing was done.
+    // A timeout at the provider, which does not say whether the model has run.
     if (status == 408 || status == 499 || status == 504 || status == 524) {
         co_return failed(*call, {net::ClientError::Kind::outcome_unknown, fmt::format("it answered {}", status), true});
     }

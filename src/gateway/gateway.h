@@ -38,7 +38,7 @@ class Gateway {
         std::function<void(std::vector<engine::Submission>)> submit;
         std::function<Instant()> now;
         std::function<Id()> fresh_id;
-        // Whose key it is; nothing: nobody's that is in force.
+        // The owner of a key; nothing: no key in force is equal to it.
         std::function<std::optional<CallPrincipal>(std::string_view key)> caller;
         // What only the store knows of a caller that is bound to something; the error says what is not its own.
         std::function<net::Task<Result<Bounds, std::string>>(CallPrincipal caller, core::Attribution who)> bounds;
@@ -67,7 +67,7 @@ class Gateway {
     std::uint64_t bytes_read_on_io() const { return shared_.reads.on_io(); }
     std::uint64_t bytes_read_on_workers() const { return shared_.reads.on_workers(); }
 
-    void close();  // Nobody asks any more; what is left to be said is said.
+    void close();  // Flushes pending commands. No request may come afterwards.
 
  private:
     net::Task<net::Response> serve(net::Request request, ModelRoute route);

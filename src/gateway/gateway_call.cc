@@ -97,7 +97,7 @@ net::Task<std::optional<CallRefusal>> GatewayCall::hold(const Upstream& upstream
         engine::Answer answer = co_await shared_.ledger.submit(org(), std::move(command));
         core::ReserveReply* reply = answer ? std::get_if<core::ReserveReply>(&answer->reply) : nullptr;
         if (reply == nullptr) {
-            // It may be there all the same. Whatever was not sent is not owed.
+            // The hold may exist all the same. A call that was not sent owes nothing.
             const bool unknown = !answer && answer.error() == engine::SubmitError::outcome_unknown;
             if (unknown) shared_.ledger.release(org(), id);
             co_return CallRefusal{RefusalKind::busy, RefusalCode::unavailable,

@@ -112,8 +112,8 @@ void LedgerClient::append(core::OrgId org, core::Append turn) {
 void LedgerClient::send(PendingCommand command) {
     std::vector<engine::Submission> one(1);
     one.front().command = command_of(command.org, command.key, command.body);
-    // The client has its answer, or gets it meanwhile. It keeps its place in the queue: whatever the client does next
-    // comes behind it.
+    // The client has its answer, or gets it meanwhile. The command keeps its place in the queue, so the client's next
+    // command comes behind it.
     one.front().can_wait = !budget_waits_.anybody_waits();
     one.front().on_answer = [this, command = std::move(command)](const engine::Answer& answer) {
         on_answer(command, answer);

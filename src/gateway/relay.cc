@@ -111,7 +111,7 @@ net::Task<void> pump(std::shared_ptr<Stream> stream, net::StreamWriter& writer) 
         const std::string_view out = stream->pass(*piece);
         if (client_is_there && !out.empty()) {
             client_is_there = co_await writer.write(out);
-            // From here on nobody listens. What was asked for is paid for, so it is still worth knowing how much.
+            // The client has left. The provider bills the answer all the same, so the rest is read for its usage.
             if (!client_is_there) {
                 deadline = std::min(deadline, call.now() + std::chrono::seconds(settings.drain_s));
             }
@@ -148,7 +148,7 @@ net::Response response_of(const GatewayCall& call, const net::Exchange& exchange
 net::Task<Relayed> relay_stream(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::Exchange> exchange) {
     const KeepText keep = call->wants_words() ? KeepText::yes : KeepText::no;
     auto stream = std::make_shared<Stream>(call, std::move(exchange), keep);
-    // The first piece decides whether there is an answer: until it is there, somebody else can be asked.
+    // The first piece decides whether there is an answer: until it is there, another upstream can be asked.
     const auto first = co_await stream->exchange->read();
     if (!first) co_return Relayed{.failure = first.error()};
 

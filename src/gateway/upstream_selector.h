@@ -2,7 +2,7 @@
 //
 //   (1) Lower priorities first; among equals by weight, drawn anew for each call.
 //   (2) An upstream that has failed so often in a row is asked last for its time of cooling down, not never: when all
-//       fail, somebody has to be asked.
+//       fail, one of them has to be asked.
 //   (3) At most `watched_max` upstreams have their last hour kept: those that were asked last.
 #pragma once
 

@@ -125,7 +125,7 @@ void UsageReader::content(JsonReader& json) {
     });
 }
 
-// Kinds that are parts of another are cut to it, so that the sum is the provider's whatever its parts are.
+// Kinds that are parts of another are cut to it, so that the sum is always the provider's.
 void UsageReader::set_input(std::int64_t all, std::int64_t cached, std::int64_t written, std::int64_t audio) {
     metered_.prompt_tokens = all;
     metered_.usage.cache_read_tokens = std::min(cached, all);

@@ -76,7 +76,7 @@ SimulatedStream generate_stream(const SimulatedAnswer& answer, GeminiForm form);
 std::string embeddings_answer(const SimulatedAnswer& answer, const SimulatedRequest& call);
 std::string count_answer(SimulatedDialect dialect, std::int64_t tokens);
 
-// All there are, or one. Every name is somebody's: whatever is asked for is described.
+// All models, or one. A model of any name is described.
 std::string models_answer(const SimulatedRoute& route);
 
 std::string error_answer(SimulatedDialect dialect, int status, std::string_view message, std::string_view id);

@@ -39,7 +39,7 @@ std::string message_of(const SimulatedAnswer& answer, std::int64_t choice) {
                 {call_id(answer, choice), json_string(answer.tool), json_string(answer.tool_args)});
 }
 
-// One event of a stream. Whoever asked for usage gets the member in all of them.
+// One event of a stream. A client that asked for usage gets the member in all of them.
 std::string chunk(const SimulatedAnswer& answer, string_view choices, string_view usage) {
     const bool has_usage = answer.include_usage && answer.tells_usage;
     return fill(

@@ -24,7 +24,7 @@ struct SimulatedRoute {
 };
 // Nothing: no provider has such a path, or not with this method.
 std::optional<SimulatedRoute> simulated_route_of(const net::Request& request);
-// Whose words an error is put in, whatever the path.
+// The API in whose shape an error is sent, also for an unknown path.
 SimulatedDialect simulated_dialect_of(const net::Request& request);
 
 constexpr std::int64_t simulated_bytes_per_token = 4;
