@@ -171,7 +171,8 @@ constexpr bool is_map = false;
 template <class T>
 constexpr bool is_map<std::map<std::string, T>> = true;
 template <class T>
-using Members = boost::describe::describe_members<T, boost::describe::mod_public | boost::describe::mod_inherited>;
+using DescribedMembers =
+    boost::describe::describe_members<T, boost::describe::mod_public | boost::describe::mod_inherited>;
 
 template <class T>
 constexpr bool is_required(std::string_view name) {
@@ -331,10 +332,10 @@ void* member_in(void* object) {
 template <class T, class Member>
 using MemberType = std::remove_cvref_t<decltype(std::declval<T&>().*Member::pointer)>;
 
-template <class T, class Members>
-struct MembersOf;
+template <class T, class DescribedMembers>
+struct WireMembersOf;
 template <class T, template <class...> class List, class... Member>
-struct MembersOf<T, List<Member...>> {
+struct WireMembersOf<T, List<Member...>> {
     static constexpr std::array<WireMember, sizeof...(Member)> all{WireMember{
         Member::name, member_in<T, Member>, &wire_type<MemberType<T, Member>>, is_required<T>(Member::name)}...};
 };
@@ -400,7 +401,7 @@ constexpr WireType make_wire_type() {
         return {.read = read_struct,
                 .write = write_struct,
                 .schema = struct_schema,
-                .members = MembersOf<T, Members<T>>::all};
+                .members = WireMembersOf<T, DescribedMembers<T>>::all};
     }
 }
 

@@ -77,7 +77,11 @@ std::vector<Flag> budget_flags() {
                     .completes = std::move(completes)};
     };
     return {
-        {.name = "limit", .value = "AMOUNT", .help = "Dollars, or a count", .takes = Takes::amount, .required = true},
+        {.name = "limit",
+         .value = "AMOUNT",
+         .help = "Dollars, or a count",
+         .takes = ValueType::amount,
+         .required = true},
         scope("agent", "NAME", "Only what this agent spends", "agents"),
         scope("workflow", "NAME", "Only this workflow", ""),
         scope("provider", "NAME", "Only this provider", ""),
@@ -95,8 +99,8 @@ std::vector<Flag> budget_flags() {
          .help = "When it begins anew (month)",
          .choices = {"day", "week", "month", "total"}},
         {.name = "timezone", .value = "ZONE", .help = "Where its days begin: Europe/Berlin (UTC)"},
-        {.name = "soft", .help = "Count and warn, but refuse nothing", .takes = Takes::off, .member = "hard"},
-        {.name = "warn", .value = "PERCENT,…", .help = "Say so when this much is used", .takes = Takes::numbers},
+        {.name = "soft", .help = "Count and warn, but refuse nothing", .takes = ValueType::off, .member = "hard"},
+        {.name = "warn", .value = "PERCENT,…", .help = "Say so when this much is used", .takes = ValueType::numbers},
         {.name = "on-exhausted",
          .value = "WHAT",
          .help = "What happens then (refuse)",
@@ -105,7 +109,7 @@ std::vector<Flag> budget_flags() {
 
 }  // namespace
 
-std::vector<Command> budget_commands() {
+std::vector<CliCommand> budget_commands() {
     const View* view = &budgets_view();
     return {
         {.words = {"budgets", "ls"},
@@ -113,7 +117,7 @@ std::vector<Command> budget_commands() {
          .examples = {{"interlock budgets ls", ""}, {"interlock budgets ls --watch 1", "drawn again every second"}},
          .method = "GET",
          .path = "/v1/budgets",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"budgets", "show"},
          .summary = "Show one budget",
@@ -135,7 +139,7 @@ std::vector<Command> budget_commands() {
          .notes = "Without a scope it counts everything. Scope, metric and window of a budget never change."},
         {.words = {"budgets", "limit"},
          .summary = "Change a budget's limit and nothing else",
-         .arguments = {budget_argument(), {.name = "limit", .help = "Dollars, or a count", .takes = Takes::amount}},
+         .arguments = {budget_argument(), {.name = "limit", .help = "Dollars, or a count", .takes = ValueType::amount}},
          .examples = {{"interlock budgets limit daily 20.00", ""}},
          .method = "PUT",
          .path = "/v1/budgets/{NAME}/limit",
@@ -146,7 +150,7 @@ std::vector<Command> budget_commands() {
          .examples = {{"interlock budgets rm daily", ""}},
          .method = "DELETE",
          .path = "/v1/budgets/{NAME}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "removed budget {NAME}"},
         {.words = {"budgets", "unfreeze"},
          .summary = "Let a frozen budget be spent from again",
@@ -161,7 +165,7 @@ std::vector<Command> budget_commands() {
          .examples = {{"interlock budgets windows daily --limit 7", "the last seven days"}},
          .method = "GET",
          .path = "/v1/budgets/{NAME}/windows",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &windows_view()},
         {.words = {"budgets", "line"},
          .summary = "Show how a budget's current window was spent so far, and where that leads",

@@ -50,12 +50,14 @@ const View& new_key_view() {
     return view;
 }
 
-Argument cap_argument() { return {.name = "CAP", .help = "org, provider/NAME or node/NAME", .takes = Takes::segments}; }
+Argument cap_argument() {
+    return {.name = "CAP", .help = "org, provider/NAME or node/NAME", .takes = ValueType::segments};
+}
 Argument key_argument() { return {.name = "ID", .help = "The key's id, not the key itself", .completes = "keys"}; }
 
 }  // namespace
 
-std::vector<Command> cap_commands() {
+std::vector<CliCommand> cap_commands() {
     const View* view = &caps_view();
     return {
         {.words = {"caps", "ls"},
@@ -63,12 +65,12 @@ std::vector<Command> cap_commands() {
          .examples = {{"interlock caps ls", ""}},
          .method = "GET",
          .path = "/v1/caps",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = view},
         {.words = {"caps", "set"},
          .summary = "Cap the live runs of everything, a provider or a node",
          .arguments = {cap_argument(),
-                       {.name = "MAX", .help = "How many", .takes = Takes::number, .member = "max_live"}},
+                       {.name = "MAX", .help = "How many", .takes = ValueType::number, .member = "max_live"}},
          .examples = {{"interlock caps set org 20", ""}, {"interlock caps set provider/anthropic 5", ""}},
          .method = "PUT",
          .path = "/v1/caps/{CAP}",
@@ -79,12 +81,12 @@ std::vector<Command> cap_commands() {
          .examples = {{"interlock caps rm node/build-1", ""}},
          .method = "DELETE",
          .path = "/v1/caps/{CAP}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "removed the cap on {CAP}"},
     };
 }
 
-std::vector<Command> key_commands() {
+std::vector<CliCommand> key_commands() {
     const View* view = &keys_view();
     return {
         {.words = {"keys", "ls"},
@@ -92,14 +94,14 @@ std::vector<Command> key_commands() {
          .examples = {{"interlock keys ls", ""}},
          .method = "GET",
          .path = "/v1/keys",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"keys", "create"},
          .summary = "Make an API key; the secret is shown this once",
          .flags = {{.name = "scope",
                     .value = "SCOPE,…",
                     .help = "What it may do",
-                    .takes = Takes::words,
+                    .takes = ValueType::words,
                     .member = "scopes",
                     .choices = {"admin", "operator", "agent", "read"},
                     .required = true},
@@ -129,7 +131,7 @@ std::vector<Command> key_commands() {
          .examples = {{"interlock keys revoke 01jcq3w8y5", ""}},
          .method = "DELETE",
          .path = "/v1/keys/{ID}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "revoked key {ID}"},
     };
 }

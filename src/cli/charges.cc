@@ -82,24 +82,25 @@ Flag ttl_flag() {
     return {.name = "ttl",
             .value = "SECONDS",
             .help = "How long it is held (60)",
-            .takes = Takes::number,
+            .takes = ValueType::number,
             .member = "ttl_s"};
 }
 Flag dispatched_flag() {
     return {.name = "dispatched",
             .help = "The request is out: if nobody settles the hold, it is charged, not given back",
-            .takes = Takes::on};
+            .takes = ValueType::on};
 }
 std::vector<Flag> price_flags() {
-    return {
-        {.name = "calls", .value = "N", .help = "How many calls it was (1)", .takes = Takes::number},
-        {.name = "price", .value = "ID", .help = "The price it was computed from"},
-        {.name = "unpriced", .help = "The price is not known; the cost is not 0, it is unknown", .takes = Takes::on}};
+    return {{.name = "calls", .value = "N", .help = "How many calls it was (1)", .takes = ValueType::number},
+            {.name = "price", .value = "ID", .help = "The price it was computed from"},
+            {.name = "unpriced",
+             .help = "The price is not known; the cost is not 0, it is unknown",
+             .takes = ValueType::on}};
 }
 
 }  // namespace
 
-std::vector<Command> charge_commands() {
+std::vector<CliCommand> charge_commands() {
     const View* view = &charges_view();
     return {
         {.words = {"charges", "ls"},
@@ -110,24 +111,25 @@ std::vector<Command> charge_commands() {
                    {.name = "from",
                     .value = "WHEN",
                     .help = "From this instant on: a date, or 24h for a day ago",
-                    .takes = Takes::instant},
-                   {.name = "to", .value = "WHEN", .help = "Up to this instant", .takes = Takes::instant}},
+                    .takes = ValueType::instant},
+                   {.name = "to", .value = "WHEN", .help = "Up to this instant", .takes = ValueType::instant}},
          .examples = {{"interlock charges ls --agent coder --from 24h", "of the last day"},
                       {"interlock charges ls --all --json | jq '.items[].cost'", ""}},
          .method = "GET",
          .path = "/v1/charges",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &ledger_view()},
         {.words = {"charges", "add"},
          .summary = "Record a cost",
-         .arguments = {charged_agent_argument(),
-                       {.name = "COST", .help = "Dollars, exactly: 0.00075", .takes = Takes::amount, .member = "cost"}},
+         .arguments =
+             {charged_agent_argument(),
+              {.name = "COST", .help = "Dollars, exactly: 0.00075", .takes = ValueType::amount, .member = "cost"}},
          .flags = joined(attribution_flags(),
                          {usage_flags("usage."),
                           price_flags(),
                           {{.name = "incurred",
                             .help = "It has already been spent: record it even where a budget would refuse",
-                            .takes = Takes::on}}}),
+                            .takes = ValueType::on}}}),
          .examples = {{"interlock charges add coder 0.00075 --provider anthropic --model claude-sonnet-4", ""},
                       {"interlock charges add coder 0.02 --input-tokens 5000 --output-tokens 800", ""},
                       {"interlock charges add coder 0.02 --idempotency-key call-17",
@@ -141,7 +143,7 @@ std::vector<Command> charge_commands() {
          .flags = {{.name = "to",
                     .value = "DOLLARS",
                     .help = "What it should come to; 0 takes all of it back",
-                    .takes = Takes::amount,
+                    .takes = ValueType::amount,
                     .required = true},
                    {.name = "why", .value = "TEXT", .help = "For the record", .required = true}},
          .examples = {{"interlock charges correct 1475 --to 0.05 --why 'charged dollars as cents'", ""}},
@@ -151,7 +153,7 @@ std::vector<Command> charge_commands() {
     };
 }
 
-std::vector<Command> hold_commands() {
+std::vector<CliCommand> hold_commands() {
     const View* view = &holds_view();
     return {
         {.words = {"holds", "ls"},
@@ -162,7 +164,7 @@ std::vector<Command> hold_commands() {
          .examples = {{"interlock holds ls --status open", "what is set aside now"}},
          .method = "GET",
          .path = "/v1/holds",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"holds", "show"},
          .summary = "Show one hold, and the budgets it is taken from",
@@ -174,10 +176,10 @@ std::vector<Command> hold_commands() {
         {.words = {"holds", "reserve"},
          .summary = "Set money aside before it is spent",
          .arguments = {charged_agent_argument(),
-                       {.name = "AMOUNT", .help = "Dollars, at most", .takes = Takes::amount, .member = "amount"}},
+                       {.name = "AMOUNT", .help = "Dollars, at most", .takes = ValueType::amount, .member = "amount"}},
          .flags = joined(attribution_flags(),
-                         {{{.name = "tokens", .value = "N", .help = "Tokens, at most", .takes = Takes::number},
-                           {.name = "calls", .value = "N", .help = "Calls, at most", .takes = Takes::number},
+                         {{{.name = "tokens", .value = "N", .help = "Tokens, at most", .takes = ValueType::number},
+                           {.name = "calls", .value = "N", .help = "Calls, at most", .takes = ValueType::number},
                            ttl_flag(),
                            dispatched_flag()}}),
          .examples = {{"hold=$(interlock holds reserve coder 0.25 --ttl 120 --quiet)", "prints the id alone"}},
@@ -187,10 +189,10 @@ std::vector<Command> hold_commands() {
         {.words = {"holds", "settle"},
          .summary = "Turn a hold into what it really cost",
          .arguments = {hold_argument(),
-                       {.name = "COST", .help = "Dollars, exactly", .takes = Takes::amount, .member = "cost"}},
-         .flags =
-             joined(usage_flags("usage."),
-                    {price_flags(), {{.name = "estimated", .help = "The cost is an estimate", .takes = Takes::on}}}),
+                       {.name = "COST", .help = "Dollars, exactly", .takes = ValueType::amount, .member = "cost"}},
+         .flags = joined(
+             usage_flags("usage."),
+             {price_flags(), {{.name = "estimated", .help = "The cost is an estimate", .takes = ValueType::on}}}),
          .examples = {{"interlock holds settle $hold 0.2 --output-tokens 800", ""}},
          .method = "POST",
          .path = "/v1/holds/{HOLD}/settle",

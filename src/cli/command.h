@@ -17,7 +17,7 @@ namespace interlock::cli {
 struct Context;
 
 // What a value is, and so what becomes of it in the query or the body.
-enum class Takes {
+enum class ValueType {
     text,
     number,    // A whole number.
     amount,    // Money or a count, as a decimal number; a leading $ is allowed. Sent as text: no float touches it.
@@ -38,13 +38,13 @@ enum class Takes {
     off,       // A switch: present → false.
 };
 
-constexpr bool is_switch(Takes takes) { return takes == Takes::on || takes == Takes::off; }
+constexpr bool is_switch(ValueType takes) { return takes == ValueType::on || takes == ValueType::off; }
 
 struct Flag {
     std::string name;  // Without the dashes.
     std::string value = {};
     std::string help = {};
-    Takes takes = Takes::text;
+    ValueType takes = ValueType::text;
     std::string member = {};                // Where it goes: "scope.agent". Empty: by its name, with _ for -.
     std::vector<std::string> choices = {};  // What it may be; empty: anything.
     std::string completes = {};             // The noun whose names complete it.
@@ -58,7 +58,7 @@ struct Argument {
     std::string name;  // As in the path: {name}. What is in no path goes to the body.
     std::string help = {};
     std::string completes = {};
-    Takes takes = Takes::text;
+    ValueType takes = ValueType::text;
     Needed needed = Needed::yes;
     std::vector<std::string> choices = {};
     std::string member = {};
@@ -81,8 +81,8 @@ struct Invocation {
     }
 };
 
-struct Command {
-    enum class Answer {
+struct CliCommand {
+    enum class ResponseShape {
         list,   // In pages.
         whole,  // A list that comes in one piece.
         one,
@@ -98,7 +98,7 @@ struct Command {
     // Most commands are one request and its answer…
     std::string method = {};
     std::string path = {};
-    Answer answer = Answer::one;
+    ResponseShape answer = ResponseShape::one;
     const View* view = nullptr;
     std::string done = {};  // "paused agent {name}"; said on the error stream.
 
@@ -118,12 +118,12 @@ struct Noun {
 };
 
 // Everything there is, in the order of the help.
-const std::vector<Command>& commands();
+const std::vector<CliCommand>& commands();
 const std::vector<Noun>& nouns();
-const Command* find_command(const std::vector<std::string>& words);
+const CliCommand* find_command(const std::vector<std::string>& words);
 
 // Flags that every command of a kind has, beside its own.
 const std::vector<Flag>& global_flags();
-std::vector<Flag> all_flags(const Command& command);
+std::vector<Flag> all_flags(const CliCommand& command);
 
 }  // namespace interlock::cli

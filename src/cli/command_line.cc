@@ -27,7 +27,7 @@ std::string without_mark(std::string word) {
 
 // What CLI11 fills in for one command.
 struct Typed {
-    const Command* command;
+    const CliCommand* command;
     CLI::App* app;
     std::vector<std::vector<std::string>> arguments;  // Of each argument, what was given for it.
     std::map<std::string, std::vector<std::string>> values;
@@ -91,8 +91,8 @@ std::vector<std::string> normalized(std::vector<std::string> words) {
 }
 
 // The command with the flags that main gave it besides its own.
-Command with_added_flags(const Typed& typed) {
-    Command made = *typed.command;
+CliCommand with_added_flags(const Typed& typed) {
+    CliCommand made = *typed.command;
     for (const CLI::Option* option : typed.app->get_options()) {
         for (const std::string& name : option->get_lnames()) {
             const bool known = typed.values.contains(name) || typed.switches.contains(name) || name == "help";
@@ -101,7 +101,7 @@ Command with_added_flags(const Typed& typed) {
             made.flags.push_back({.name = name,
                                   .value = takes_value ? "VALUE" : "",
                                   .help = option->get_description(),
-                                  .takes = takes_value ? Takes::text : Takes::on,
+                                  .takes = takes_value ? ValueType::text : ValueType::on,
                                   .local = true});
         }
     }
@@ -121,9 +121,9 @@ std::vector<std::string> names_below(const CLI::App& app) {
 struct CommandLine::Parts {
     Parts(CLI::App& root, std::string own_version) : app(root), version(std::move(own_version)) {}
 
-    void add(const Command& command);
+    void add(const CliCommand& command);
     void add_global_flags();
-    std::vector<Command> others() const;
+    std::vector<CliCommand> others() const;
     std::string help(const CLI::App* of, const std::string& name, CLI::AppFormatMode mode) const;
     Failure explained(const CLI::ParseError& error) const;
 
@@ -148,14 +148,14 @@ CommandLine::CommandLine(CLI::App& app, std::string version)
         noun_app->require_subcommand(1);
         parts_->noun_apps[noun.name] = noun_app;
     }
-    for (const Command& command : commands()) parts_->add(command);
+    for (const CliCommand& command : commands()) parts_->add(command);
 }
 
 CommandLine::~CommandLine() = default;
 
 const Settings& CommandLine::settings() const { return parts_->settings; }
 
-std::optional<int> CommandLine::parse(int argc, const char* const* argv, const Terminal& terminal) {
+std::optional<int> CommandLine::parse(int argc, const char* const* argv, const CliOutput& terminal) {
     std::vector<std::string> words = normalized({argv + 1, argv + argc});
     std::ranges::reverse(words);  // As CLI11 wants them.
     const auto end = [&](const Failure& failure) {
@@ -183,7 +183,7 @@ std::optional<int> CommandLine::parse(int argc, const char* const* argv, const T
     return end(bad_usage(complaint, fmt::format("interlock {}", usage_of(typed->command))));
 }
 
-int CommandLine::run(const Environment& environment, Terminal terminal, World world) {
+int CommandLine::run(const Environment& environment, CliOutput terminal, Platform world) {
     const auto typed = chosen();
     if (!typed) return static_cast<int>(ExitCode::bad_usage);
     if (parts_->settings.no_color) terminal.styled = terminal.err_styled = false;
@@ -205,7 +205,7 @@ std::optional<CommandLine::Chosen> CommandLine::chosen() const {
     return Chosen{*(*found)->command, (*found)->invocation()};
 }
 
-void CommandLine::Parts::add(const Command& command) {
+void CommandLine::Parts::add(const CliCommand& command) {
     CLI::App* parent = command.words.size() == 2 ? noun_apps.at(command.words[0]) : &app;
     CLI::App* made = parent->add_subcommand(command.words.back(), command.summary);
     if (command.hidden) made->group("");
@@ -248,12 +248,12 @@ void CommandLine::Parts::add_global_flags() {
 }
 
 // The commands that main added, as far as help and completion need to know them.
-std::vector<Command> CommandLine::Parts::others() const {
-    std::vector<Command> made;
+std::vector<CliCommand> CommandLine::Parts::others() const {
+    std::vector<CliCommand> made;
     for (const CLI::App* one : app.get_subcommands([](const CLI::App*) { return true; })) {
         const bool ours = noun_apps.contains(one->get_name()) || find_command({one->get_name()}) != nullptr;
         if (ours) continue;
-        Command command{.words = {one->get_name()}, .summary = one->get_description()};
+        CliCommand command{.words = {one->get_name()}, .summary = one->get_description()};
         command.hidden = one->get_group().empty();
         command.notes = one->get_footer();
         for (const CLI::Option* option : one->get_options()) {
@@ -278,7 +278,7 @@ std::string CommandLine::Parts::help(const CLI::App* of, const std::string& name
     for (const auto& one : typed) {
         if (one->app == of) return help_of(with_added_flags(*one));
     }
-    for (const Command& other : others()) {
+    for (const CliCommand& other : others()) {
         if (other.words.front() == of->get_name()) return help_of(other);
     }
     return CLI::Formatter().make_help(of, name, mode);

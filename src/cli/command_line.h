@@ -13,11 +13,11 @@
 #include <optional>
 #include <string>
 
+#include "cli/cli_output.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/environment.h"
 #include "cli/find_server.h"
-#include "cli/terminal.h"
 
 namespace CLI {
 class App;
@@ -31,12 +31,12 @@ class CommandLine {
     ~CommandLine();
 
     // How the process ends if it ends here: help was asked for, or what was typed cannot be meant.
-    std::optional<int> parse(int argc, const char* const* argv, const Terminal& terminal);
-    int run(const Environment& environment, Terminal terminal, World world = real_world());
+    std::optional<int> parse(int argc, const char* const* argv, const CliOutput& terminal);
+    int run(const Environment& environment, CliOutput terminal, Platform world = real_world());
 
     // Which of our commands it is, and what it was given; nothing if it is one of main's.
     struct Chosen {
-        const Command& command;
+        const CliCommand& command;
         Invocation invocation;
     };
     std::optional<Chosen> chosen() const;

@@ -257,7 +257,7 @@ TEST_F(CommandLineTest, the_overview_names_every_command_also_those_of_others) {
 
 // An example that does not parse is worse than none.
 TEST_F(CommandLineTest, every_command_has_examples_and_they_are_real) {
-    for (const Command& command : cli::commands()) {
+    for (const CliCommand& command : cli::commands()) {
         if (command.hidden) continue;
         EXPECT_FALSE(command.examples.empty()) << command.name();
         for (const Example& example : command.examples) {
@@ -281,7 +281,7 @@ TEST_F(CommandLineTest, every_command_has_examples_and_they_are_real) {
 
 TEST_F(CommandLineTest, no_two_commands_have_one_name_and_no_command_two_flags_of_one) {
     std::set<std::vector<std::string>> names;
-    for (const Command& command : cli::commands()) {
+    for (const CliCommand& command : cli::commands()) {
         EXPECT_TRUE(names.insert(command.words).second) << command.name();
         std::set<std::string> flags;
         for (const Flag& flag : all_flags(command))

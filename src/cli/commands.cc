@@ -5,9 +5,9 @@
 
 namespace interlock::cli {
 
-const std::vector<Command>& commands() {
-    static const std::vector<Command> all = [] {
-        std::vector<Command> made;
+const std::vector<CliCommand>& commands() {
+    static const std::vector<CliCommand> all = [] {
+        std::vector<CliCommand> made;
         for (const auto& part :
              {agent_commands(),  budget_commands(), charge_commands(), hold_commands(),    session_commands(),
               launch_commands(), run_commands(),    log_commands(),    place_commands(),   schedule_commands(),
@@ -45,35 +45,35 @@ const std::vector<Noun>& nouns() {
     return all;
 }
 
-std::string Command::name() const {
+std::string CliCommand::name() const {
     std::string text;
     for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
     return text;
 }
 
-const Command* find_command(const std::vector<std::string>& words) {
-    const auto found = std::ranges::find(commands(), words, &Command::words);
+const CliCommand* find_command(const std::vector<std::string>& words) {
+    const auto found = std::ranges::find(commands(), words, &CliCommand::words);
     return found == commands().end() ? nullptr : &*found;
 }
 
 const std::vector<Flag>& global_flags() {
     static const std::vector<Flag> all{
-        {.name = "json", .help = "What the server said, as JSON", .takes = Takes::on},
-        {.name = "quiet", .help = "Only names and ids; no talk", .takes = Takes::on, .short_name = "q"},
+        {.name = "json", .help = "What the server said, as JSON", .takes = ValueType::on},
+        {.name = "quiet", .help = "Only names and ids; no talk", .takes = ValueType::on, .short_name = "q"},
         {.name = "url", .value = "URL", .help = "The server (INTERLOCK_URL)"},
         {.name = "key", .value = "KEY", .help = "The API key (INTERLOCK_KEY)"},
         {.name = "data-dir", .value = "DIR", .help = "Where a server of this machine keeps its data (INTERLOCK_DATA)"},
         {.name = "timeout", .value = "SECONDS", .help = "How long to try (30)"},
-        {.name = "no-color", .help = "No colours (NO_COLOR)", .takes = Takes::on}};
+        {.name = "no-color", .help = "No colours (NO_COLOR)", .takes = ValueType::on}};
     return all;
 }
 
-std::vector<Flag> all_flags(const Command& command) {
+std::vector<Flag> all_flags(const CliCommand& command) {
     std::vector<Flag> flags = command.flags;
-    if (command.answer == Command::Answer::list) {
+    if (command.answer == CliCommand::ResponseShape::list) {
         flags.push_back(
-            {.name = "limit", .value = "N", .help = "At most so many", .takes = Takes::number, .local = true});
-        flags.push_back({.name = "all", .help = "All of them, page after page", .takes = Takes::on, .local = true});
+            {.name = "limit", .value = "N", .help = "At most so many", .takes = ValueType::number, .local = true});
+        flags.push_back({.name = "all", .help = "All of them, page after page", .takes = ValueType::on, .local = true});
     }
     if (command.reads() && !command.run) {
         flags.push_back(
@@ -90,7 +90,7 @@ std::vector<Flag> all_flags(const Command& command) {
 
 std::vector<Flag> attribution_flags() {
     return {{.name = "run", .value = "ID", .help = "The run it belongs to", .completes = "runs"},
-            {.name = "fence", .value = "N", .help = "The run's fence", .takes = Takes::number},
+            {.name = "fence", .value = "N", .help = "The run's fence", .takes = ValueType::number},
             {.name = "session", .value = "ID", .help = "The session it belongs to", .completes = "sessions"},
             {.name = "workflow", .value = "NAME", .help = "Counted under this workflow"},
             {.name = "provider", .value = "NAME", .help = "Counted under this provider"},
@@ -108,7 +108,7 @@ std::vector<Flag> usage_flags(const std::string& prefix) {
                                      {"reasoning-tokens", "Tokens spent on reasoning"}}) {
         std::string member = prefix + name;
         std::ranges::replace(member, '-', '_');
-        flags.push_back({.name = name, .value = "N", .help = help, .takes = Takes::number, .member = member});
+        flags.push_back({.name = name, .value = "N", .help = help, .takes = ValueType::number, .member = member});
     }
     return flags;
 }
@@ -118,15 +118,18 @@ Flag agent_flag(std::string help) {
 }
 
 Flag fence_flag() {
-    return {
-        .name = "fence", .value = "N", .help = "The fence the run was given", .takes = Takes::number, .required = true};
+    return {.name = "fence",
+            .value = "N",
+            .help = "The fence the run was given",
+            .takes = ValueType::number,
+            .required = true};
 }
 
 Flag tag_flag(std::string member) {
     return {.name = "tag",
             .value = "NAME=VALUE",
             .help = "A tag; again for more",
-            .takes = Takes::pairs,
+            .takes = ValueType::pairs,
             .member = std::move(member)};
 }
 
@@ -142,7 +145,7 @@ Flag allow_host_flag() {
     return {.name = "allow-host",
             .value = "NAME[:PORT]",
             .help = "Host that runs at level sealed can connect to; repeatable",
-            .takes = Takes::repeat,
+            .takes = ValueType::repeat,
             .member = "allowed_hosts"};
 }
 

@@ -10,7 +10,7 @@
 namespace interlock::cli {
 
 // Nothing for a shell that is not bash, zsh or fish.
-std::optional<std::string> completion_script(const std::string& shell, const std::vector<Command>& others);
+std::optional<std::string> completion_script(const std::string& shell, const std::vector<CliCommand>& others);
 
 // What the scripts ask for names: one a line, and silence when there is no server.
 ExitCode complete_names(Context& context, const Invocation& invocation);

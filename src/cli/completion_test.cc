@@ -9,7 +9,7 @@
 namespace interlock::cli {
 namespace {
 
-const std::vector<Command> others{{.words = {"up"}, .summary = "Start a server", .flags = {{.name = "port"}}}};
+const std::vector<CliCommand> others{{.words = {"up"}, .summary = "Start a server", .flags = {{.name = "port"}}}};
 
 class EveryShell : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Shells, EveryShell, testing::Values("bash", "zsh", "fish"));
@@ -18,7 +18,7 @@ TEST_P(EveryShell, knows_every_noun_verb_and_flag) {
     const std::string script = *completion_script(GetParam(), others);
     const bool fish = GetParam() == "fish";
 
-    for (const Command& command : commands()) {
+    for (const CliCommand& command : commands()) {
         if (command.words == std::vector<std::string>{"prices", "list"})
             continue;  // Another name; both words are common.
         for (const std::string& word : command.words) {

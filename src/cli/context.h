@@ -4,24 +4,24 @@
 #include <string>
 #include <vector>
 
+#include "cli/cli_output.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/environment.h"
 #include "cli/failure.h"
 #include "cli/find_server.h"
-#include "cli/terminal.h"
 
 namespace interlock::cli {
 
 struct Context {
-    Terminal terminal;
+    CliOutput terminal;
     Environment environment;
     Settings settings;
-    World world;
+    Platform world;
     std::string version;
-    std::vector<Command> others = {};  // Commands of this program that live elsewhere; for help and completion.
+    std::vector<CliCommand> others = {};  // Commands of this program that live elsewhere; for help and completion.
 
-    Outcome<Client> connect() const;
+    Outcome<ApiClient> connect() const;
     std::chrono::milliseconds timeout() const {
         return std::chrono::milliseconds(static_cast<std::int64_t>(settings.timeout_s * 1000));
     }
@@ -38,11 +38,11 @@ Outcome<std::size_t> limit_of(const Invocation& invocation);
 std::string key_of(const Context& context, const Invocation& invocation);
 
 // Runs a command that is one request: asks, and shows the answer.
-ExitCode run_request(Context& context, const Command& command, const Invocation& invocation);
-ExitCode run(Context& context, const Command& command, const Invocation& invocation);
+ExitCode run_request(Context& context, const CliCommand& command, const Invocation& invocation);
+ExitCode run(Context& context, const CliCommand& command, const Invocation& invocation);
 
 // Shows an answer as the settings want it. `invocation` is what was asked: a list that is empty because of a filter
 // says something else than one of which there is nothing yet.
-void show(const Context& context, const Command& command, const Invocation& invocation, const Answer& answer);
+void show(const Context& context, const CliCommand& command, const Invocation& invocation, const ApiResponse& answer);
 
 }  // namespace interlock::cli

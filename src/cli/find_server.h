@@ -25,13 +25,13 @@ struct Settings {
     bool no_color = false;
 };
 
-struct Server {
+struct ServerAddress {
     std::string url;
     std::string key;          // Empty: the server goes by the socket, or says what is missing.
     std::string socket = {};  // Empty: over the network.
     std::uint32_t owner = 0;  // The user whose server must listen there.
 
-    // What World::dial takes.
+    // What Platform::dial takes.
     std::string address() const;
 };
 
@@ -45,6 +45,6 @@ struct ServerFile {
 std::string find_data_dir(const Settings& settings, const Environment& environment);
 Outcome<ServerFile> read_server_file(const std::string& data_dir);
 
-Outcome<Server> find_server(const Settings& settings, const Environment& environment);
+Outcome<ServerAddress> find_server(const Settings& settings, const Environment& environment);
 
 }  // namespace interlock::cli

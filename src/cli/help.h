@@ -9,15 +9,15 @@
 namespace interlock::cli {
 
 // Everything at a glance. `others` are the commands of this program that are described elsewhere.
-std::string overview(const std::vector<Command>& others);
+std::string overview(const std::vector<CliCommand>& others);
 std::string help_of(const Noun& noun);
-std::string help_of(const Command& command);
+std::string help_of(const CliCommand& command);
 std::string exit_codes_help();
 
 // "agents put NAME [COMMAND…]"
-std::string usage_of(const Command& command);
+std::string usage_of(const CliCommand& command);
 
 // What is missing in what was typed; empty when nothing is.
-std::string complaint_about(const Command& command, const Invocation& invocation);
+std::string complaint_about(const CliCommand& command, const Invocation& invocation);
 
 }  // namespace interlock::cli

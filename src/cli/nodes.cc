@@ -17,14 +17,14 @@ const View& nodes_view() {
 
 }  // namespace
 
-std::vector<Command> node_commands() {
+std::vector<CliCommand> node_commands() {
     return {
         {.words = {"nodes", "ls"},
          .summary = "List the servers on the store: where they are, and whether they are alive",
          .examples = {{"interlock nodes ls", "'interlock nodes' says the same"}, {"interlock nodes ls --watch 1", ""}},
          .method = "GET",
          .path = "/v1/nodes",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = &nodes_view(),
          .notes =
              "With the embedded store that is one. Every start of a node is a line; those that ended are gone from\n"

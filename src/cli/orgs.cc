@@ -23,14 +23,14 @@ constexpr const char* only_once = "the key is shown only this once: keep it now"
 
 }  // namespace
 
-std::vector<Command> org_commands() {
+std::vector<CliCommand> org_commands() {
     return {
         {.words = {"orgs", "ls"},
          .summary = "List the orgs of the server",
          .examples = {{"interlock orgs ls", ""}},
          .method = "GET",
          .path = "/v1/orgs",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &orgs_view()},
         {.words = {"orgs", "create"},
          .summary = "Make an org and its first admin key, which is shown this once",

@@ -74,17 +74,17 @@ json::array items_of(const json::value& document) {
 
 // ---- ls -----------------------------------------------------------------------------------------------------------
 
-struct Found {
-    Answer claims;
+struct ClaimsAndWorktrees {
+    ApiResponse claims;
     json::array worktrees;
 };
 
-Outcome<Found> look(Client& client) {
+Outcome<ClaimsAndWorktrees> look(ApiClient& client) {
     auto claims = client.get("/v1/places");
     if (!claims) return fail(claims.error());
     const auto worktrees = client.get("/v1/worktrees");
     if (!worktrees) return fail(worktrees.error());
-    return Found{std::move(*claims), items_of(worktrees->document)};
+    return ClaimsAndWorktrees{std::move(*claims), items_of(worktrees->document)};
 }
 
 void print_table(const Context& context, const json::array& rows, const View& view) {
@@ -227,7 +227,7 @@ ExitCode collect(Context& context, const Invocation& invocation) {
     if (context.settings.json) {
         context.terminal.data(answer->response.body + "\n");
     } else {
-        const Command& self = *find_command({"places", "gc"});
+        const CliCommand& self = *find_command({"places", "gc"});
         show(context, self, invocation, {.response = answer->response, .document = json::object{{"items", rows}}});
         if (could_go > 0) context.remark(fmt::format("{} can go; --remove does it", count_of(could_go, "worktree")));
     }
@@ -236,7 +236,7 @@ ExitCode collect(Context& context, const Invocation& invocation) {
 
 }  // namespace
 
-std::vector<Command> place_commands() {
+std::vector<CliCommand> place_commands() {
     Argument runs = run_argument();
     runs.needed = Argument::Needed::many;
     runs.help = "Only the worktrees of these";
@@ -246,7 +246,7 @@ std::vector<Command> place_commands() {
          .examples = {{"interlock places ls", "who works where; 'interlock places' says the same"}},
          .method = "GET",
          .path = "/v1/places",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = &claims_view(),
          .run = list},
         {.words = {"places", "why"},
@@ -257,15 +257,16 @@ std::vector<Command> place_commands() {
         {.words = {"places", "gc"},
          .summary = "Remove the worktrees in which nothing can be lost, or say which those are",
          .arguments = {runs},
-         .flags = {{.name = "remove", .help = "Do it; otherwise it is only said", .takes = Takes::on, .local = true},
-                   {.name = "force",
-                    .help = "Also those with work in them, which is saved in their repository first",
-                    .takes = Takes::on,
-                    .local = true}},
+         .flags =
+             {{.name = "remove", .help = "Do it; otherwise it is only said", .takes = ValueType::on, .local = true},
+              {.name = "force",
+               .help = "Also those with work in them, which is saved in their repository first",
+               .takes = ValueType::on,
+               .local = true}},
          .examples = {{"interlock places gc", "what could go, and what keeps the rest"},
                       {"interlock places gc --remove", ""},
                       {"interlock places gc --remove --force $run", "'interlock places restore' brings it back"}},
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = &collected_view(),
          .run = collect},
         {.words = {"places", "restore"},

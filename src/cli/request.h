@@ -16,7 +16,7 @@ struct Built {
 };
 
 // `in` is read where a value is "-" and may be.
-Outcome<Built> build_request(const Command& command, const Invocation& invocation, Instant now, std::FILE* in);
+Outcome<Built> build_request(const CliCommand& command, const Invocation& invocation, Instant now, std::FILE* in);
 
 // "2026-11-01", "2026-11-01T09:00:00Z", or how long before now: "90m", "24h", "7d".
 std::optional<Instant> instant_from_text(std::string_view text, Instant now);

@@ -23,13 +23,13 @@ namespace json = boost::json;
 constexpr const char* default_agent = "default";
 constexpr int default_agent_runs = 100;  // It stands for whatever people type, so its cap is not what holds them back.
 
-Outcome<json::object> asked_for(const Context& context, const Command& self, const Invocation& invocation);
-Outcome<Client> reach(const Context& context, bool foreground);
-Outcome<Answer> look_at_agent(Context& context, Client& client, const std::string& agent, bool by_default);
-ExitCode hand_over(Context& context, Client& client, const json::value& run);
+Outcome<json::object> asked_for(const Context& context, const CliCommand& self, const Invocation& invocation);
+Outcome<ApiClient> reach(const Context& context, bool foreground);
+Outcome<ApiResponse> look_at_agent(Context& context, ApiClient& client, const std::string& agent, bool by_default);
+ExitCode hand_over(Context& context, ApiClient& client, const json::value& run);
 ExitCode start(Context& context, const Invocation& invocation) {
     // 1. What is wanted.
-    const Command& self = *find_command({"run"});
+    const CliCommand& self = *find_command({"run"});
     auto body = asked_for(context, self, invocation);
     if (!body) return context.report(body.error());
     const bool detach = invocation.has("detach");
@@ -60,7 +60,7 @@ ExitCode start(Context& context, const Invocation& invocation) {
     return detach ? leave_behind(context, *admitted) : hand_over(context, *client, admitted->document);
 }
 
-Outcome<json::object> asked_for(const Context& context, const Command& self, const Invocation& invocation) {
+Outcome<json::object> asked_for(const Context& context, const CliCommand& self, const Invocation& invocation) {
     const auto built = build_request(self, invocation, context.world.now(), context.terminal.in);
     if (!built) return fail(built.error());
     json::object body = json::parse(built->body).as_object();
@@ -120,7 +120,7 @@ bool answers(const Context& context) {
 
 // Where nobody named a server and none is up, one is started. A run in the foreground talks with its server through
 // the data directory, so that must be the one here.
-Outcome<Client> reach(const Context& context, bool foreground) {
+Outcome<ApiClient> reach(const Context& context, bool foreground) {
     const std::string data_dir = find_data_dir(context.settings, context.environment);
     const bool named = !context.settings.url.empty() || !context.environment.url.empty();
     if (!named && !answers(context) && context.world.start_server) {
@@ -143,7 +143,7 @@ Outcome<Client> reach(const Context& context, bool foreground) {
 }
 
 // Makes the agent that stands for nobody in particular; any other must be there.
-Outcome<Answer> look_at_agent(Context& context, Client& client, const std::string& agent, bool by_default) {
+Outcome<ApiResponse> look_at_agent(Context& context, ApiClient& client, const std::string& agent, bool by_default) {
     const std::string target = "/v1/agents/" + percent_encoded(agent);
     auto known = client.get(target);
     if (known || !by_default || known.error().exit != ExitCode::not_found) return known;
@@ -168,7 +168,7 @@ std::vector<std::string> environment_for(const Context& context, const json::val
     return shim::allowed_environment(context.environment.variables, also);
 }
 
-ExitCode hand_over(Context& context, Client& client, const json::value& run) {
+ExitCode hand_over(Context& context, ApiClient& client, const json::value& run) {
     const std::string id = text_of(member_of(run, "id"));
     Failure failure{.exit = ExitCode::refused,
                     .code = "not_available",
@@ -192,7 +192,7 @@ ExitCode hand_over(Context& context, Client& client, const json::value& run) {
 
 }  // namespace
 
-ExitCode leave_behind(const Context& context, const Answer& answer) {
+ExitCode leave_behind(const Context& context, const ApiResponse& answer) {
     if (context.settings.json) {
         context.terminal.data(answer.response.body + "\n");
         return ExitCode::ok;
@@ -219,25 +219,25 @@ std::vector<Flag> run_flags() {
             {.name = "workspace",
              .value = "DIR",
              .help = "Where it works (the agent's place, or the current directory)",
-             .takes = Takes::path},
-            {.name = "no-workspace", .help = "It needs no place", .takes = Takes::on, .local = true},
-            {.name = "isolate", .help = "In a git worktree of its own", .takes = Takes::on},
-            {.name = "read", .help = "Beside others that only read there", .takes = Takes::on, .local = true},
+             .takes = ValueType::path},
+            {.name = "no-workspace", .help = "It needs no place", .takes = ValueType::on, .local = true},
+            {.name = "isolate", .help = "In a git worktree of its own", .takes = ValueType::on},
+            {.name = "read", .help = "Beside others that only read there", .takes = ValueType::on, .local = true},
             {.name = "resource",
              .value = "NAME",
              .help = "A named resource it needs; again for more",
-             .takes = Takes::repeat,
+             .takes = ValueType::repeat,
              .member = "resources"},
-            {.name = "budget", .value = "AMOUNT", .help = "Dollars it may spend in all", .takes = Takes::amount},
+            {.name = "budget", .value = "AMOUNT", .help = "Dollars it may spend in all", .takes = ValueType::amount},
             {.name = "timeout",
              .value = "TIME",
              .help = "How long it may take: 90s, 30m, 2h",
-             .takes = Takes::length,
+             .takes = ValueType::length,
              .member = "timeout_s"},
             {.name = "grace",
              .value = "TIME",
              .help = "Between asking it to end and making it (10s)",
-             .takes = Takes::length,
+             .takes = ValueType::length,
              .member = "grace_s"},
             {.name = "on-conflict",
              .value = "WHAT",
@@ -246,35 +246,35 @@ std::vector<Flag> run_flags() {
             {.name = "queue-for",
              .value = "TIME",
              .help = "How long to wait in line (for ever)",
-             .takes = Takes::length,
+             .takes = ValueType::length,
              .member = "queue_s"},
-            {.name = "priority", .value = "N", .help = "Higher goes first in line (0)", .takes = Takes::number},
+            {.name = "priority", .value = "N", .help = "Higher goes first in line (0)", .takes = ValueType::number},
             {.name = "session", .value = "ID", .help = "The session it writes to", .completes = "sessions"},
             {.name = "name", .value = "NAME", .help = "What you call it"},
             tag_flag("tags"),
             {.name = "env",
              .value = "NAME[=VALUE]",
              .help = "A variable for it; without a value, the one of this name; again for more",
-             .takes = Takes::repeat,
+             .takes = ValueType::repeat,
              .local = true},
             {.name = "nice",
              .value = "N",
              .help = "How much it gives way to others, -20 to 19 (0)",
-             .takes = Takes::number},
+             .takes = ValueType::number},
             {.name = "limit",
              .value = "NAME=N",
              .help = "A limit as ulimit has them, such as nofile=1024; again for more",
-             .takes = Takes::counts,
+             .takes = ValueType::counts,
              .member = "limits"},
             sandbox_flag("What it can reach; alone: files (default the agent's)"),
             {.name = "writable",
              .value = "DIR",
              .help = "Directory that a run at level files can write; repeatable",
-             .takes = Takes::paths},
+             .takes = ValueType::paths},
             {.name = "readable",
              .value = "PATH",
              .help = "Path that a run at level files can read, such as one in the home; repeatable",
-             .takes = Takes::paths},
+             .takes = ValueType::paths},
             allow_host_flag(),
             {.name = "adapter", .value = "NAME", .help = "Which known program it is (told by its name)"},
             {.name = "setup", .value = "TEXT", .help = "For a shell, before it, in a new worktree"},
@@ -282,23 +282,23 @@ std::vector<Flag> run_flags() {
             {.name = "retries",
              .value = "N",
              .help = "How often to start it again when it fails; with --detach (0)",
-             .takes = Takes::number,
+             .takes = ValueType::number,
              .local = true},
             {.name = "lease",
              .value = "TIME",
              .help = "Lost when nothing is heard of it for so long (60s)",
-             .takes = Takes::length,
+             .takes = ValueType::length,
              .member = "lease_s"},
             {.name = "detach",
              .help = "The server starts it; its id is printed at once",
-             .takes = Takes::on,
+             .takes = ValueType::on,
              .local = true,
              .short_name = "d"}};
 }
 
 }  // namespace
 
-std::vector<Command> launch_commands() {
+std::vector<CliCommand> launch_commands() {
     return {
         {.words = {"run"},
          .summary = "Run a command under Interlock's eye: its place, its money and its end are looked after",

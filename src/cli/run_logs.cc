@@ -51,7 +51,7 @@ struct Wanted {
     std::int64_t wait_s = 0;
 };
 
-Outcome<Piece> read_piece(Client& client, const Wanted& wanted) {
+Outcome<Piece> read_piece(ApiClient& client, const Wanted& wanted) {
     std::string target = with_query(target_of(wanted.run) + "/log", "offset", fmt::format("{}", wanted.offset));
     target = with_query(target, "limit", fmt::format("{}", wanted.bytes_max));
     if (wanted.wait_s > 0) target = with_query(target, "wait", fmt::format("{}", wanted.wait_s));
@@ -67,7 +67,8 @@ Outcome<Piece> read_piece(Client& client, const Wanted& wanted) {
 enum class Follow { no, yes };
 
 // Prints from `offset` on: up to what there is, or until the run has ended and all of it was printed.
-Outcome<void> print_log(Context& context, Client& client, const std::string& run, std::int64_t offset, Follow follow) {
+Outcome<void> print_log(Context& context, ApiClient& client, const std::string& run, std::int64_t offset,
+                        Follow follow) {
     const auto timeout_s = static_cast<std::int64_t>(context.settings.timeout_s);
     const std::int64_t wait_s = follow == Follow::no ? 0 : std::clamp<std::int64_t>(timeout_s / 2, 1, wait_s_max);
     bool heard = false;
@@ -102,7 +103,7 @@ Outcome<void> print_log(Context& context, Client& client, const std::string& run
 }
 
 // Where the last lines begin, as far as they are in the last piece.
-Outcome<std::int64_t> tail_offset(Client& client, const std::string& run, std::int64_t lines) {
+Outcome<std::int64_t> tail_offset(ApiClient& client, const std::string& run, std::int64_t lines) {
     const auto piece = read_piece(client, {.run = run, .offset = -piece_bytes_max});
     if (!piece) return fail(piece.error());
     std::size_t at = piece->bytes.size();
@@ -166,7 +167,7 @@ void explain_interrupts(const std::string& run) {
 std::string receipt(const json::value& run) {
     const std::string reason = text_of(member_of(run, "reason"));
     View view{.fields = {{"took", "", Format::took}}};
-    const auto took = details_of(run.get_object(), view, Terminal{}, far_past);
+    const auto took = details_of(run.get_object(), view, CliOutput{}, far_past);
     return fmt::format(
         "{} {}{}{}; {} spent", one_line(text_of(member_of(run, "id"))), one_line(text_of(member_of(run, "status"))),
         took.empty() ? "" : fmt::format(" after {}", took.front().value.text),
@@ -191,7 +192,7 @@ ExitCode attach(Context& context, const Invocation& invocation) {
 
 // ---- stopping -----------------------------------------------------------------------------------------------------
 
-Outcome<void> wait_for_end(Context& context, Client& client, const std::string& run) {
+Outcome<void> wait_for_end(Context& context, ApiClient& client, const std::string& run) {
     while (true) {
         const auto answer = client.get(target_of(run));
         if (!answer) return fail(answer.error());
@@ -203,7 +204,7 @@ Outcome<void> wait_for_end(Context& context, Client& client, const std::string& 
     }
 }
 
-Outcome<void> stop_one(Context& context, Client& client, const std::string& run, const Invocation& invocation) {
+Outcome<void> stop_one(Context& context, ApiClient& client, const std::string& run, const Invocation& invocation) {
     json::object body;
     if (const auto reason = invocation.value("reason")) body["reason"] = *reason;
     const auto answer = client.change({.method = "POST",
@@ -240,7 +241,7 @@ ExitCode stop(Context& context, const Invocation& invocation) {
 
 }  // namespace
 
-ExitCode follow_to_end(Context& context, Client& client, const std::string& run, std::int64_t offset) {
+ExitCode follow_to_end(Context& context, ApiClient& client, const std::string& run, std::int64_t offset) {
     const auto followed = print_log(context, client, run, offset, Follow::yes);
     // A run that ended in the queue has written nothing.
     if (!followed && followed.error().code != "log_not_kept") return context.report(followed.error());
@@ -251,7 +252,7 @@ ExitCode follow_to_end(Context& context, Client& client, const std::string& run,
     return exit_of(ended->document);
 }
 
-std::vector<Command> log_commands() {
+std::vector<CliCommand> log_commands() {
     Argument runs = run_argument();
     runs.needed = Argument::Needed::many;
     runs.help = "Which, one or more";
@@ -261,18 +262,18 @@ std::vector<Command> log_commands() {
          .arguments = {run_argument()},
          .flags = {{.name = "follow",
                     .help = "And what it writes from now on, until it ends",
-                    .takes = Takes::on,
+                    .takes = ValueType::on,
                     .local = true,
                     .short_name = "f"},
                    {.name = "offset",
                     .value = "BYTES",
                     .help = "Begin here; negative: so far before the end",
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .local = true},
                    {.name = "tail",
                     .value = "LINES",
                     .help = "Begin so many lines before the end",
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .local = true}},
          .examples = {{"interlock runs logs $run", ""},
                       {"interlock runs logs -f --tail 20 $run", "the last lines, and what comes"}},
@@ -288,7 +289,7 @@ std::vector<Command> log_commands() {
         {.words = {"runs", "stop"},
          .summary = "Ask runs to stop",
          .arguments = {runs},
-         .flags = {{.name = "wait", .help = "Until they have", .takes = Takes::on, .local = true},
+         .flags = {{.name = "wait", .help = "Until they have", .takes = ValueType::on, .local = true},
                    {.name = "reason", .value = "TEXT", .help = "Why", .local = true}},
          .examples = {{"interlock runs stop $run --wait", ""},
                       {"interlock runs stop $one $other --reason 'wrong branch'", ""}},

@@ -65,11 +65,11 @@ const View& runs_view() {
 }
 
 std::vector<Flag> start_flags() {
-    return {{.name = "workspace", .value = "DIR", .help = "The directory it works in", .takes = Takes::path},
+    return {{.name = "workspace", .value = "DIR", .help = "The directory it works in", .takes = ValueType::path},
             {.name = "resource",
              .value = "NAME",
              .help = "A named resource it needs; again for more",
-             .takes = Takes::repeat,
+             .takes = ValueType::repeat,
              .member = "resources"},
             {.name = "mode",
              .value = "MODE",
@@ -82,22 +82,22 @@ std::vector<Flag> start_flags() {
             {.name = "isolate-into",
              .value = "DIR",
              .help = "Where to work instead, with --on-conflict isolate",
-             .takes = Takes::path},
+             .takes = ValueType::path},
             {.name = "queue",
              .value = "SECONDS",
              .help = "How long to wait in line (for ever)",
-             .takes = Takes::number,
+             .takes = ValueType::number,
              .member = "queue_s"},
-            {.name = "priority", .value = "N", .help = "Higher goes first in line (0)", .takes = Takes::number},
+            {.name = "priority", .value = "N", .help = "Higher goes first in line (0)", .takes = ValueType::number},
             {.name = "lease",
              .value = "SECONDS",
              .help = "Lost when no heartbeat comes for so long (60)",
-             .takes = Takes::number,
+             .takes = ValueType::number,
              .member = "lease_s"},
-            {.name = "hold", .value = "AMOUNT", .help = "Dollars to set aside for it", .takes = Takes::amount},
-            {.name = "hold-tokens", .value = "N", .help = "Tokens to set aside", .takes = Takes::number},
-            {.name = "hold-calls", .value = "N", .help = "Calls to set aside", .takes = Takes::number},
-            {.name = "metered", .help = "Its spending is charged call by call", .takes = Takes::on},
+            {.name = "hold", .value = "AMOUNT", .help = "Dollars to set aside for it", .takes = ValueType::amount},
+            {.name = "hold-tokens", .value = "N", .help = "Tokens to set aside", .takes = ValueType::number},
+            {.name = "hold-calls", .value = "N", .help = "Calls to set aside", .takes = ValueType::number},
+            {.name = "metered", .help = "Its spending is charged call by call", .takes = ValueType::on},
             {.name = "session", .value = "ID", .help = "The session it writes to", .completes = "sessions"},
             {.name = "workflow", .value = "NAME", .help = "Counted under this workflow"},
             {.name = "provider", .value = "NAME", .help = "Counted under this provider"},
@@ -107,20 +107,23 @@ std::vector<Flag> start_flags() {
 }
 
 std::vector<Flag> charge_flags() {
-    return joined(
-        {{.name = "cost",
-          .value = "AMOUNT",
-          .help = "What it cost in the end",
-          .takes = Takes::amount,
-          .member = "charge.cost"},
-         {.name = "provider", .value = "NAME", .help = "Where", .member = "charge.provider"},
-         {.name = "model", .value = "NAME", .help = "With which model", .member = "charge.model"},
-         {.name = "calls", .value = "N", .help = "In how many calls", .takes = Takes::number, .member = "charge.calls"},
-         {.name = "price", .value = "ID", .help = "By which price", .member = "charge.price"}},
-        {usage_flags("charge.usage.")});
+    return joined({{.name = "cost",
+                    .value = "AMOUNT",
+                    .help = "What it cost in the end",
+                    .takes = ValueType::amount,
+                    .member = "charge.cost"},
+                   {.name = "provider", .value = "NAME", .help = "Where", .member = "charge.provider"},
+                   {.name = "model", .value = "NAME", .help = "With which model", .member = "charge.model"},
+                   {.name = "calls",
+                    .value = "N",
+                    .help = "In how many calls",
+                    .takes = ValueType::number,
+                    .member = "charge.calls"},
+                   {.name = "price", .value = "ID", .help = "By which price", .member = "charge.price"}},
+                  {usage_flags("charge.usage.")});
 }
 
-Command change(std::string verb, std::string summary, std::vector<Flag> flags, std::vector<Example> examples) {
+CliCommand change(std::string verb, std::string summary, std::vector<Flag> flags, std::vector<Example> examples) {
     const std::string path = verb == "begin" ? "start" : verb;
     return {.words = {"runs", std::move(verb)},
             .summary = std::move(summary),
@@ -146,7 +149,7 @@ const View& steps_view() {
 
 Argument run_argument() { return {.name = "RUN", .help = "Its id", .completes = "runs"}; }
 
-std::vector<Command> run_commands() {
+std::vector<CliCommand> run_commands() {
     const View* view = &runs_view();
     Flag any_fence = fence_flag();
     any_fence.required = false;
@@ -158,23 +161,26 @@ std::vector<Command> run_commands() {
     return {
         {.words = {"runs", "ls"},
          .summary = "List runs, the newest first",
-         .flags =
-             {{.name = "status", .value = "STATUS,…", .help = "Only these", .takes = Takes::words, .choices = statuses},
-              agent_flag("Only this agent's"),
-              {.name = "name", .value = "NAME", .help = "Only those of this name"},
-              {.name = "schedule",
-               .value = "NAME",
-               .help = "Only those that this schedule started",
-               .completes = "schedules"},
-              {.name = "parent",
-               .value = "RUN",
-               .help = "Only those that a program of this run started",
-               .completes = "runs"}},
+         .flags = {{.name = "status",
+                    .value = "STATUS,…",
+                    .help = "Only these",
+                    .takes = ValueType::words,
+                    .choices = statuses},
+                   agent_flag("Only this agent's"),
+                   {.name = "name", .value = "NAME", .help = "Only those of this name"},
+                   {.name = "schedule",
+                    .value = "NAME",
+                    .help = "Only those that this schedule started",
+                    .completes = "schedules"},
+                   {.name = "parent",
+                    .value = "RUN",
+                    .help = "Only those that a program of this run started",
+                    .completes = "runs"}},
          .examples = {{"interlock runs ls --status starting,running,paused", "the live ones"},
                       {"interlock runs ls --agent coder --limit 20 --watch", ""}},
          .method = "GET",
          .path = "/v1/runs",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"runs", "show"},
          .summary = "Show one run",
@@ -189,7 +195,7 @@ std::vector<Command> run_commands() {
          .examples = {{"interlock runs steps run_01jcq3w8y5e9m8t2k4x6v0a1bc", ""}},
          .method = "GET",
          .path = "/v1/runs/{RUN}/steps",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &steps_view()},
         {.words = {"runs", "start"},
          .summary = "Ask to run an agent: its caps, budgets and place are decided together",

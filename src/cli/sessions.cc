@@ -62,7 +62,7 @@ void print_message(const Context& context, const std::string& text) {
     boost::system::error_code unreadable;
     const json::value message = json::parse(text, unreadable);
     if (unreadable) return;
-    const Terminal& terminal = context.terminal;
+    const CliOutput& terminal = context.terminal;
     const std::string head =
         fmt::format("{:>4}  {}", text_of(member_of(message, "seq")), one_line(text_of(member_of(message, "role"))));
     terminal.data(terminal.paint(Style::bold, head) + "\n" + printable(text_of(member_of(message, "content"))) + "\n");
@@ -81,7 +81,7 @@ ExitCode tail(Context& context, const Invocation& invocation) {
 
 // One line for each, its forks beneath it.
 void add_branch(std::string& text, const std::multimap<std::string, const json::value*>& forks,
-                const json::value& session, const std::string& marked, const Terminal& terminal, std::size_t depth) {
+                const json::value& session, const std::string& marked, const CliOutput& terminal, std::size_t depth) {
     const std::string id = text_of(member_of(session, "id"));
     const std::string first = text_of(member_of(session, "first_seq"));
     const std::string line =
@@ -178,40 +178,41 @@ ExitCode import_session(Context& context, const Invocation& invocation) {
     return ExitCode::ok;
 }
 
-Command append_command() {
-    return {.words = {"sessions", "append"},
-            .summary = "Add a message",
-            .arguments = {session_argument(),
-                          {.name = "TEXT",
-                           .help = "What it says; - reads it from standard input",
-                           .takes = Takes::content,
-                           .member = "content"}},
-            .flags = {{.name = "role",
-                       .value = "ROLE",
-                       .help = "Who says it",
-                       .choices = {"user", "assistant", "system", "tool"},
-                       .required = true},
-                      {.name = "metadata", .value = "JSON", .help = "An object kept with it", .takes = Takes::json},
-                      {.name = "input-tokens", .value = "N", .help = "Tokens that went in", .takes = Takes::number},
-                      {.name = "output-tokens", .value = "N", .help = "Tokens that came out", .takes = Takes::number},
-                      {.name = "expected-seq",
-                       .value = "N",
-                       .help = "Only if it becomes this message",
-                       .takes = Takes::number},
-                      {.name = "run", .value = "ID", .help = "The run that says it", .completes = "runs"},
-                      {.name = "fence", .value = "N", .help = "The run's fence", .takes = Takes::number}},
-            .examples = {{"interlock sessions append $session 'What is in main.cc?' --role user", ""},
-                         {"git diff | interlock sessions append $session - --role tool", ""},
-                         {"interlock sessions append $session 'Done.' --role assistant --expected-seq 7",
-                          "refused if somebody was faster"}},
-            .method = "POST",
-            .path = "/v1/sessions/{SESSION}/messages",
-            .view = &messages_view()};
+CliCommand append_command() {
+    return {
+        .words = {"sessions", "append"},
+        .summary = "Add a message",
+        .arguments = {session_argument(),
+                      {.name = "TEXT",
+                       .help = "What it says; - reads it from standard input",
+                       .takes = ValueType::content,
+                       .member = "content"}},
+        .flags = {{.name = "role",
+                   .value = "ROLE",
+                   .help = "Who says it",
+                   .choices = {"user", "assistant", "system", "tool"},
+                   .required = true},
+                  {.name = "metadata", .value = "JSON", .help = "An object kept with it", .takes = ValueType::json},
+                  {.name = "input-tokens", .value = "N", .help = "Tokens that went in", .takes = ValueType::number},
+                  {.name = "output-tokens", .value = "N", .help = "Tokens that came out", .takes = ValueType::number},
+                  {.name = "expected-seq",
+                   .value = "N",
+                   .help = "Only if it becomes this message",
+                   .takes = ValueType::number},
+                  {.name = "run", .value = "ID", .help = "The run that says it", .completes = "runs"},
+                  {.name = "fence", .value = "N", .help = "The run's fence", .takes = ValueType::number}},
+        .examples = {{"interlock sessions append $session 'What is in main.cc?' --role user", ""},
+                     {"git diff | interlock sessions append $session - --role tool", ""},
+                     {"interlock sessions append $session 'Done.' --role assistant --expected-seq 7",
+                      "refused if somebody was faster"}},
+        .method = "POST",
+        .path = "/v1/sessions/{SESSION}/messages",
+        .view = &messages_view()};
 }
 
 }  // namespace
 
-std::vector<Command> session_commands() {
+std::vector<CliCommand> session_commands() {
     const View* view = &sessions_view();
     return {
         {.words = {"sessions", "ls"},
@@ -224,7 +225,7 @@ std::vector<Command> session_commands() {
          .examples = {{"interlock sessions ls --agent coder", ""}, {"interlock sessions ls --search build", ""}},
          .method = "GET",
          .path = "/v1/sessions",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"sessions", "show"},
          .summary = "Show one session",
@@ -243,7 +244,7 @@ std::vector<Command> session_commands() {
          .summary = "Begin a session",
          .flags = {agent_flag("Whose it is"),
                    {.name = "title", .value = "TEXT", .help = "What it is about"},
-                   {.name = "metadata", .value = "JSON", .help = "An object kept with it", .takes = Takes::json}},
+                   {.name = "metadata", .value = "JSON", .help = "An object kept with it", .takes = ValueType::json}},
          .examples = {{"session=$(interlock sessions create --agent coder --title 'Fix the build' --quiet)",
                        "prints the id alone"}},
          .method = "POST",
@@ -256,13 +257,13 @@ std::vector<Command> session_commands() {
          .flags = {{.name = "after",
                     .value = "SEQ",
                     .help = "Only those behind this one",
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .local = true}},
          .examples = {{"interlock sessions messages $session", ""},
                       {"interlock sessions messages $session --all --json | jq -r '.items[].content'", "in full"}},
          .method = "GET",
          .path = "/v1/sessions/{SESSION}/messages",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &messages_view()},
         {.words = {"sessions", "tail"},
          .summary = "Follow a session: print each message as it comes",
@@ -270,7 +271,7 @@ std::vector<Command> session_commands() {
          .flags = {{.name = "after",
                     .value = "SEQ",
                     .help = "Begin behind this message, not now",
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .local = true}},
          .examples = {{"interlock sessions tail $session", "until Ctrl-C; lost connections are taken up again"},
                       {"interlock sessions tail $session --json", "one JSON object a line"}},
@@ -281,7 +282,7 @@ std::vector<Command> session_commands() {
          .flags = {{.name = "at",
                     .value = "SEQ",
                     .help = "Where",
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .member = "at_seq",
                     .required = true},
                    {.name = "title", .value = "TEXT", .help = "What the branch is about"}},

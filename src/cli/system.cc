@@ -66,13 +66,13 @@ const View& login_view() {
     return view;
 }
 
-std::string promise_table(const json::value& report, const Terminal& terminal) {
-    Table table{.columns = {{""},
-                            {"PROMISE"},
-                            {"CHECKED", Align::right},
-                            {"OF", Align::left, Room::if_there_is},
-                            {"VIOLATIONS", Align::right}},
-                .rows = {}};
+std::string promise_table(const json::value& report, const CliOutput& terminal) {
+    TextTable table{.columns = {{""},
+                                {"PROMISE"},
+                                {"CHECKED", Align::right},
+                                {"OF", Align::left, Room::if_there_is},
+                                {"VIOLATIONS", Align::right}},
+                    .rows = {}};
     std::string findings;
     const auto* promises = member_of(report, "promises").if_array();
     for (const json::value& promise : promises == nullptr ? json::array() : *promises) {
@@ -149,7 +149,7 @@ ExitCode help(Context& context, const Invocation&) {
 
 }  // namespace
 
-std::vector<Command> system_commands() {
+std::vector<CliCommand> system_commands() {
     return {
         {.words = {"status"},
          .summary = "Show how the server is doing",
@@ -164,7 +164,7 @@ std::vector<Command> system_commands() {
                       {"interlock incidents --json | jq -r '.items[] | select(.level == \"stop\").command'", ""}},
          .method = "GET",
          .path = "/v1/incidents",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = &incidents_view(),
          .notes =
              "Broken promises (of the last check), budgets that are frozen, used up or near it, paused agents, runs\n"
@@ -173,7 +173,7 @@ std::vector<Command> system_commands() {
          .summary = "Check every promise against the stored rows",
          .flags = {{.name = "last",
                     .help = "Only show what the server's last check found",
-                    .takes = Takes::on,
+                    .takes = ValueType::on,
                     .local = true}},
          .examples = {{"interlock verify", "the running server checks itself"},
                       {"interlock verify --json | jq .ok", ""},
@@ -196,12 +196,12 @@ std::vector<Command> system_commands() {
         {.words = {"apply"},
          .summary = "Make the server have the agents, budgets and schedules of a directory",
          .arguments = {{.name = "DIR", .help = "With agents/*.yaml, or *.yaml"}},
-         .flags = {{.name = "dry-run", .help = "Only show what would change", .takes = Takes::on, .local = true},
+         .flags = {{.name = "dry-run", .help = "Only show what would change", .takes = ValueType::on, .local = true},
                    {.name = "prune",
                     .help = "Remove what an earlier apply made and the files have no more",
-                    .takes = Takes::on,
+                    .takes = ValueType::on,
                     .local = true},
-                   {.name = "yes", .help = "Do not ask", .takes = Takes::on, .local = true, .short_name = "y"}},
+                   {.name = "yes", .help = "Do not ask", .takes = ValueType::on, .local = true, .short_name = "y"}},
          .examples = {{"interlock apply .", "shows what would change, and asks"},
                       {"interlock apply . --dry-run", ""},
                       {"interlock apply . --prune --yes", "in a pipeline, where nobody is asked"}},
@@ -210,8 +210,10 @@ std::vector<Command> system_commands() {
                   "same files again change nothing. Without a terminal to ask on, --yes is needed."},
         {.words = {"backup"},
          .summary = "Copy the server's store to a file, while it runs",
-         .arguments =
-             {{.name = "FILE", .help = "A new file, on the server's machine", .takes = Takes::path, .member = "to"}},
+         .arguments = {{.name = "FILE",
+                        .help = "A new file, on the server's machine",
+                        .takes = ValueType::path,
+                        .member = "to"}},
          .examples = {{"interlock backup /var/backups/interlock.db", "never written over"}},
          .method = "POST",
          .path = "/v1/backup",
@@ -230,9 +232,9 @@ std::vector<Command> system_commands() {
          .arguments = {{.name = "FILE", .help = "What export wrote"}},
          .flags = {{.name = "enable-schedules",
                     .help = "Enable the schedules that were enabled; without it, they are imported as disabled",
-                    .takes = Takes::on,
+                    .takes = ValueType::on,
                     .local = true},
-                   {.name = "yes", .help = "Do not ask", .takes = Takes::on, .local = true, .short_name = "y"}},
+                   {.name = "yes", .help = "Do not ask", .takes = ValueType::on, .local = true, .short_name = "y"}},
          .examples = {{"interlock import interlock.jsonl", "again: nothing changes"},
                       {"interlock import interlock.jsonl --yes", "in a script"}},
          .run = import_everything,

@@ -158,7 +158,7 @@ std::vector<Flag> upstream_flags() {
         return Flag{.name = std::move(name),
                     .value = std::move(value),
                     .help = std::move(help),
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .member = std::move(member)};
     };
     return {
@@ -173,7 +173,7 @@ std::vector<Flag> upstream_flags() {
         {.name = "key-file",
          .value = "FILE",
          .help = "The key is in this file on the server's machine",
-         .takes = Takes::path,
+         .takes = ValueType::path,
          .member = "key.file"},
         {.name = "key-secret",
          .value = "NAME",
@@ -183,7 +183,7 @@ std::vector<Flag> upstream_flags() {
         {.name = "model",
          .value = "PATTERN",
          .help = "A model it takes, '*' for anything; again for more (*)",
-         .takes = Takes::repeat,
+         .takes = ValueType::repeat,
          .member = "models"},
         {.name = "strip-prefix", .value = "TEXT", .help = "Taken off a model's name before it goes there"},
         {.name = "limit-name",
@@ -202,28 +202,28 @@ std::vector<Flag> upstream_flags() {
         {.name = "cooldown",
          .value = "LENGTH",
          .help = "How long it rests (30s)",
-         .takes = Takes::length,
+         .takes = ValueType::length,
          .member = "cooldown_s"},
         {.name = "header",
          .value = "NAME=VALUE",
          .help = "Sent with every request; again for more",
-         .takes = Takes::pairs,
+         .takes = ValueType::pairs,
          .member = "headers"},
         {.name = "pass-header",
          .value = "PATTERN",
          .help = "A further header of clients that goes there; repeatable",
-         .takes = Takes::repeat,
+         .takes = ValueType::repeat,
          .member = "pass_headers"},
         {.name = "ca-file",
          .value = "FILE",
          .help = "Authorities to believe besides the system's",
-         .takes = Takes::path},
-        {.name = "insecure", .help = "Let http go to another machine", .takes = Takes::on},
-        {.name = "disabled", .help = "Add it, but send it nothing yet", .takes = Takes::off, .member = "enabled"}};
+         .takes = ValueType::path},
+        {.name = "insecure", .help = "Let http go to another machine", .takes = ValueType::on},
+        {.name = "disabled", .help = "Add it, but send it nothing yet", .takes = ValueType::off, .member = "enabled"}};
 }
 
 // What is set now, changed, and set again: the API sets whole documents.
-ExitCode change_document(Context& context, const Invocation& invocation, const Command& shown_as,
+ExitCode change_document(Context& context, const Invocation& invocation, const CliCommand& shown_as,
                          const std::string& target, const std::function<Outcome<void>(json::object&)>& edit) {
     auto client = context.connect();
     if (!client) return context.report(client.error());
@@ -319,7 +319,7 @@ ExitCode set_secret(Context& context, const Invocation& invocation) {
 
 }  // namespace
 
-std::vector<Command> upstream_commands() {
+std::vector<CliCommand> upstream_commands() {
     const View* view = &upstreams_view();
     return {
         {.words = {"upstreams", "ls"},
@@ -329,7 +329,7 @@ std::vector<Command> upstream_commands() {
                       {"interlock upstreams ls --json | jq '.items[] | select(.state != \"healthy\").name'", ""}},
          .method = "GET",
          .path = "/v1/gateway/upstreams",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = view,
          .notes =
              "Calls, errors and the time to the first byte (P50, P95) are those of the last hour, as the server has\n"
@@ -381,12 +381,12 @@ std::vector<Command> upstream_commands() {
          .examples = {{"interlock upstreams rm spare", ""}},
          .method = "DELETE",
          .path = "/v1/upstreams/{NAME}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "removed upstream {NAME}"},
     };
 }
 
-std::vector<Command> limit_commands() {
+std::vector<CliCommand> limit_commands() {
     const View* view = &limits_view();
     const auto matching = [](std::string name, std::string value, std::string help, std::string member,
                              std::string completes = {}) {
@@ -402,7 +402,7 @@ std::vector<Command> limit_commands() {
          .examples = {{"interlock limits ls", ""}},
          .method = "GET",
          .path = "/v1/rate-limits",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"limits", "show"},
          .summary = "Show one limit",
@@ -421,12 +421,12 @@ std::vector<Command> limit_commands() {
                    {.name = "rpm",
                     .value = "N",
                     .help = "Requests per minute",
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .member = "requests_per_minute"},
                    {.name = "tpm",
                     .value = "N",
                     .help = "Tokens per minute",
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .member = "tokens_per_minute"}},
          .examples = {{"interlock limits set coder --agent coder --rpm 60 --tpm 100000", ""},
                       {"interlock limits set opus --model 'claude-opus-*' --rpm 10", "all agents together"}},
@@ -441,19 +441,19 @@ std::vector<Command> limit_commands() {
          .examples = {{"interlock limits rm coder", ""}},
          .method = "DELETE",
          .path = "/v1/rate-limits/{NAME}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "removed limit {NAME}"},
     };
 }
 
-std::vector<Command> secret_commands() {
+std::vector<CliCommand> secret_commands() {
     return {
         {.words = {"secrets", "ls"},
          .summary = "List secrets; nobody is shown what they are",
          .examples = {{"interlock secrets ls", ""}},
          .method = "GET",
          .path = "/v1/secrets",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &secrets_view()},
         {.words = {"secrets", "set"},
          .summary = "Set a secret, from standard input or a file",
@@ -462,7 +462,7 @@ std::vector<Command> secret_commands() {
                    {.name = "host",
                     .value = "HOST",
                     .help = "A host it may be sent to; repeatable (that of the first upstream that uses it)",
-                    .takes = Takes::repeat,
+                    .takes = ValueType::repeat,
                     .local = true}},
          .examples = {{"interlock secrets set anthropic --host api.anthropic.com --from-file ~/anthropic.key", ""},
                       {"pass show openai | interlock secrets set openai", "it is on no command line"}},
@@ -480,12 +480,12 @@ std::vector<Command> secret_commands() {
          .examples = {{"interlock secrets rm openai", ""}},
          .method = "DELETE",
          .path = "/v1/secrets/{NAME}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "removed secret {NAME}"},
     };
 }
 
-std::vector<Command> gateway_commands() {
+std::vector<CliCommand> gateway_commands() {
     return {
         {.words = {"gateway", "show"},
          .summary = "Show how the gateway decides",
@@ -499,7 +499,7 @@ std::vector<Command> gateway_commands() {
                       {"interlock gateway models --json | jq '.items[] | select(.priced | not).model'", ""}},
          .method = "GET",
          .path = "/v1/gateway/models",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = &models_view(),
          .notes = "INPUT and OUTPUT are dollars for a million tokens. PRICE says where that is from: the price list\n"
                   "(catalog), or somebody's word (set)."},
@@ -519,7 +519,7 @@ std::vector<Command> gateway_commands() {
     };
 }
 
-std::vector<Command> sandbox_commands() {
+std::vector<CliCommand> sandbox_commands() {
     return {
         {.words = {"sandbox", "show"},
          .summary = "Show the sandbox levels of runs",

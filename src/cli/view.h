@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/instant.h"
-#include "cli/table.h"
-#include "cli/terminal.h"
+#include "cli/cli_output.h"
+#include "cli/text_table.h"
 
 namespace interlock::cli {
 
@@ -51,8 +51,9 @@ struct View {
     std::string when_empty = {};       // What to do next when a list has no rows.
 };
 
-Table table_of(const boost::json::array& rows, const View& view, const Terminal& terminal, Instant now);
-std::vector<Detail> details_of(const boost::json::object& row, const View& view, const Terminal& terminal, Instant now);
+TextTable table_of(const boost::json::array& rows, const View& view, const CliOutput& terminal, Instant now);
+std::vector<Detail> details_of(const boost::json::object& row, const View& view, const CliOutput& terminal,
+                               Instant now);
 
 // The member at a path, or null.
 const boost::json::value& member_of(const boost::json::value& document, std::string_view path);

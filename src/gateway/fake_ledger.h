@@ -23,7 +23,7 @@ class FakeLedger {
         return {7, ++last_id_};
     }
     // What the next commands are answered with, whatever they are; nothing: as they should be.
-    void say(std::optional<engine::Answer> answer) {
+    void say(std::optional<engine::SubmitResult> answer) {
         const std::lock_guard lock(mutex_);
         answer_ = std::move(answer);
     }
@@ -46,7 +46,7 @@ class FakeLedger {
         for (engine::Submission& one : some) one.on_answer(answer_to(one.command.body));
     }
 
-    engine::Answer answer_to(const core::CommandBody& body) {
+    engine::SubmitResult answer_to(const core::CommandBody& body) {
         const std::lock_guard lock(mutex_);
         if (answer_) return *answer_;
         if (const auto* reserve = std::get_if<core::Reserve>(&body)) {
@@ -55,7 +55,7 @@ class FakeLedger {
             reply.hold = reserve->hold;
             reply.bound = reserve->bound;
             reply.left = 0;
-            return engine::Answered{.reply = std::move(reply)};
+            return engine::CommandResult{.reply = std::move(reply)};
         }
         if (const auto* settle = std::get_if<core::SettleHold>(&body)) {
             settled_.push_back(*settle);
@@ -65,19 +65,19 @@ class FakeLedger {
             ++released_;
             return end(release->hold);
         }
-        if (std::holds_alternative<core::Append>(body)) return engine::Answered{.reply = core::AppendReply{}};
-        return engine::Answered{.reply = core::CallsReply{}};
+        if (std::holds_alternative<core::Append>(body)) return engine::CommandResult{.reply = core::AppendReply{}};
+        return engine::CommandResult{.reply = core::CallsReply{}};
     }
 
-    engine::Answer end(core::HoldId hold) {
+    engine::SubmitResult end(core::HoldId hold) {
         core::SettleReply reply;
         if (open_.erase(hold.value) == 0) reply.status = core::HoldStatus::hold_not_found;
-        return engine::Answered{.reply = std::move(reply)};
+        return engine::CommandResult{.reply = std::move(reply)};
     }
 
     mutable std::mutex mutex_;
     std::uint64_t last_id_ = 0;
-    std::optional<engine::Answer> answer_;
+    std::optional<engine::SubmitResult> answer_;
     std::set<Id> open_;
     std::vector<core::SettleHold> settled_;
     std::size_t released_ = 0;

@@ -240,7 +240,8 @@ net::Task<std::optional<CallRefusal>> Gateway::admit(std::shared_ptr<GatewayCall
 }
 
 std::optional<CallRefusal> Gateway::identify(GatewayCall& call) const {
-    if (const auto why = parts_.objection()) return CallRefusal{RefusalKind::busy, RefusalCode::unavailable, *why, 1};
+    if (const auto why = parts_.block_reason())
+        return CallRefusal{RefusalKind::busy, RefusalCode::unavailable, *why, 1};
     const auto caller = parts_.caller(key_in(call.http(), call.route()));
     if (!caller || !caller->may_act) {
         return CallRefusal{RefusalKind::unauthorized, RefusalCode::unauthorized,
@@ -416,7 +417,7 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<GatewayCall> call,
 
 // An answer that is free of cost, or a refusal.
 net::Task<Gateway::Attempt> Gateway::judge(std::shared_ptr<GatewayCall> call, const Upstream& upstream,
-                                           std::unique_ptr<net::Exchange> answer) {
+                                           std::unique_ptr<net::HttpExchange> answer) {
     using Next = Attempt::Next;
     const int status = answer->status;
     // A timeout at the provider, which does not say whether the model has run.

@@ -43,7 +43,7 @@ class Gateway {
         // What only the store knows of a caller that is bound to something; the error says what is not its own.
         std::function<net::Task<Result<Bounds, std::string>>(CallPrincipal caller, core::Attribution who)> bounds;
         // Why no request can be answered at present, or nothing.
-        std::function<std::optional<std::string>()> objection;
+        std::function<std::optional<std::string>()> block_reason;
         // Why the program that sends a request may not act as operator, or nothing. Not set: any may.
         std::function<net::Task<std::optional<CallRefusal>>(const net::Request& request)> refuse_operator = {};
         OnCall on_call = {};  // Every call that has ended.
@@ -86,7 +86,7 @@ class Gateway {
     };
     net::Task<Attempt> try_once(std::shared_ptr<GatewayCall> call, const Upstream& upstream);
     net::Task<Attempt> judge(std::shared_ptr<GatewayCall> call, const Upstream& upstream,
-                             std::unique_ptr<net::Exchange> answer);
+                             std::unique_ptr<net::HttpExchange> answer);
     Attempt failed(GatewayCall& call, const net::ClientError& failure);
 
     const Parts parts_;

@@ -94,7 +94,7 @@ net::Task<std::optional<CallRefusal>> GatewayCall::hold(const Upstream& upstream
     while (true) {
         core::Reserve command = reserve_command();
         const core::HoldId id = command.hold;
-        engine::Answer answer = co_await shared_.ledger.submit(org(), std::move(command));
+        engine::SubmitResult answer = co_await shared_.ledger.submit(org(), std::move(command));
         core::ReserveReply* reply = answer ? std::get_if<core::ReserveReply>(&answer->reply) : nullptr;
         if (reply == nullptr) {
             // The hold may exist all the same. A call that was not sent owes nothing.

@@ -101,7 +101,7 @@ Metered report(std::int64_t input, std::int64_t output) {
 
 TEST_F(GatewayCallTest, a_call_that_is_dropped_before_it_is_held_leaves_nothing) {
     asked().reset();
-    books.say(engine::Answer(fail(engine::SubmitError::not_committed)));
+    books.say(engine::SubmitResult(fail(engine::SubmitError::not_committed)));
     auto bounded = asked();
     EXPECT_TRUE(hold(*bounded));
     EXPECT_EQ(bounded->state(), CallState::bounded);

@@ -53,8 +53,8 @@ void LedgerClient::close() {
     write_calls();
 }
 
-net::Task<engine::Answer> LedgerClient::submit(core::OrgId org, core::CommandBody body) {
-    co_return co_await net::await_answer<engine::Answer>([&](net::Deliver<engine::Answer> deliver) {
+net::Task<engine::SubmitResult> LedgerClient::submit(core::OrgId org, core::CommandBody body) {
+    co_return co_await net::await_answer<engine::SubmitResult>([&](net::Deliver<engine::SubmitResult> deliver) {
         std::vector<engine::Submission> one(1);
         one.front().command = command_of(org, {}, std::move(body));
         one.front().on_answer = std::move(deliver);
@@ -115,13 +115,13 @@ void LedgerClient::send(PendingCommand command) {
     // The client has its answer, or gets it meanwhile. The command keeps its place in the queue, so the client's next
     // command comes behind it.
     one.front().can_wait = !budget_waits_.anybody_waits();
-    one.front().on_answer = [this, command = std::move(command)](const engine::Answer& answer) {
+    one.front().on_answer = [this, command = std::move(command)](const engine::SubmitResult& answer) {
         on_answer(command, answer);
     };
     options_.submit(std::move(one));
 }
 
-void LedgerClient::on_answer(const PendingCommand& command, const engine::Answer& answer) {
+void LedgerClient::on_answer(const PendingCommand& command, const engine::SubmitResult& answer) {
     if (!answer && answer.error() != engine::SubmitError::key_reused && command.tries < tries_max) {
         const std::lock_guard lock(mutex_);
         untaken_.push_back(command);
@@ -186,7 +186,7 @@ void LedgerClient::extend_leases() {
             kept.extend_at = now + std::chrono::milliseconds(kept.ttl_s * 1000 / 3);
             engine::Submission& extend = submissions.emplace_back();
             extend.command = command_of(kept.org, {}, core::ExtendHold{core::HoldId(id), kept.ttl_s, true, by_gateway});
-            extend.on_answer = [](const engine::Answer&) {};
+            extend.on_answer = [](const engine::SubmitResult&) {};
             extend.can_wait = true;
         }
     }
@@ -210,7 +210,7 @@ void LedgerClient::write_calls() {
             record.command = command_of(org, core::CommandKey(options_.fresh_id()), std::move(body));
             record.can_wait = true;
             // No retry: a call that was not recorded was charged all the same.
-            record.on_answer = [this](const engine::Answer& answer) {
+            record.on_answer = [this](const engine::SubmitResult& answer) {
                 const auto* reply = answer ? std::get_if<core::CallsReply>(&answer->reply) : nullptr;
                 const bool whole = reply != nullptr && reply->detail.empty();
                 if (!whole)

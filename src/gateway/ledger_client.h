@@ -44,7 +44,7 @@ class LedgerClient {
 
     void close();  // Flushes pending commands. submit() must not be called afterwards.
 
-    net::Task<engine::Answer> submit(core::OrgId org, core::CommandBody body);
+    net::Task<engine::SubmitResult> submit(core::OrgId org, core::CommandBody body);
 
     // For Hold. The hold's lease is extended until one of the two ends.
     void keep_alive(core::OrgId org, core::HoldId hold, std::int64_t ttl_s);
@@ -73,7 +73,7 @@ class LedgerClient {
     };
     void stop_extending(core::HoldId hold);
     void send(PendingCommand command);
-    void on_answer(const PendingCommand& command, const engine::Answer& answer);
+    void on_answer(const PendingCommand& command, const engine::SubmitResult& answer);
     void log_failure(const PendingCommand& command, const std::string& why);
     void run();
     void extend_leases();

@@ -22,7 +22,7 @@ class LedgerClientTest : public testing::Test {
 };
 
 TEST_F(LedgerClientTest, a_failure_is_logged_for_what_it_is) {
-    books.say(engine::Answer(fail(engine::SubmitError::key_reused)));
+    books.say(engine::SubmitResult(fail(engine::SubmitError::key_reused)));
     ledger.settle(org, hold, {});
     EXPECT_TRUE(is_logged("hold_not_settled")) << log.text();
     EXPECT_TRUE(is_logged(to_text("hold", hold.value))) << log.text();
@@ -42,7 +42,7 @@ TEST_F(LedgerClientTest, a_failure_is_logged_for_what_it_is) {
 TEST_F(LedgerClientTest, a_turn_that_the_session_refuses_is_not_lost_without_a_line) {
     core::AppendReply reply;
     reply.status = core::AppendStatus::session_closed;
-    books.say(engine::Answer(engine::Answered{.reply = std::move(reply)}));
+    books.say(engine::SubmitResult(engine::CommandResult{.reply = std::move(reply)}));
     ledger.append(org, {});
 
     EXPECT_TRUE(is_logged("turn_not_kept")) << log.text();
@@ -51,7 +51,7 @@ TEST_F(LedgerClientTest, a_turn_that_the_session_refuses_is_not_lost_without_a_l
 }
 
 TEST_F(LedgerClientTest, a_command_that_was_not_taken_is_sent_again) {
-    books.say(engine::Answer(fail(engine::SubmitError::busy)));
+    books.say(engine::SubmitResult(fail(engine::SubmitError::busy)));
     ledger.settle(org, hold, {.cost = Money::nanos(5)});
     EXPECT_TRUE(books.settled().empty());
     books.say(std::nullopt);

@@ -18,13 +18,13 @@ struct StreamEnd {
 
 // A stream that was begun: what is on its way from the upstream to the client.
 struct Stream {
-    Stream(std::shared_ptr<GatewayCall> its_call, std::unique_ptr<net::Exchange> its_exchange, KeepText keep_text)
+    Stream(std::shared_ptr<GatewayCall> its_call, std::unique_ptr<net::HttpExchange> its_exchange, KeepText keep_text)
         : call(std::move(its_call)),
           exchange(std::move(its_exchange)),
           meter(call->route(), call->edits().include_usage, keep_text) {}
 
     std::shared_ptr<GatewayCall> call;
-    std::unique_ptr<net::Exchange> exchange;
+    std::unique_ptr<net::HttpExchange> exchange;
     StreamMeter meter;
     std::string kept = {};  // For the cache.
     bool too_large_to_keep = false;
@@ -136,7 +136,7 @@ net::Task<void> pump(std::shared_ptr<Stream> stream, net::StreamWriter& writer) 
     co_await writer.write(error);
 }
 
-net::Response response_of(const GatewayCall& call, const net::Exchange& exchange) {
+net::Response response_of(const GatewayCall& call, const net::HttpExchange& exchange) {
     net::Response response{.status = exchange.status,
                            .content_type = content_type_from(exchange.header("content-type")),
                            .headers = headers_from(exchange.headers),
@@ -145,7 +145,7 @@ net::Response response_of(const GatewayCall& call, const net::Exchange& exchange
     return response;
 }
 
-net::Task<Relayed> relay_stream(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::Exchange> exchange) {
+net::Task<Relayed> relay_stream(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::HttpExchange> exchange) {
     const KeepText keep = call->wants_words() ? KeepText::yes : KeepText::no;
     auto stream = std::make_shared<Stream>(call, std::move(exchange), keep);
     // The first piece decides whether there is an answer: until it is there, another upstream can be asked.
@@ -161,7 +161,7 @@ net::Task<Relayed> relay_stream(std::shared_ptr<GatewayCall> call, std::unique_p
     co_return Relayed{.response = std::move(response)};
 }
 
-net::Task<Result<std::string, net::ClientError>> read_body(net::Exchange& exchange, net::SteadyTime deadline) {
+net::Task<Result<std::string, net::ClientError>> read_body(net::HttpExchange& exchange, net::SteadyTime deadline) {
     std::string body;
     while (true) {
         const auto piece = co_await exchange.read();
@@ -178,13 +178,13 @@ net::Task<Result<std::string, net::ClientError>> read_body(net::Exchange& exchan
 
 // By what came, not by what was asked for: some providers answer with a whole body all the same. Gemini streams an
 // array of JSON to those who do not ask for events.
-bool is_stream(const GatewayCall& call, const net::Exchange& exchange) {
+bool is_stream(const GatewayCall& call, const net::HttpExchange& exchange) {
     return exchange.header("content-type").starts_with("text/event-stream") || call.route().stream;
 }
 
 }  // namespace
 
-net::Task<Relayed> relay(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::Exchange> exchange) {
+net::Task<Relayed> relay(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::HttpExchange> exchange) {
     // While the request is still there: what of it is to be kept.
     if (call->wants_words()) {
         call->set_new_words(co_await read_off_io(call->shared(), call->http().body.size(), [call] {
@@ -214,7 +214,7 @@ net::Task<Relayed> relay(std::shared_ptr<GatewayCall> call, std::unique_ptr<net:
     co_return Relayed{.response = std::move(response)};
 }
 
-net::Task<Relayed> read_whole(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::Exchange> exchange) {
+net::Task<Relayed> read_whole(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::HttpExchange> exchange) {
     auto body = co_await read_body(*exchange, deadline_of(*call));
     if (!body) co_return Relayed{.failure = body.error()};
     net::Response response = response_of(*call, *exchange);

@@ -90,7 +90,7 @@ GatewayHost::GatewayHost(Options options)
             },
             .bounds = [this](gateway::CallPrincipal caller,
                              core::Attribution who) { return bounds(std::move(caller), std::move(who)); },
-            .objection = [&backend] { return backend.objection(); },
+            .block_reason = [&backend] { return backend.block_reason(); },
             .refuse_operator = [this](const net::Request& request) -> net::Task<std::optional<gateway::CallRefusal>> {
                 const api::Sender sender = co_await options_.sender_of(request.sender);
                 const auto problem = api::problem_of(sender);
@@ -295,7 +295,7 @@ void GatewayHost::store(core::OrgId org, std::vector<core::PutSetting> bindings)
         engine::Submission& one = submissions.emplace_back();
         one.command.org = org;
         one.command.key = core::CommandKey(options_.backend.fresh_id());
-        one.on_answer = [&log = options_.log, name = binding.name](const engine::Answer& answer) {
+        one.on_answer = [&log = options_.log, name = binding.name](const engine::SubmitResult& answer) {
             if (answer) log.info("secret_bound", {{"secret", name}});
         };
         one.command.body = std::move(binding);

@@ -163,7 +163,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::string_view(argv[1]) == "shim") return interlock::shim::run_shim(argc - 1, argv + 1);
     const interlock::server::Terminal terminal = interlock::server::standard_terminal();
     const interlock::cli::Environment around = environment();
-    const interlock::cli::Terminal speaks = interlock::cli::standard_terminal(around);
+    const interlock::cli::CliOutput speaks = interlock::cli::standard_terminal(around);
     CLI::App app{description, "interlock"};
     interlock::cli::CommandLine commands(app, interlock::server::version);
 
@@ -343,7 +343,7 @@ int main(int argc, char** argv) {
         if (!verify.store.is_database() || is_node) verify.seal_keys = interlock::server::read_seal_keys(data_dir);
         return static_cast<int>(interlock::server::verify_command(verify, terminal));
     }
-    interlock::cli::World world = interlock::cli::real_world();
+    interlock::cli::Platform world = interlock::cli::real_world();
     world.start_server = interlock::server::start_server;
     world.become_shim = interlock::server::become_shim;
     return commands.run(around, speaks, std::move(world));

@@ -98,9 +98,9 @@ Result<void, store::ReadError> check_heads(store::Snapshot& snapshot, const Veri
     if (!options.remembered.store) return {};
     const auto look = nodes::look_at(*options.remembered.store, options.remembered, snapshot);
     if (!look) return fail(look.error());
-    if (!look->objection.empty()) {
+    if (!look->block_reason.empty()) {
         checked.missing.push_back(fmt::format(
-            "{}; the server that wrote the store remembers it so; see interlock accept-history", look->objection));
+            "{}; the server that wrote the store remembers it so; see interlock accept-history", look->block_reason));
     }
     return {};
 }

@@ -63,7 +63,7 @@ class HeardWriter final : public net::StreamWriter {
         co_return true;
     }
     bool closed() const override { return false; }
-    net::Task<bool> wait(net::Bell& bell, std::uint64_t seen, net::SteadyTime deadline) override {
+    net::Task<bool> wait(net::Notifier& bell, std::uint64_t seen, net::SteadyTime deadline) override {
         return bell.wait(seen, deadline);
     }
 

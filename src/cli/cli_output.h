@@ -12,7 +12,7 @@ namespace interlock::cli {
 
 enum class Style { plain, bold, dim, red, green, yellow, cyan };
 
-struct Terminal {
+struct CliOutput {
     std::FILE* in = stdin;
     std::FILE* out = stdout;
     std::FILE* err = stderr;
@@ -31,6 +31,6 @@ struct Terminal {
 };
 
 // The three standard streams. COLUMNS wins over what the terminal says of itself.
-Terminal standard_terminal(const Environment& environment);
+CliOutput standard_terminal(const Environment& environment);
 
 }  // namespace interlock::cli

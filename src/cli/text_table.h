@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/terminal.h"
+#include "cli/cli_output.h"
 
 namespace interlock::cli {
 
@@ -30,24 +30,24 @@ struct TableColumn {
     Room room = Room::always;
 };
 
-struct Cell {
+struct TextCell {
     std::string text = {};
     Style style = Style::plain;
     std::string painted = {};  // What a styled terminal shows instead; as wide as `text`.
 };
 
-struct Table {
+struct TextTable {
     std::vector<TableColumn> columns;
-    std::vector<std::vector<Cell>> rows;  // Each with one cell per column.
+    std::vector<std::vector<TextCell>> rows;  // Each with one cell per column.
 };
 
-std::string render(const Table& table, const Terminal& terminal);
+std::string render(const TextTable& table, const CliOutput& terminal);
 
 // Label and value, one pair a line. A value of several lines is indented as a block.
 struct Detail {
     std::string label;
-    Cell value;
+    TextCell value;
 };
-std::string render(const std::vector<Detail>& details, const Terminal& terminal);
+std::string render(const std::vector<Detail>& details, const CliOutput& terminal);
 
 }  // namespace interlock::cli
