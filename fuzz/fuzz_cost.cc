@@ -9,8 +9,8 @@
 
 #include "base/ensure.h"
 #include "fuzz/routes.h"
-#include "gateway/anchors.h"
 #include "gateway/call_bound.h"
+#include "gateway/prefix_token_cache.h"
 
 namespace {
 
@@ -155,7 +155,7 @@ std::int64_t tool_uses(Operation operation, const json::object& body) {
 
 struct Call {
     std::string body;
-    Ask ask;
+    CallRequest request;
     json::object sent;
 };
 
@@ -173,59 +173,61 @@ const ModelPrice& price() {
     return some;
 }
 
-std::optional<Call> read_call(const Route& route, std::string body) {
-    auto ask = read_ask(route, body);
+std::optional<Call> read_call(const ModelRoute& route, std::string body) {
+    auto request = read_call_request(route, body);
     constexpr std::int64_t rounds_max = 1'000;
-    if (!ask || ask->choices > 128 || ask->rounds > rounds_max || ask->unbounded_tools_at.size() > 100) {
+    if (!request || request->choices > 128 || request->rounds > rounds_max ||
+        request->unbounded_tools_at.size() > 100) {
         return std::nullopt;
     }
-    const CallBound bound = bound_of(route.operation, *ask, &price(), settings(), std::nullopt);
+    const CallBound bound = bound_of(*request, &price(), settings(), std::nullopt);
     Edits edits{.limit_name = std::string(limit_name)};
     if (bound.output_max > 0) edits.output_max = bound.output_max;
-    if (ask->rounds_unbounded) edits.tool_calls_max = edits.tool_uses_max = settings().tool_rounds_max;
-    const std::string sent = edited(route, body, *ask, edits);
-    ensure(read_ask(route, sent).has_value(), "what is sent passes the rules that clients are asked to keep");
+    if (request->rounds_unbounded) edits.tool_calls_max = edits.tool_uses_max = settings().tool_rounds_max;
+    const std::string sent = edited(route, body, *request, edits);
+    ensure(read_call_request(route, sent).has_value(), "what is sent passes the rules that clients are asked to keep");
     json::parse_options options;
     options.max_depth = 1'000;
     json::value parsed = json::parse(sent, {}, options);
-    return Call{std::move(body), std::move(*ask), std::move(parsed.as_object())};
+    return Call{std::move(body), std::move(*request), std::move(parsed.as_object())};
 }
 
-void check(const Route& route, const Call& call, const std::optional<KnownBeginning>& known) {
+void check(const ModelRoute& route, const Call& call, const std::optional<KnownPrefix>& known) {
     const Operation operation = route.operation;
-    const CallBound bound = bound_of(operation, call.ask, &price(), settings(), known);
+    const CallBound bound = bound_of(call.request, &price(), settings(), known);
     const std::int64_t output = output_allowed(operation, call.sent) * choices(operation, call.sent);
     const std::int64_t uses = tool_uses(operation, call.sent);
-    ensure(output <= bound.worst.output, "the output that is allowed is held");
-    ensure(prompt_tokens(operation, call.sent) <= bound.worst.input, "the input is held");
-    if (why_unbounded(operation, call.ask, &price(), "openai")) return;
-    ensure(uses <= bound.worst.paid_tools, "the tools that are allowed are held");
-    ensure(uses == 0 || (1 + uses) * model_takes <= bound.worst.input, "each round reads all that the model takes");
+    ensure(output <= bound.at_most.output, "the output that is allowed is held");
+    ensure(prompt_tokens(operation, call.sent) <= bound.at_most.input, "the input is held");
+    if (why_unbounded(route.dialect(), call.request, &price(), "openai")) return;
+    ensure(uses <= bound.at_most.paid_tools, "the tools that are allowed are held");
+    ensure(uses == 0 || (1 + uses) * model_takes <= bound.at_most.input, "each round reads all that the model takes");
 }
 
 // What the provider's count of the first request is worth for the second.
-std::optional<KnownBeginning> known_of(const Route& route, const Call& first, const Call& second) {
-    if (!can_be_anchored(first.ask, first.body) || !can_be_anchored(second.ask, second.body)) return std::nullopt;
+std::optional<KnownPrefix> known_of(const ModelRoute& route, const Call& first, const Call& second) {
+    if (!is_prefix_cacheable(first.request, first.body) || !is_prefix_cacheable(second.request, second.body))
+        return std::nullopt;
     const auto members = [](const Call& call) {
         std::vector<std::string> texts;
-        for (const Span span : call.ask.prompt_members)
+        for (const Span span : call.request.prompt_members)
             texts.push_back(call.body.substr(span.begin, span.end - span.begin));
         return texts;
     };
     if (members(first) != members(second)) return std::nullopt;
-    const Hash128 name = beginnings_of(first.ask, first.body).back();
-    const auto names = beginnings_of(second.ask, second.body);
+    const Hash128 name = prefixes_of(first.request, first.body).back();
+    const auto names = prefixes_of(second.request, second.body);
     const auto found = std::ranges::find(names, name);
     if (found == names.end()) return std::nullopt;
-    return KnownBeginning{.counted = second.ask.counted[static_cast<std::size_t>(found - names.begin())],
-                          .prompt_tokens = prompt_tokens(route.operation, first.sent)};
+    return KnownPrefix{.counted = second.request.counted[static_cast<std::size_t>(found - names.begin())],
+                       .prompt_tokens = prompt_tokens(route.operation, first.sent)};
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size == 0) return 0;
-    const Route route = route_for(static_cast<char>(data[0]));
+    const ModelRoute route = route_for(static_cast<char>(data[0]));
     if (route.operation == Operation::embeddings) return 0;
     const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
     const std::size_t half = text.find('\0');

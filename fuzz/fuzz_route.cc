@@ -5,8 +5,9 @@
 #include <array>
 
 #include "base/ensure.h"
-#include "gateway/ask.h"
+#include "gateway/call_request.h"
 #include "gateway/dialect.h"
+#include "gateway/refusal.h"
 
 namespace {
 
@@ -27,7 +28,7 @@ net::Request request_of(std::uint8_t choice, std::string target) {
     return request;
 }
 
-void check_route(const Route& route, const net::Request& request) {
+void check_route(const ModelRoute& route, const net::Request& request) {
     ensure(route.target.starts_with("/v1/") || route.target.starts_with("/v1beta/"), "a provider's path");
     ensure(request.target.size() + 3 >= route.target.size(), "nothing is added but a version");
     const std::size_t question = std::min(route.target.find('?'), route.target.size());
@@ -41,13 +42,13 @@ void check_route(const Route& route, const net::Request& request) {
         ensure(member != "key" && !member.starts_with("key="), "no key goes on");
         query.remove_prefix(end);
     }
-    if (route.dialect == Dialect::gemini && !route.model.empty()) {
-        const std::string other = edited_target(route, "other-model");
+    if (route.format == ApiFormat::gemini && !route.model.empty()) {
+        const std::string other = route.dialect().target_for(route, "other-model");
         net::Request again = request_of(0, other);
         again.method = request.method;
         const auto routed = route_of(again);
         ensure(routed && routed->route, "another model's target is a route");
-        ensure(route.dialect != routed->route->dialect || routed->route->model == "other-model", "the model is new");
+        ensure(route.format != routed->route->format || routed->route->model == "other-model", "the model is new");
     }
 }
 

@@ -6,24 +6,13 @@
 #include <random>
 
 #include "base/ensure.h"
+#include "fuzz/routes.h"
+#include "gateway/dialect.h"
 #include "gateway/usage.h"
 
 namespace {
 
 using namespace interlock::gateway;
-
-Operation operation_for(char api) {
-    switch (std::tolower(static_cast<unsigned char>(api))) {
-        case 'r':
-            return Operation::responses;
-        case 'm':
-            return Operation::messages;
-        case 'g':
-            return Operation::generate;
-        default:
-            return Operation::chat;
-    }
-}
 
 struct Outcome {
     std::string passed;
@@ -32,8 +21,8 @@ struct Outcome {
 };
 
 template <class NextSize>
-Outcome fed(Operation operation, bool strip, KeepText keep, std::string_view stream, NextSize&& next_size) {
-    StreamMeter meter(operation, strip, keep);
+Outcome fed(const ModelRoute& route, bool strip, KeepText keep, std::string_view stream, NextSize&& next_size) {
+    StreamMeter meter(route, strip, keep);
     std::string passed;
     while (!stream.empty()) {
         const std::string piece(stream.substr(0, next_size()));
@@ -73,19 +62,19 @@ void check_same(const Outcome& a, const Outcome& b) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 2) return 0;
     const char api = static_cast<char>(data[0]);
-    const Operation operation = operation_for(api);
+    const ModelRoute route = route_for(static_cast<char>(std::tolower(static_cast<unsigned char>(api))));
     const bool strip = std::isupper(static_cast<unsigned char>(api)) != 0;
     std::mt19937 random(data[1]);
     const std::string stream(reinterpret_cast<const char*>(data) + 2, size - 2);
 
     for (const KeepText keep : {KeepText::no, KeepText::yes}) {
-        const Outcome whole = fed(operation, strip, keep, stream, [&] { return stream.size(); });
+        const Outcome whole = fed(route, strip, keep, stream, [&] { return stream.size(); });
         check_counts(whole.metered);
-        ensure((strip && operation == Operation::chat) || whole.passed == stream, "what goes on is what came");
+        ensure((strip && route.dialect().has_usage_event()) || whole.passed == stream, "what goes on is what came");
         ensure(whole.passed.size() <= stream.size(), "nothing is added");
-        check_same(whole, fed(operation, strip, keep, stream, [] { return std::size_t{1}; }));
-        check_same(whole, fed(operation, strip, keep, stream, [&] { return 1 + random() % 40; }));
-        check_counts(read_usage(operation, stream, keep));
+        check_same(whole, fed(route, strip, keep, stream, [] { return std::size_t{1}; }));
+        check_same(whole, fed(route, strip, keep, stream, [&] { return 1 + random() % 40; }));
+        check_counts(read_usage(route, stream, keep));
     }
     return 0;
 }

@@ -136,9 +136,9 @@ void check_files(std::string_view text) {
     static const Directory directory;
     directory.write("agent.yaml", text);
     directory.write("interlock.yaml", text.starts_with("caps") || text.starts_with("name") ? text : "name: shop\n");
-    const ApplyFiles files = read_apply_files(directory.path(), "/home/a");
+    const ApplyFiles files = read_apply_files(directory.path(), "/h");
     check_rows(text, files);
-    const ApplyFiles again = read_apply_files(directory.path(), "/home/a");
+    const ApplyFiles again = read_apply_files(directory.path(), "/h");
     ensure(files.set == again.set && files.wanted.size() == again.wanted.size() &&
                files.mistakes.size() == again.mistakes.size(),
            "read again, it is the same");

@@ -1,20 +1,20 @@
 // The routes that the first byte of an input chooses.
 #pragma once
 
-#include "gateway/dialect.h"
+#include "gateway/model_route.h"
 
 namespace interlock::gateway {
 
-inline Route route_for(char api) {
+inline ModelRoute route_for(char api) {
     switch (api) {
         case 'c':
             return {.operation = Operation::chat, .target = "/v1/chat/completions"};
         case 'r':
             return {.operation = Operation::responses, .target = "/v1/responses"};
         case 'm':
-            return {.dialect = Dialect::anthropic, .operation = Operation::messages, .target = "/v1/messages"};
+            return {.format = ApiFormat::anthropic, .operation = Operation::messages, .target = "/v1/messages"};
         case 'g':
-            return {.dialect = Dialect::gemini,
+            return {.format = ApiFormat::gemini,
                     .operation = Operation::generate,
                     .target = "/v1beta/models/m:generateContent",
                     .model = "m"};

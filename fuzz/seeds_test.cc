@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fuzzers.h"  // Written by CMake: the functions of all fuzzers, and their names.
+#include "fuzz/fuzzers.h"  // Written by CMake: the functions of all fuzzers, and their names.
 
 namespace {
 

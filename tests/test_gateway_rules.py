@@ -8,7 +8,7 @@ import pytest
 
 from checks import text_of
 from gateway_lab import CHAT, MESSAGES, NANO, SPEAKING, UPSTREAM_KEY, WAYS, check_metered, nanos, way_name
-from interlock_server import ON_POSTGRES, eventually, fresh, together
+from interlock_server import ON_POSTGRES, Server, eventually, fresh, together
 from supervised import PYTHON, Runs
 
 every_api = pytest.mark.parametrize("api", SPEAKING, ids=str)
@@ -234,6 +234,25 @@ def test_a_process_that_we_run_calls_on_its_runs_account_until_it_ends(lab):
     row = lab.row(call)
     assert (row["run"], nanos(row["cost"])) == (run, nanos(runs.show(run)["spent"])) and nanos(row["cost"]) > 0
     assert "no key" in lab.call(MESSAGES, key=key).refused(MESSAGES, 401)
+
+
+def test_a_run_is_sent_to_an_upstream_of_any_name_and_to_no_simulated_one(binary, tmp_path):
+    claude = tmp_path / "claude"
+    claude.write_text("#!/bin/sh\necho base=$ANTHROPIC_BASE_URL\n")
+    claude.chmod(0o755)
+    (tmp_path / "data").mkdir()
+    with Server(binary, tmp_path / "data", "--simulate-models") as server:
+        runs = Runs(server)
+
+        def base():
+            run = runs.start(str(claude))
+            assert runs.wait(run)["status"] == "succeeded", runs.output(run)
+            return runs.output(run).strip()
+
+        assert base() == "base="
+        upstream = {"dialect": "anthropic", "url": "http://127.0.0.1:9", "models": ["*"]}
+        server.admin.put("/v1/upstreams/sim-of-ours", upstream).ok()
+        assert base().startswith("base=http://127.0.0.1:")
 
 
 def test_a_run_does_not_pass_its_ceiling(lab):

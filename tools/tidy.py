@@ -22,6 +22,7 @@ ALLOWED = {
     "api": ("engine", "core", "store", "net", "base"),
     "nodes": ("engine", "core", "store", "net", "base"),
     "gateway": ("engine", "core", "net", "base"),
+    "simulated": ("net", "base"),
     "cli": ("net", "shim", "base"),
 }
 ALLOWED["server"] = tuple(ALLOWED)
@@ -55,7 +56,6 @@ SHARED_TYPE_NAMES = {
     "Session": MIRRORED,
     "Tags": MIRRORED,
     "Message": "a stored message, and a message that the simulated provider reads",
-    "Refused": "why the gateway refuses a call, and the message by which a shim is refused",
 }
 COLUMNS_MAX = 120
 UNFINISHED = r"\b(?:" + "|".join(("TO" "DO", "FIX" "ME", "X" "XX", "HA" "CK")) + r")\b"
@@ -133,7 +133,8 @@ def check_includes(root, path, text):
         name = match[2]
         parts = name.split("/")
         ours = match[1] == '"' or (root / "src" / name).exists()
-        if ours and (match[1] != '"' or len(parts) != 2 or parts[0] not in (*ALLOWED, *BESIDE_SRC)):
+        if ours and (match[1] != '"' or len(parts) not in (2, 3) or ".." in parts
+                     or parts[0] not in (*ALLOWED, *BESIDE_SRC)):
             yield f'{path}:{number}: includes are written "folder/file.h": {line.strip()}'
         elif ours and folder and parts[0] != folder and parts[0] not in ALLOWED.get(folder, ()):
             yield f"{path}:{number}: {folder} does not include {parts[0]}: {line.strip()}"

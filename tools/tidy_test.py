@@ -36,6 +36,9 @@ BAD = [
     ("src/core/a.cc", '#include "rows.h"\n', 1, 'includes are written "folder/file.h"'),
     ("src/core/a.cc", '#include "../base/id.h"\n', 1, 'includes are written "folder/file.h"'),
     ("src/core/a.cc", "#include <base/good.h>\n", 1, 'includes are written "folder/file.h"'),
+    ("src/core/a.cc", '#include "core/../base/id.h"\n', 1, 'includes are written "folder/file.h"'),
+    ("src/core/a.cc", '#include "core/../id.h"\n', 1, 'includes are written "folder/file.h"'),
+    ("src/api/a.cc", '#include "gateway/dialects/openai.h"\n', 1, "api does not include gateway"),
     ("sim/a.cc", '#include "world.h"\n', 1, 'includes are written "folder/file.h"'),
     # The core is pure.
     ("src/core/a.cc", "auto at = std::chrono::system_clock::now();\n", 1, "core reads no clock"),
@@ -123,6 +126,7 @@ GOOD = {
     "src/store/sqlite_store.cc": "#include <sqlite3.h>\nsqlite3* db;\n",
     "src/store/sqlite_store_test.cc": "sqlite3* db;\n",
     "src/store/postgres_store.cc": "#include <libpq-fe.h>\nPGconn* c;\n",
+    "src/gateway/dialects/good.cc": '#include "gateway/dialects/openai.h"\n',
     "src/net/socket.cc": "#include <net/if.h>\n",
     "src/server/config.cc": '#include "engine/engine.h"\n#include "verify/verify.h"\nauto v = std::getenv("V");\n',
     "src/demo/demo.cc": '#include "server/server.h"\n',

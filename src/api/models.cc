@@ -13,8 +13,8 @@ namespace {
 constexpr std::int64_t days_shown = 30;
 constexpr std::int64_t models_max = 1000;
 
-enum class PriceSource { catalog, set, none };
-BOOST_DESCRIBE_ENUM(PriceSource, catalog, set, none)
+enum class PriceOrigin { catalog, set, none };
+BOOST_DESCRIBE_ENUM(PriceOrigin, catalog, set, none)
 
 struct ModelView {
     std::string provider;
@@ -25,7 +25,7 @@ struct ModelView {
     std::string last_day;
     bool priced = false;
     std::optional<JsonText> price;
-    PriceSource price_source = PriceSource::none;
+    PriceOrigin price_source = PriceOrigin::none;
     std::optional<std::string> price_version;
     std::optional<std::string> price_from;  // The day of the list, or the instant at which somebody set it.
 };
@@ -69,11 +69,11 @@ void put_price(ModelView& view, const UsedPrice& price, const std::map<std::stri
     view.price = JsonText{price.document};
     view.price_version = price.version;
     if (!price.list_date.empty()) {
-        view.price_source = PriceSource::catalog;
+        view.price_source = PriceOrigin::catalog;
         view.price_from = price.list_date;
         return;
     }
-    view.price_source = PriceSource::set;
+    view.price_source = PriceOrigin::set;
     if (const auto found = set_at.find(price.name); found != set_at.end()) view.price_from = to_iso8601(found->second);
 }
 

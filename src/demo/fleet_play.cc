@@ -14,7 +14,7 @@
 #include "demo/fleet_operator.h"
 #include "demo/fleet_worker.h"
 #include "engine/clock.h"
-#include "gateway/simulated_upstream.h"
+#include "simulated/upstream.h"
 #include "net/http_server.h"
 #include "server/data_dir.h"
 #include "server/ending_signals.h"
@@ -32,7 +32,7 @@ constexpr auto demo_drain_timeout = 3s;
 class HouseProvider {
  public:
     HouseProvider(const std::atomic<bool>& rests, Log& log)
-        : upstream_(gateway::SimulatedUpstreamOptions{}),
+        : upstream_(simulated::SimulatedUpstreamOptions{}),
           server_(
               net::HttpServerOptions{.threads = 1},
               [this, &rests](net::Request request) -> net::Task<net::Response> {
@@ -56,7 +56,7 @@ class HouseProvider {
         co_return response;
     }
 
-    gateway::SimulatedUpstream upstream_;
+    simulated::SimulatedUpstream upstream_;
     net::HttpServer server_;
 };
 

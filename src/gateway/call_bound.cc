@@ -1,7 +1,8 @@
 #include "gateway/call_bound.h"
 
 #include <algorithm>
-#include <array>
+
+#include "gateway/dialect.h"
 
 namespace interlock::gateway {
 namespace {
@@ -15,13 +16,13 @@ struct Rounds {
     std::int64_t of_tools = 0;
 };
 
-Rounds rounds_of(const Ask& ask, const GatewaySettings& settings) {
-    if (!ask.rounds_unbounded) return {ask.rounds, ask.paid_tools_max};
+Rounds rounds_of(const CallRequest& request, const GatewaySettings& settings) {
+    if (!request.rounds_unbounded) return {request.rounds, request.paid_tools_max};
     const std::int64_t each = settings.tool_rounds_max;
     // Each tool that gets a bound from us may be used as often as that says.
-    const std::int64_t bounded = static_cast<std::int64_t>(ask.unbounded_tools_at.size()) * each;
-    return {.of_model = std::max({ask.rounds + bounded, 1 + each, ask.rounds + ask.rounds_by_provider}),
-            .of_tools = ask.paid_tools_max + std::max({each, bounded, ask.rounds_by_provider})};
+    const std::int64_t bounded = static_cast<std::int64_t>(request.unbounded_tools_at.size()) * each;
+    return {.of_model = std::max({request.rounds + bounded, 1 + each, request.rounds + request.rounds_by_provider}),
+            .of_tools = request.paid_tools_max + std::max({each, bounded, request.rounds_by_provider})};
 }
 
 std::int64_t tokens_between(const Counted& from, const Counted& to, const ModelPrice* price,
@@ -33,60 +34,58 @@ std::int64_t tokens_between(const Counted& from, const Counted& to, const ModelP
 
 }  // namespace
 
-CallBound bound_of(Operation operation, const Ask& ask, const ModelPrice* price, const GatewaySettings& settings,
-                   const std::optional<KnownBeginning>& known) {
-    const bool is_embedding = operation == Operation::embeddings;
-    const Rounds rounds = rounds_of(ask, settings);
+CallBound bound_of(const CallRequest& request, const ModelPrice* price, const GatewaySettings& settings,
+                   const std::optional<KnownPrefix>& known) {
+    const Rounds rounds = rounds_of(request, settings);
     const std::int64_t taken = price && price->input_max > 0 ? price->input_max : input_max_unknown;
     const std::int64_t made = price && price->output_max > 0 ? price->output_max : input_max_unknown;
 
-    const Counted all{
-        .input_bytes = ask.input_bytes, .images = ask.images, .files = ask.files, .file_bytes = ask.file_bytes};
+    const Counted all{.input_bytes = request.input_bytes,
+                      .images = request.images,
+                      .files = request.files,
+                      .file_bytes = request.file_bytes};
     std::int64_t input = tokens_between({}, all, price, settings) + settings.hidden_input_tokens;
     if (known) {
         // Everything but the messages is the same, so that only they can have become more.
-        const std::int64_t rest = tokens_between(known->counted, ask.counted.back(), price, settings);
+        const std::int64_t rest = tokens_between(known->counted, request.counted.back(), price, settings);
         input = std::min(input, known->prompt_tokens + rest + settings.hidden_input_tokens);
     }
     // What tools bring in is not in the body, and each round reads all of it again.
-    if (ask.input_elsewhere || rounds.of_model > 1) input = taken;
+    if (request.input_elsewhere || rounds.of_model > 1) input = taken;
     // A request has one input, but for embeddings: there the model's bound is that of each.
-    if (!is_embedding) input = std::min(input, taken);
+    if (request.makes_output) input = std::min(input, taken);
 
-    CallBound bound{.multiple = ask.choices * rounds.of_model};
-    if (!is_embedding) {
+    CallBound bound{.multiple = request.choices * rounds.of_model};
+    if (request.makes_output) {
         const std::int64_t otherwise = price && price->output_max > 0
                                            ? std::min(settings.default_output_tokens, price->output_max)
                                            : settings.default_output_tokens;
-        bound.output_max = ask.output_max.value_or(otherwise);
+        bound.output_max = request.output_max.value_or(otherwise);
     }
     bound.input_most = 2 * std::max(taken, input) * rounds.of_model;
-    bound.output_most = 2 * std::max(made, bound.output_max) * bound.multiple + ask.prediction_bytes;
-    bound.worst = {.input = input * rounds.of_model,
-                   .output = bound.output_max * bound.multiple + ask.prediction_bytes,
-                   .prompt = input * rounds.of_model,  // A provider may report the sum of all rounds.
-                   .cache_write = ask.cache_write,
-                   .audio = ask.audio_output || ask.files > 0,
-                   .image_output = ask.image_output,
-                   .paid_tools = rounds.of_tools,
-                   .images_made = ask.image_tool ? rounds.of_tools : 0,
-                   .service_tier = ask.service_tier};
+    bound.output_most = 2 * std::max(made, bound.output_max) * bound.multiple + request.prediction_bytes;
+    bound.at_most = {.input = input * rounds.of_model,
+                     .output = bound.output_max * bound.multiple + request.prediction_bytes,
+                     .prompt = input * rounds.of_model,  // A provider may report the sum of all rounds.
+                     .cache_write = request.cache_write,
+                     .audio = request.audio_output || request.files > 0,
+                     .image_output = request.image_output,
+                     .paid_tools = rounds.of_tools,
+                     .images_made = request.image_tool ? rounds.of_tools : 0,
+                     .service_tier = request.service_tier};
     return bound;
 }
 
-std::optional<std::string> why_unbounded(Operation operation, const Ask& ask, const ModelPrice* price,
+std::optional<std::string> why_unbounded(const Dialect& dialect, const CallRequest& request, const ModelPrice* price,
                                          std::string_view provider) {
     if (price == nullptr || price->tiers.empty()) return std::nullopt;
     const Rates& rates = price->tiers.front().rates;
-    if (ask.image_tool && rates.per_image == 0)
+    if (request.image_tool && rates.per_image == 0)
         return "the tool image_generation has no price with this model (per_image)";
-    if (ask.image_output && !rates.image_output)
+    if (request.image_output && !rates.image_output)
         return "images as output have no price with this model (image_output_per_mtok)";
-    // Of those who speak OpenAI's language, these keep max_tool_calls.
-    constexpr std::array<std::string_view, 3> keeping{"openai", "azure", "sim"};
-    const bool is_kept = std::ranges::find(keeping, provider) != keeping.end();
-    const bool by_tool_calls = operation == Operation::responses && (ask.rounds_unbounded || ask.paid_tools_max > 0);
-    if (ask.rounds_untold || (by_tool_calls && !is_kept))
+    const bool uses_tools = request.rounds_unbounded || request.paid_tools_max > 0;
+    if (request.rounds_untold || (uses_tools && !dialect.keeps_tool_limit(provider)))
         return "it has a tool that runs at the provider, and nothing that can be sent bounds how often";
     return std::nullopt;
 }

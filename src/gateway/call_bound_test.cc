@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gateway/ask_test_support.h"
+#include "gateway/call_request_test_support.h"
 
 namespace interlock::gateway {
 namespace {
@@ -17,13 +17,13 @@ ModelPrice priced(Rates rates = {.input = 10, .output = 50}) {
             .image_max = 700};
 }
 
-CallBound bound(const Route& route, std::string_view body, const ModelPrice& price = priced()) {
-    return bound_of(route.operation, ask_of(route, body), &price, {}, std::nullopt);
+CallBound bound(const ModelRoute& route, std::string_view body, const ModelPrice& price = priced()) {
+    return bound_of(call_request_of(route, body), &price, {}, std::nullopt);
 }
 
-std::string why(const Route& route, std::string_view body, std::string_view provider,
+std::string why(const ModelRoute& route, std::string_view body, std::string_view provider,
                 const ModelPrice& price = priced()) {
-    return why_unbounded(route.operation, ask_of(route, body), &price, provider).value_or("");
+    return why_unbounded(route.dialect(), call_request_of(route, body), &price, provider).value_or("");
 }
 
 TEST(CallBoundTest, text_is_bounded_by_its_bytes_and_an_image_by_its_model) {
@@ -31,31 +31,31 @@ TEST(CallBoundTest, text_is_bounded_by_its_bytes_and_an_image_by_its_model) {
     const std::string image =
         R"({"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://x"}]}]})";
     const auto size = [](const std::string& body) { return static_cast<std::int64_t>(body.size()); };
-    EXPECT_EQ(bound(chat_route(), text).worst.input, size(text) + 1'024);
-    EXPECT_EQ(bound(chat_route(), image).worst.input, size(image) + 1'024 + 700);
+    EXPECT_EQ(bound(chat_route(), text).at_most.input, size(text) + 1'024);
+    EXPECT_EQ(bound(chat_route(), image).at_most.input, size(image) + 1'024 + 700);
     ModelPrice unknown = priced();
     unknown.image_max = 0;
-    EXPECT_EQ(bound(chat_route(), image, unknown).worst.input, size(image) + 1'024 + 50'000);
+    EXPECT_EQ(bound(chat_route(), image, unknown).at_most.input, size(image) + 1'024 + 50'000);
 }
 
 TEST(CallBoundTest, only_the_messages_behind_a_known_beginning_are_counted) {
     const std::string first = R"({"role":"user","content":")" + std::string(3'000, 'x') + R"("})";
     const std::string body = R"({"model":"m","messages":[)" + first + R"(,{"role":"user","content":"b"}],"tools":[]})";
-    const Ask ask = ask_of(chat_route(), body);
+    const CallRequest request = call_request_of(chat_route(), body);
     const ModelPrice price = priced();
-    const auto known =
-        bound_of(Operation::chat, ask, &price, {}, KnownBeginning{.counted = ask.counted[0], .prompt_tokens = 40});
-    EXPECT_EQ(known.worst.input, 40 + static_cast<std::int64_t>(ask.boundaries[1] - ask.boundaries[0]) + 1'024);
+    const auto known = bound_of(request, &price, {}, KnownPrefix{.counted = request.counted[0], .prompt_tokens = 40});
+    EXPECT_EQ(known.at_most.input,
+              40 + static_cast<std::int64_t>(request.boundaries[1] - request.boundaries[0]) + 1'024);
 }
 
 TEST(CallBoundTest, each_tool_of_the_provider_reads_all_that_the_model_takes_in_each_round) {
     const CallBound bounded =
         bound(responses_route(), R"({"model":"m","input":"x","tools":[{"type":"web_search"}],"max_tool_calls":3})");
-    EXPECT_EQ(bounded.worst.input, 4 * 100'000);
-    EXPECT_EQ(bounded.worst.paid_tools, 3);
+    EXPECT_EQ(bounded.at_most.input, 4 * 100'000);
+    EXPECT_EQ(bounded.at_most.paid_tools, 3);
     const CallBound two = bound(
         messages_route(), R"({"model":"m","max_tokens":5,"tools":[{"type":"web_search_1"},{"type":"web_fetch_1"}]})");
-    EXPECT_EQ(two.worst.paid_tools, 16) << "each of them gets max_uses 8";
+    EXPECT_EQ(two.at_most.paid_tools, 16) << "each of them gets max_uses 8";
     EXPECT_EQ(two.multiple, 17);
     const CallBound loop =
         bound(messages_route(), R"({"model":"m","max_tokens":5,"tools":[{"type":"code_execution_1"}]})");

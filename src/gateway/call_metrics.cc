@@ -156,7 +156,8 @@ void CallMetrics::write(std::string& out) const {
                  cache_hits_);
 }
 
-void write_health(std::string& out, const std::map<std::string, Fleet::Health>& health, net::SteadyTime now) {
+void write_health(std::string& out, const std::map<std::string, UpstreamSelector::Health>& health,
+                  net::SteadyTime now) {
     Family requests(out, "interlock_gateway_upstream_requests_total", "counter", "Requests that an upstream has got.");
     for (const auto& [name, of] : health) requests.add(label("upstream", name), of.requests);
     Family failures(out, "interlock_gateway_upstream_failures_total", "counter", "Requests that an upstream failed.");

@@ -15,7 +15,7 @@
 
 #include "base/histogram.h"
 #include "core/rows.h"
-#include "gateway/fleet.h"
+#include "gateway/upstream_selector.h"
 
 namespace interlock::gateway {
 
@@ -55,7 +55,7 @@ class CallMetrics {
 };
 
 // How the upstreams do.
-void write_health(std::string& out, const std::map<std::string, Fleet::Health>& health, net::SteadyTime now);
+void write_health(std::string& out, const std::map<std::string, UpstreamSelector::Health>& health, net::SteadyTime now);
 
 // A name that others can read, and "other" for one that is not text: what a client sends may be any bytes.
 std::string_view readable_name(std::string_view name);

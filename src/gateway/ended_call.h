@@ -1,4 +1,4 @@
-// A call that has ended, as those hear of it who count and watch.
+// A call that has ended, for those who count and watch calls.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,14 @@
 
 namespace interlock::gateway {
 
+// Whether the client was sent all of the answer: the provider's, or the gateway's own.
+enum class CallEnd { whole, broken_off };
+
 struct EndedCall {
-    core::OrgId org;  // Org 0: the caller is nobody's.
+    core::OrgId org;  // Org 0: the key is not known.
     const core::ModelCall& row;
     std::string_view traceparent = {};  // The request's own (W3C Trace Context), as it came.
+    CallEnd end = CallEnd::whole;
 };
 
 // From any thread, in the way of the call: it takes a microsecond, not a millisecond. What it is given does not outlive

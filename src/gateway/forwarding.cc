@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/dialect.h"
+
 namespace interlock::gateway {
 namespace {
 
@@ -77,21 +79,9 @@ bool is_named_in(std::string_view list, std::string_view name) {
     return false;
 }
 
-net::Header key_header(Dialect dialect, std::string_view key) {
-    switch (dialect) {
-        case Dialect::openai:
-            return {"authorization", std::string(bearer) + std::string(key)};
-        case Dialect::anthropic:
-            return {"x-api-key", std::string(key)};
-        case Dialect::gemini:
-            return {"x-goog-api-key", std::string(key)};
-    }
-    return {};
-}
-
 }  // namespace
 
-std::string_view key_in(const net::Request& request, const Route& route) {
+std::string_view key_in(const net::Request& request, const ModelRoute& route) {
     const std::string_view authorization = request.header("authorization");
     const bool is_bearer =
         authorization.size() > bearer.size() && std::ranges::equal(
@@ -174,7 +164,7 @@ net::OutRequest request_for(const Upstream& upstream, std::string_view key, cons
         if (goes_on(header, request, upstream)) out.headers.push_back(header);
     }
     for (const auto& [name, value] : upstream.headers) out.headers.push_back({name, value});
-    if (!key.empty()) out.headers.push_back(key_header(upstream.dialect, key));
+    if (!key.empty()) out.headers.push_back(dialect_of(upstream.format).key_header(key));
     // Every body that goes on was read as JSON. Another type could have the upstream read it otherwise.
     if (has_body) out.headers.push_back({"content-type", "application/json"});
     out.headers.push_back({"accept-encoding", "identity"});

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "gateway/config.h"
-#include "gateway/dialect.h"
+#include "gateway/model_route.h"
 #include "gateway/settings.h"
 #include "net/http.h"
 #include "net/http_pool.h"
@@ -21,7 +21,7 @@
 namespace interlock::gateway {
 
 // The client's key, wherever it stands: Bearer, x-api-key, x-goog-api-key, ?key=.
-std::string_view key_in(const net::Request& request, const Route& route);
+std::string_view key_in(const net::Request& request, const ModelRoute& route);
 
 // True for headers that go to no upstream, also if its setting names them: keys, cookies and those of the connection.
 bool ends_here(std::string_view lower_case_name);

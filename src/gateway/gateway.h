@@ -1,7 +1,9 @@
 // The gateway: requests to models, held, forwarded, metered and settled.
 //
-//   (1) A request goes on only when what it may cost at most is held, under every budget that covers it (flight.h).
-//   (2) Bodies, headers and streams pass through as they came, but for what metering needs (ask.h, forwarding.h).
+//   (1) A request goes on only when what it may cost at most is held, under every budget that covers it
+//       (gateway_call.h).
+//   (2) Bodies, headers and streams pass through as they came, but for what metering needs (call_request.h,
+//       forwarding.h).
 //   (3) A retry or another upstream is tried only before the client has got a byte.
 //   (4) A stream is passed on piece by piece; at most one piece of it is in memory. When its client leaves, the rest is
 //       read all the same, within bounds, because it is paid for.
@@ -18,7 +20,7 @@
 #include <string>
 
 #include "base/log.h"
-#include "gateway/flight.h"
+#include "gateway/gateway_call.h"
 #include "net/body_reads.h"
 #include "net/http.h"
 #include "net/http_client.h"
@@ -37,14 +39,14 @@ class Gateway {
         std::function<void(std::vector<engine::Submission>)> submit;
         std::function<Instant()> now;
         std::function<Id()> fresh_id;
-        // Whose key it is; nothing: nobody's that is in force.
-        std::function<std::optional<Caller>(std::string_view key)> caller;
+        // The owner of a key; nothing: no key in force is equal to it.
+        std::function<std::optional<CallPrincipal>(std::string_view key)> caller;
         // What only the store knows of a caller that is bound to something; the error says what is not its own.
-        std::function<net::Task<Result<Bounds, std::string>>(Caller caller, core::Attribution who)> bounds;
+        std::function<net::Task<Result<Bounds, std::string>>(CallPrincipal caller, core::Attribution who)> bounds;
         // Why no request can be answered at present, or nothing.
         std::function<std::optional<std::string>()> block_reason;
         // Why the program that sends a request may not act as operator, or nothing. Not set: any may.
-        std::function<net::Task<std::optional<No>>(const net::Request& request)> refuse_operator = {};
+        std::function<net::Task<std::optional<CallRefusal>>(const net::Request& request)> refuse_operator = {};
         OnCall on_call = {};  // Every call that has ended.
     };
     Gateway(Parts parts, Log& log);
@@ -57,40 +59,42 @@ class Gateway {
     // Nothing: the request is not for the gateway, and is left as it is.
     std::optional<net::Task<net::Response>> answer(net::Request& request);
 
-    std::map<std::string, Fleet::Health> health(core::OrgId org) const { return fleet_.health(org); }
+    std::map<std::string, UpstreamSelector::Health> health(core::OrgId org) const { return selector_.health(org); }
     std::map<std::string, LastHour::Sums> last_hour(core::OrgId org) const {
-        return fleet_.last_hour(org, parts_.now());
+        return selector_.last_hour(org, parts_.now());
     }
     std::int64_t under_way() const { return shared_.under_way; }
     // Bytes of bodies and answers that were read on the threads of connections, and by workers.
     std::uint64_t bytes_read_on_io() const { return shared_.reads.on_io(); }
     std::uint64_t bytes_read_on_workers() const { return shared_.reads.on_workers(); }
 
-    void close();  // Nobody asks any more; what is left to be said is said.
+    void close();  // Flushes pending commands. No request may come afterwards.
 
  private:
-    net::Task<net::Response> serve(net::Request request, Route route);
-    net::Task<std::optional<No>> admit(std::shared_ptr<Flight> flight);
-    std::optional<No> identify(Flight& flight) const;
-    net::Task<std::optional<No>> read(std::shared_ptr<Flight> flight);
-    net::Task<net::Response> forward(std::shared_ptr<Flight> flight);
+    net::Task<net::Response> serve(net::Request request, ModelRoute route);
+    net::Task<std::optional<CallRefusal>> admit(std::shared_ptr<GatewayCall> call);
+    std::optional<CallRefusal> identify(GatewayCall& call) const;
+    net::Task<std::optional<CallRefusal>> read(std::shared_ptr<GatewayCall> call);
+    net::Task<net::Response> forward(std::shared_ptr<GatewayCall> call);
 
     // What one request to one upstream came to.
     struct Attempt {
         // Who may be asked next.
         enum class Next { nobody, same, another } next = Next::another;
         std::optional<net::Response> response = {};
-        No no = {};  // Without a response.
+        CallRefusal refused = {};  // Without a response.
         std::int64_t retry_after_ms = 0;
     };
-    net::Task<Attempt> try_once(std::shared_ptr<Flight> flight, const Upstream& upstream);
-    Attempt failed(Flight& flight, const net::ClientError& failure);
+    net::Task<Attempt> try_once(std::shared_ptr<GatewayCall> call, const Upstream& upstream);
+    net::Task<Attempt> judge(std::shared_ptr<GatewayCall> call, const Upstream& upstream,
+                             std::unique_ptr<net::HttpExchange> answer);
+    Attempt failed(GatewayCall& call, const net::ClientError& failure);
 
     const Parts parts_;
-    Headroom headroom_;
-    LedgerLink ledger_;
-    Anchors anchors_;
-    Fleet fleet_;
+    BudgetWaitQueue budget_waits_;
+    LedgerClient ledger_;
+    PrefixTokenCache prefix_tokens_;
+    UpstreamSelector selector_;
     RateLimits rates_;
     ResponseCache cache_;
     Shared shared_;

@@ -28,7 +28,7 @@ LastHour::Sums::Sums() : first_byte(latency_bounds), duration(latency_bounds) {}
 LastHour::Slot::Slot() : first_byte(latency_bounds), duration(latency_bounds) {}
 LastHour::LastHour() = default;
 
-void LastHour::succeeded(Instant at, Took took) {
+void LastHour::succeeded(Instant at, CallLatency took) {
     Slot& slot = slot_at(at);
     ++slot.minute.calls;
     if (took.first_byte > Duration()) slot.first_byte.add(seconds(took.first_byte));

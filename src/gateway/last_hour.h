@@ -17,7 +17,7 @@
 namespace interlock::gateway {
 
 // How long an answer took, from the moment its request was sent. Zero: it was not measured.
-struct Took {
+struct CallLatency {
     Duration first_byte = {};
     Duration all = {};
 };
@@ -28,7 +28,7 @@ class LastHour {
 
     LastHour();
 
-    void succeeded(Instant at, Took took);
+    void succeeded(Instant at, CallLatency took);
     void failed(Instant at);
 
     struct Minute {

@@ -6,10 +6,12 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <boost/describe/enum_from_string.hpp>
 #include <boost/json.hpp>
 
 #include "base/id.h"
 #include "base/money.h"
+#include "gateway/api_format.h"
 
 namespace interlock::gateway {
 namespace json = boost::json;
@@ -29,10 +31,22 @@ constexpr int temporality_delta = 1;
 
 // "anthropic.messages"
 std::string operation_name(std::string_view operation) {
-    const std::string_view ours = operation.substr(std::min(operation.find('.') + 1, operation.size()));
-    if (ours == "generate") return "generate_content";
-    const bool is_chat = ours == "chat" || ours == "messages" || ours == "responses";
-    return is_chat ? "chat" : std::string(ours);
+    const std::string ours(operation.substr(std::min(operation.find('.') + 1, operation.size())));
+    Operation known{};
+    if (!boost::describe::enum_from_string(ours.c_str(), known)) return ours;
+    switch (known) {
+        case Operation::chat:
+        case Operation::messages:
+        case Operation::responses:
+            return "chat";
+        case Operation::generate:
+            return "generate_content";
+        case Operation::embeddings:
+        case Operation::count_tokens:
+        case Operation::models:
+            break;
+    }
+    return ours;
 }
 
 std::string provider_name(std::string_view provider) {
@@ -47,15 +61,11 @@ std::string provider_name(std::string_view provider) {
     return std::string(provider);
 }
 
-// What a row says of the end is a model's word or our own sentence; only sentences have blanks.
-bool is_sentence(std::string_view detail) { return detail.find(' ') != std::string_view::npos; }
-
 // Empty: it went well.
-std::string error_type(const core::ModelCall& call) {
+std::string error_type(const core::ModelCall& call, CallEnd end) {
     if (!call.refusal.empty()) return call.refusal;
     if (call.status >= 400) return std::to_string(call.status);
-    const bool broke_off = call.status == 0 || (!call.cached && is_sentence(call.detail));
-    return broke_off ? "broken_off" : "";
+    return call.status == 0 || end == CallEnd::broken_off ? "broken_off" : "";
 }
 
 std::int64_t input_tokens(const Usage& usage) {
@@ -111,7 +121,7 @@ std::string nanos_text(Instant at) { return whole(micros(at) * 1'000); }
 
 // ---- spans ----------------------------------------------------------------------------------------------------------
 
-json::array attributes_of(const core::ModelCall& call) {
+json::array attributes_of(const core::ModelCall& call, CallEnd end) {
     Attributes attributes;
     attributes.add("gen_ai.operation.name", operation_name(call.operation));
     attributes.add("gen_ai.provider.name", provider_name(call.who.provider));
@@ -125,13 +135,14 @@ json::array attributes_of(const core::ModelCall& call) {
         }
         if (written > 0) attributes.add("gen_ai.usage.cache_creation.input_tokens", written);
     }
-    if (call.status == 200 && !call.detail.empty() && !is_sentence(call.detail)) {
+    // Of an answer that was passed on to its end, the row has the model's own word.
+    if (call.status == 200 && end == CallEnd::whole && !call.cached && !call.detail.empty()) {
         attributes.add_list("gen_ai.response.finish_reasons", call.detail);
     }
     if (!call.who.session.value.empty()) {
         attributes.add("gen_ai.conversation.id", to_text("ses", call.who.session.value));
     }
-    attributes.add("error.type", error_type(call));
+    attributes.add("error.type", error_type(call, end));
     if (call.status > 0) attributes.add("http.response.status_code", call.status);
 
     attributes.add("interlock.call.id", to_text("call", call.id.value));
@@ -164,10 +175,10 @@ json::object span_of(const TracedCall& traced) {
         {"kind", span_kind_client},
         {"startTimeUnixNano", nanos_text(call.at)},
         {"endTimeUnixNano", nanos_text(call.at + Duration(call.duration_us))},
-        {"attributes", attributes_of(call)},
+        {"attributes", attributes_of(call, traced.end)},
     };
     if (traced.parent) span["parentSpanId"] = traced.parent->span_id;
-    if (!error_type(call).empty()) {
+    if (!error_type(call, traced.end).empty()) {
         span["status"] = json::object{{"code", status_error}, {"message", text(call.detail)}};
     }
     return span;
@@ -229,10 +240,10 @@ std::string trace_document(const OtlpSource& source, std::span<const TracedCall>
              {"scopeSpans", json::array{json::object{{"scope", scope_of(source)}, {"spans", std::move(spans)}}}}}}}});
 }
 
-void CallDeltas::add(const core::ModelCall& call) {
+void CallDeltas::add(const core::ModelCall& call, CallEnd end) {
     const std::string operation = operation_name(call.operation);
     const std::string provider = provider_name(call.who.provider);
-    Series series{operation, provider, call.who.model, error_type(call)};
+    Series series{operation, provider, call.who.model, error_type(call, end)};
     if (durations_.size() >= series_max && !durations_.contains(series)) std::get<2>(series) = "other";
     const std::string model = std::get<2>(series);
     add(durations_, std::move(series), duration_bounds, static_cast<double>(call.duration_us) / 1e6);

@@ -19,6 +19,7 @@
 
 #include "base/histogram.h"
 #include "core/rows.h"
+#include "gateway/ended_call.h"
 
 namespace interlock::gateway {
 
@@ -39,6 +40,7 @@ std::optional<TraceParent> read_traceparent(std::string_view header);
 struct TracedCall {
     core::ModelCall row;
     std::optional<TraceParent> parent = {};
+    CallEnd end = CallEnd::whole;
 };
 // The body for /v1/traces.
 std::string trace_document(const OtlpSource& source, std::span<const TracedCall> calls);
@@ -49,7 +51,7 @@ class CallDeltas {
     // Names of models come from clients. Beyond so many combinations, calls count for the model "other".
     static constexpr std::size_t series_max = 1'000;
 
-    void add(const core::ModelCall& call);
+    void add(const core::ModelCall& call, CallEnd end = CallEnd::whole);
     void add(const CallDeltas& other);
     bool empty() const { return durations_.empty(); }
     // The body for /v1/metrics.

@@ -75,11 +75,11 @@ void OtlpExporter::configure(const Otlp& where) {
 
 void OtlpExporter::add(const EndedCall& call) {
     if (!on_.load(std::memory_order_relaxed)) return;
-    TracedCall traced{call.row, read_traceparent(call.traceparent)};
+    TracedCall traced{call.row, read_traceparent(call.traceparent), call.end};
     const std::lock_guard lock(mutex_);
     if (queue_.size() + batch_.size() >= options_.queue_max) {
         ++stats_.dropped;
-        dropped_.add(call.row);
+        dropped_.add(call.row, call.end);
         return;
     }
     queue_.push_back(std::move(traced));
@@ -143,7 +143,7 @@ bool OtlpExporter::send_spans(std::unique_lock<std::mutex>& lock, net::HttpClien
             queue_.pop_front();
         }
         lock.unlock();
-        for (std::size_t i = counted; i < batch_.size(); ++i) deltas_.add(batch_[i].row);
+        for (std::size_t i = counted; i < batch_.size(); ++i) deltas_.add(batch_[i].row, batch_[i].end);
         const Answer answer = send(client, where, traces_path, trace_document(options_.source, batch_));
         lock.lock();
         note(answer, traces_path, where);

@@ -158,7 +158,7 @@ TEST(OtlpTest, what_went_wrong_has_a_type) {
     EXPECT_TRUE(has_line(attributes_in(span), "error.type=budget_exceeded"));
     EXPECT_EQ(attributes_in(span).find("finish_reasons"), std::string::npos);
     EXPECT_TRUE(has_line(attributes_in(span_of({failed})), "error.type=503"));
-    EXPECT_TRUE(has_line(attributes_in(span_of({broken})), "error.type=broken_off"));
+    EXPECT_TRUE(has_line(attributes_in(span_of({.row = broken, .end = CallEnd::broken_off})), "error.type=broken_off"));
     EXPECT_EQ(attributes_in(span_of({known})).find("error.type"), std::string::npos);
 }
 

@@ -1,12 +1,12 @@
-// Tests of the gateway's small parts: anchors, the cache, forwarding, and waiting for headroom.
+// Tests of the gateway's small parts: counts of prefixes, the cache, forwarding, and waiting for budget.
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
-#include "gateway/anchors.h"
+#include "gateway/budget_wait_queue.h"
 #include "gateway/forwarding.h"
-#include "gateway/headroom.h"
+#include "gateway/prefix_token_cache.h"
 #include "gateway/response_cache.h"
 
 namespace interlock::gateway {
@@ -14,40 +14,40 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// ---- anchors --------------------------------------------------------------------------------------------------------
+// ---- counts of prefixes ---------------------------------------------------------------------------------------------
 
-TEST(AnchorsTest, the_longest_known_beginning_is_found) {
-    Anchors anchors;
+TEST(PrefixTokenCacheTest, the_longest_known_beginning_is_found) {
+    PrefixTokenCache prefix_tokens;
     const std::string first = "system|hello|";
     const std::string second = "system|hello|answer|more|";
-    anchors.put(prefix_hashes(first, {7, 13}).back(), 40);
+    prefix_tokens.put(prefix_hashes(first, {7, 13}).back(), 40);
 
-    const auto found = anchors.find(prefix_hashes(second, {7, 13, 20, 25}));
+    const auto found = prefix_tokens.find(prefix_hashes(second, {7, 13, 20, 25}));
 
     ASSERT_TRUE(found);
     EXPECT_EQ(found->boundary, 1u);
     EXPECT_EQ(found->prompt_tokens, 40);
 }
 
-TEST(AnchorsTest, another_beginning_or_cut_is_not_known) {
-    Anchors anchors;
-    anchors.put(prefix_hashes("system|hello|", {7, 13}).back(), 40);
+TEST(PrefixTokenCacheTest, another_beginning_or_cut_is_not_known) {
+    PrefixTokenCache prefix_tokens;
+    prefix_tokens.put(prefix_hashes("system|hello|", {7, 13}).back(), 40);
 
-    EXPECT_FALSE(anchors.find(prefix_hashes("system|hellO|", {7, 13})));
-    EXPECT_FALSE(anchors.find(prefix_hashes("System|hello|", {7, 13})));
-    EXPECT_FALSE(anchors.find(prefix_hashes("system|hello|", {13})));
+    EXPECT_FALSE(prefix_tokens.find(prefix_hashes("system|hellO|", {7, 13})));
+    EXPECT_FALSE(prefix_tokens.find(prefix_hashes("System|hello|", {7, 13})));
+    EXPECT_FALSE(prefix_tokens.find(prefix_hashes("system|hello|", {13})));
 }
 
-TEST(AnchorsTest, of_two_numbers_the_greater_stays_and_memory_is_bounded) {
-    Anchors anchors;
+TEST(PrefixTokenCacheTest, of_two_numbers_the_greater_stays_and_memory_is_bounded) {
+    PrefixTokenCache prefix_tokens;
     const auto name = [](std::uint64_t number) { return Hash128{.high = 0, .low = number}; };
-    anchors.put(name(1), 40);
-    anchors.put(name(1), 30);
-    EXPECT_EQ(anchors.find({name(1)})->prompt_tokens, 40);
+    prefix_tokens.put(name(1), 40);
+    prefix_tokens.put(name(1), 30);
+    EXPECT_EQ(prefix_tokens.find({name(1)})->prompt_tokens, 40);
 
-    for (std::uint64_t i = 2; i < 3 * Anchors::generation_max; ++i) anchors.put(name(i), 1);
-    EXPECT_FALSE(anchors.find({name(1)})) << "no call has used it for a long time";
-    EXPECT_TRUE(anchors.find({name(3 * Anchors::generation_max - 1)}));
+    for (std::uint64_t i = 2; i < 3 * PrefixTokenCache::generation_max; ++i) prefix_tokens.put(name(i), 1);
+    EXPECT_FALSE(prefix_tokens.find({name(1)})) << "no call has used it for a long time";
+    EXPECT_TRUE(prefix_tokens.find({name(3 * PrefixTokenCache::generation_max - 1)}));
 }
 
 // ---- the cache ------------------------------------------------------------------------------------------------------
@@ -94,8 +94,8 @@ net::Request request_with(std::vector<net::Header> headers) {
 }
 
 TEST(ForwardingTest, a_key_is_found_wherever_clients_put_it) {
-    const Route with_query{
-        .dialect = Dialect::gemini, .operation = Operation::generate, .target = "", .key_in_query = "q"};
+    const ModelRoute with_query{
+        .format = ApiFormat::gemini, .operation = Operation::generate, .target = "", .key_in_query = "q"};
     EXPECT_EQ(key_in(request_with({{"authorization", "Bearer one"}}), {}), "one");
     EXPECT_EQ(key_in(request_with({{"authorization", "bearer one"}}), {}), "one");
     EXPECT_EQ(key_in(request_with({{"x-api-key", "two"}}), {}), "two");
@@ -106,7 +106,7 @@ TEST(ForwardingTest, a_key_is_found_wherever_clients_put_it) {
 
 TEST(ForwardingTest, our_key_stays_here_and_the_upstreams_goes_on) {
     Upstream upstream;
-    upstream.dialect = Dialect::anthropic;
+    upstream.format = ApiFormat::anthropic;
     upstream.path = "/api";
     upstream.headers = {{"anthropic-version", "2023-06-01"}};
     const net::Request request = request_with({{"authorization", "Bearer ours"},
@@ -212,16 +212,16 @@ TEST(ForwardingTest, an_answer_is_json_events_or_plain_bytes) {
     }
 }
 
-// ---- headroom -------------------------------------------------------------------------------------------------------
+// ---- waiting for budget ---------------------------------------------------------------------------------------------
 
-class HeadroomTest : public testing::Test {
+class BudgetWaitQueueTest : public testing::Test {
  protected:
-    void wait(const std::string& name, Headroom::Ticket ticket, net::SteadyTime deadline) {
+    void wait(const std::string& name, BudgetWaitQueue::Ticket ticket, net::SteadyTime deadline) {
         boost::asio::co_spawn(context, waiting(name, ticket, deadline), boost::asio::detached);
         run();
     }
-    net::Task<void> waiting(std::string name, Headroom::Ticket ticket, net::SteadyTime deadline) {
-        const bool woken = co_await headroom.wait(org, "day", ticket, deadline);
+    net::Task<void> waiting(std::string name, BudgetWaitQueue::Ticket ticket, net::SteadyTime deadline) {
+        const bool woken = co_await budget_waits.wait(org, "day", ticket, deadline);
         ended.push_back(name + (woken ? "" : " too late"));
     }
     void run() {
@@ -231,37 +231,37 @@ class HeadroomTest : public testing::Test {
 
     const core::OrgId org{1};
     const net::SteadyTime now{1000h};
-    Headroom headroom;
+    BudgetWaitQueue budget_waits;
     std::vector<std::string> ended;
     boost::asio::io_context context{1};
 };
 
-TEST_F(HeadroomTest, who_has_waited_longest_is_woken_and_keeps_its_place) {
-    const auto first = headroom.draw();
-    const auto second = headroom.draw();
+TEST_F(BudgetWaitQueueTest, who_has_waited_longest_is_woken_and_keeps_its_place) {
+    const auto first = budget_waits.draw();
+    const auto second = budget_waits.draw();
     wait("second", second, now + 10s);
     wait("first", first, now + 10s);
 
-    headroom.released(org);
+    budget_waits.released(org);
     run();
     EXPECT_EQ(ended, std::vector<std::string>{"first"});
     wait("first again", first, now + 10s);
-    headroom.released(org);
+    budget_waits.released(org);
     run();
     EXPECT_EQ(ended.back(), "first again");
-    headroom.released(core::OrgId(2));
+    budget_waits.released(core::OrgId(2));
     run();
     EXPECT_EQ(ended.size(), 2u) << "another org's money is no use";
-    headroom.released(org);
+    budget_waits.released(org);
     run();
     EXPECT_EQ(ended.back(), "second");
 }
 
-TEST_F(HeadroomTest, a_wait_ends_at_its_deadline) {
-    wait("patient", headroom.draw(), now + 10s);
-    wait("hasty", headroom.draw(), now + 1s);
+TEST_F(BudgetWaitQueueTest, a_wait_ends_at_its_deadline) {
+    wait("patient", budget_waits.draw(), now + 10s);
+    wait("hasty", budget_waits.draw(), now + 1s);
 
-    headroom.tick(now + 2s);
+    budget_waits.tick(now + 2s);
     run();
 
     EXPECT_EQ(ended, (std::vector<std::string>{"patient", "hasty too late"})) << "the first may ask again";

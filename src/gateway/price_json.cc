@@ -17,10 +17,10 @@ constexpr std::size_t text_bytes_max = 256;
 
 // Reads one object; every function says false once something is wrong, and `problem` why.
 struct PriceReader {
-    std::string problem = {};
+    BadPrice problem = {};
 
     bool refuse(std::string_view where, std::string_view why) {
-        problem = fmt::format("{} {}", where, why);
+        problem = {.member = std::string(where), .detail = std::string(why)};
         return false;
     }
 
@@ -172,10 +172,14 @@ json::object tiers_json(const std::vector<Tier>& tiers, const Rates& base) {
 
 }  // namespace
 
-Result<ModelPrice, std::string> price_from_json(std::string_view text) {
+std::string to_sentence(const BadPrice& bad) {
+    return fmt::format("{} {}", bad.member.empty() ? "a price" : bad.member, bad.detail);
+}
+
+Result<ModelPrice, BadPrice> price_from_json(std::string_view text) {
     boost::system::error_code error;
     const json::value value = json::parse(text, error);
-    if (error || !value.is_object()) return fail(std::string("a price must be a JSON object"));
+    if (error || !value.is_object()) return fail(BadPrice{.detail = "must be a JSON object"});
     ModelPrice price;
     PriceReader reader;
     if (!reader.read(value.get_object(), price)) return fail(reader.problem);

@@ -19,7 +19,7 @@ TEST(PriceJson, a_price_is_read_in_dollars_per_million_tokens) {
                                "per_call": "0"}},
         "input_max": 1000000, "output_max": 64000})");
 
-    ASSERT_TRUE(price.has_value()) << price.error();
+    ASSERT_TRUE(price.has_value()) << to_sentence(price.error());
     const Rates base{.input = 3'000'000, .output = 15'000'000, .cache_read = 300'000, .per_call = 1};
     const Rates tier{.input = 6'000'000, .output = 22'500'000, .cache_read = 600'000, .per_call = 1};
     const Rates batch{.input = 1'500'000, .output = 7'500'000, .cache_read = 150'000};
@@ -35,7 +35,7 @@ TEST(PriceJson, what_is_written_reads_as_the_same) {
     for (const PriceCatalog::Row& row : PriceCatalog::carried().rows()) {
         for (const auto& entry : row.prices) {
             const auto again = price_from_json(to_json(entry.price));
-            ASSERT_TRUE(again.has_value()) << again.error() << to_json(entry.price);
+            ASSERT_TRUE(again.has_value()) << to_sentence(again.error()) << to_json(entry.price);
             EXPECT_EQ(*again, entry.price);
         }
     }
@@ -56,12 +56,12 @@ TEST(PriceJson, amounts_are_written_with_two_decimals_or_more) {
 TEST(PriceJson, what_is_wrong_is_named) {
     const auto error = [](std::string_view more) {
         const auto read = price_from_json(fmt::format(R"({{"output_per_mtok": "1"{}}})", more));
-        return read ? std::string("read") : read.error();
+        return read ? std::string("read") : to_sentence(read.error());
     };
     const std::string amount = R"( is not an amount of dollars such as "3.75", with at most 6 decimals)";
 
-    EXPECT_EQ(price_from_json("[]").error(), "a price must be a JSON object");
-    EXPECT_EQ(price_from_json("{").error(), "a price must be a JSON object");
+    EXPECT_EQ(to_sentence(price_from_json("[]").error()), "a price must be a JSON object");
+    EXPECT_EQ(to_sentence(price_from_json("{").error()), "a price must be a JSON object");
     EXPECT_EQ(error(R"(, "input_per_mtok": "1")"), "read");
     EXPECT_EQ(error(""), "input_per_mtok is missing");
     EXPECT_EQ(error(R"(, "input_per_mtok": "1", "colour": 1)"), "colour is not a member of a price");

@@ -106,35 +106,35 @@ struct Way {
     std::int64_t output = 0;
     const Rates* rates = nullptr;
 
-    Bill without_output(const Worst& worst) const {
+    Bill without_output(const UsageBound& at_most) const {
         return Bill()
-            .add(worst.input, input)
+            .add(at_most.input, input)
             .add(1, rates->per_call)
-            .add(worst.paid_tools, rates->per_paid_tool)
-            .add(worst.images_made, std::max(rates->per_image, rates->per_paid_tool));
+            .add(at_most.paid_tools, rates->per_paid_tool)
+            .add(at_most.images_made, std::max(rates->per_image, rates->per_paid_tool));
     }
 };
 
-Way way_by(const Rates& rates, const Worst& worst) {
+Way way_by(const Rates& rates, const UsageBound& at_most) {
     Way way{.input = std::max({rates.input, rates.cache_read.value_or(0), write_5m(rates)}),
             .output = std::max(rates.output, rates.reasoning.value_or(0)),
             .rates = &rates};
-    if (worst.cache_write == CacheWrite::one_hour) way.input = std::max(way.input, write_1h(rates));
-    if (worst.audio) {
+    if (at_most.cache_write == CacheWrite::one_hour) way.input = std::max(way.input, write_1h(rates));
+    if (at_most.audio) {
         way.input = std::max(way.input, rates.audio_input.value_or(0));
         way.output = std::max(way.output, rates.audio_output.value_or(0));
     }
-    if (worst.image_output) way.output = std::max(way.output, rates.image_output.value_or(0));
+    if (at_most.image_output) way.output = std::max(way.output, rates.image_output.value_or(0));
     return way;
 }
 
 // A tier reprices the whole call, so what is dearest is a way as a whole. Empty: no price.
-std::vector<Way> possible_ways(const ModelPrice& price, const Worst& worst) {
-    const std::int64_t prompt = worst.prompt > 0 ? worst.prompt : worst.input;
+std::vector<Way> possible_ways(const ModelPrice& price, const UsageBound& at_most) {
+    const std::int64_t prompt = at_most.prompt > 0 ? at_most.prompt : at_most.input;
     std::vector<Way> ways;
-    for (const Tiers* tiers : possible_tiers(price, worst.service_tier)) {
+    for (const Tiers* tiers : possible_tiers(price, at_most.service_tier)) {
         for (const Tier& tier : *tiers) {
-            if (tier.from_prompt_tokens <= prompt) ways.push_back(way_by(tier.rates, worst));
+            if (tier.from_prompt_tokens <= prompt) ways.push_back(way_by(tier.rates, at_most));
         }
     }
     return ways;
@@ -168,20 +168,20 @@ std::optional<Money> cost_of(const ModelPrice& price, const Metered& metered) {
     return ours && metered.stated_cost ? std::max(*ours, *metered.stated_cost) : ours;
 }
 
-std::optional<Money> cost_at_most(const ModelPrice& price, const Worst& worst) {
+std::optional<Money> cost_at_most(const ModelPrice& price, const UsageBound& at_most) {
     std::optional<Money> most;
-    for (const Way& way : possible_ways(price, worst)) {
-        const auto cost = way.without_output(worst).add(worst.output, way.output).total();
+    for (const Way& way : possible_ways(price, at_most)) {
+        const auto cost = way.without_output(at_most).add(at_most.output, way.output).total();
         if (!cost) return std::nullopt;
         if (!most || *cost > *most) most = cost;
     }
     return most;
 }
 
-std::optional<std::int64_t> output_within(const ModelPrice& price, const Worst& worst, Money limit) {
+std::optional<std::int64_t> output_within(const ModelPrice& price, const UsageBound& at_most, Money limit) {
     std::optional<std::int64_t> least;
-    for (const Way& way : possible_ways(price, worst)) {
-        const Bill rest = way.without_output(worst);
+    for (const Way& way : possible_ways(price, at_most)) {
+        const Bill rest = way.without_output(at_most);
         const __int128 room = static_cast<__int128>(limit.nanos()) * picos_per_nano - rest.picos;
         if (!rest.sound || way.output < 0 || room < 0) return std::nullopt;
         const __int128 fits = way.output == 0 ? counted_tokens_max : room / way.output;

@@ -25,7 +25,7 @@
 #include "base/instant.h"
 #include "base/price.h"
 #include "base/result.h"
-#include "gateway/ask.h"
+#include "gateway/call_request.h"
 #include "gateway/usage.h"
 
 namespace interlock::gateway {
@@ -60,6 +60,9 @@ struct Tier {
 };
 BOOST_DESCRIBE_STRUCT(Tier, (), (from_prompt_tokens, rates))
 
+// Who says what a model costs.
+enum class PriceSource { catalog, setting };
+
 struct ModelPrice {
     std::string provider = {};
     std::string model = {};        // The catalog's name for it, or the pattern that was set: '*' stands for anything.
@@ -69,6 +72,7 @@ struct ModelPrice {
     std::int64_t input_max = 0;                              // Tokens the model takes; 0: not known.
     std::int64_t output_max = 0;                             // Tokens it makes at most; 0: not known.
     std::int64_t image_max = 0;                              // Tokens that one image comes to at most; 0: not known.
+    PriceSource source = PriceSource::catalog;               // Not a part of the price's document.
     friend bool operator==(const ModelPrice&, const ModelPrice&) = default;
 
     std::string id() const { return provider + "/" + model + "@" + version; }
@@ -76,7 +80,7 @@ struct ModelPrice {
 BOOST_DESCRIBE_STRUCT(ModelPrice, (), (provider, model, version, tiers, variants, input_max, output_max, image_max))
 
 // What a call may come to at most, in tokens.
-struct Worst {
+struct UsageBound {
     std::int64_t input = 0;   // Of all rounds together.
     std::int64_t output = 0;  // Of all choices and rounds.
     std::int64_t prompt = 0;  // Of one round: decides the tiers that can be reached. 0: all of the input.
@@ -94,9 +98,9 @@ constexpr std::int64_t counted_tokens_max = 1'000'000'000'000;
 
 // Nothing where it does not fit an amount, or the service tier has no price (4).
 std::optional<Money> cost_of(const ModelPrice& price, const Metered& metered);
-std::optional<Money> cost_at_most(const ModelPrice& price, const Worst& worst);
-// How much output fits beside the rest of `worst`, up to counted_tokens_max; nothing when even none does.
-std::optional<std::int64_t> output_within(const ModelPrice& price, const Worst& worst, Money limit);
+std::optional<Money> cost_at_most(const ModelPrice& price, const UsageBound& at_most);
+// How much output fits beside the rest of `at_most`, up to counted_tokens_max; nothing when even none does.
+std::optional<std::int64_t> output_within(const ModelPrice& price, const UsageBound& at_most, Money limit);
 
 // How the cost was computed, short enough for a cost event: the price's id, and what the event's own columns do not
 // say: the variant, and the counts that were priced on their own or decided the tier. "openai/gpt-5@0.1.8;tier=flex".
@@ -106,11 +110,18 @@ std::string receipt_of(const ModelPrice& price, const Metered& metered);
 // What cost_of() needs of a call, from its event. Nothing when it is no receipt of ours.
 std::optional<Metered> metered_from(const Usage& usage, std::string_view receipt);
 
+// Why a price was refused.
+struct BadPrice {
+    std::string member = {};  // "variants.batch.tiers[0]"; empty: the document itself.
+    std::string detail = {};  // "must be an object with prices"
+};
+std::string to_sentence(const BadPrice& bad);
+
 // A price as people set it, in dollars per million tokens: {"input_per_mtok": "3.00", "output_per_mtok": "15.00",
 // "cache_read_per_mtok": …, "per_call": "0.01", "tiers": [{"from_prompt_tokens": 200000, "input_per_mtok": …}],
 // "variants": {"batch": {…}}, "input_max": 200000, …}. Tiers and variants say all kinds that the base price says, but
-// for fees, which are then the same. The error is a sentence that names the member.
-Result<ModelPrice, std::string> price_from_json(std::string_view text);
+// for fees, which are then the same.
+Result<ModelPrice, BadPrice> price_from_json(std::string_view text);
 std::string to_json(const ModelPrice& price);
 
 class PriceCatalog;

@@ -212,43 +212,43 @@ struct Random {
         }
         return price;
     }
-    Worst worst() {
+    UsageBound at_most() {
         constexpr std::array<const char*, 7> service_tiers{"", "auto", "default", "flex", "priority", "batch", "fast"};
-        Worst worst{.input = below(one_in(3) ? 10 : 900'000), .output = below(one_in(3) ? 10 : 200'000)};
-        worst.prompt = one_in(2) ? worst.input : below(worst.input + 1);
-        worst.cache_write = static_cast<CacheWrite>(below(3));
-        worst.audio = one_in(3);
-        worst.image_output = one_in(4);
-        worst.paid_tools = one_in(2) ? 0 : below(5);
-        worst.images_made = one_in(3) ? worst.paid_tools : 0;
-        worst.service_tier = service_tiers[static_cast<std::size_t>(below(7))];
-        return worst;
+        UsageBound at_most{.input = below(one_in(3) ? 10 : 900'000), .output = below(one_in(3) ? 10 : 200'000)};
+        at_most.prompt = one_in(2) ? at_most.input : below(at_most.input + 1);
+        at_most.cache_write = static_cast<CacheWrite>(below(3));
+        at_most.audio = one_in(3);
+        at_most.image_output = one_in(4);
+        at_most.paid_tools = one_in(2) ? 0 : below(5);
+        at_most.images_made = one_in(3) ? at_most.paid_tools : 0;
+        at_most.service_tier = service_tiers[static_cast<std::size_t>(below(7))];
+        return at_most;
     }
     // Some of what a call within those bounds can come to; its ends more often than chance would have them.
     std::int64_t up_to(std::int64_t most) { return one_in(3) ? most : one_in(4) ? 0 : below(most + 1); }
-    Metered within(const Worst& worst) {
+    Metered within(const UsageBound& at_most) {
         Metered metered;
-        std::int64_t left = up_to(worst.input);
+        std::int64_t left = up_to(at_most.input);
         const auto take = [&](std::int64_t& into) { left -= into = up_to(left); };
-        if (worst.cache_write == CacheWrite::one_hour) take(metered.usage.cache_write_1h_tokens);
+        if (at_most.cache_write == CacheWrite::one_hour) take(metered.usage.cache_write_1h_tokens);
         if (one_in(2)) take(metered.usage.cache_write_5m_tokens);
         if (one_in(2)) take(metered.usage.cache_read_tokens);
         take(metered.usage.input_tokens);
-        left = up_to(worst.output);
+        left = up_to(at_most.output);
         if (one_in(2)) take(metered.usage.reasoning_tokens);
         take(metered.usage.output_tokens);
-        if (worst.audio) {
+        if (at_most.audio) {
             metered.audio_input_tokens = up_to(metered.usage.input_tokens);
             metered.audio_output_tokens = up_to(metered.usage.output_tokens);
         }
-        if (worst.image_output) {
+        if (at_most.image_output) {
             metered.image_output_tokens = up_to(metered.usage.output_tokens - metered.audio_output_tokens);
         }
-        metered.paid_tools = up_to(worst.paid_tools);
-        metered.images_made = up_to(worst.images_made);
-        const std::int64_t prompt_max = worst.prompt > 0 ? worst.prompt : worst.input;
+        metered.paid_tools = up_to(at_most.paid_tools);
+        metered.images_made = up_to(at_most.images_made);
+        const std::int64_t prompt_max = at_most.prompt > 0 ? at_most.prompt : at_most.input;
         metered.prompt_tokens = std::max<std::int64_t>(1, up_to(prompt_max));
-        metered.service_tier = service_tier_within(worst.service_tier);
+        metered.service_tier = service_tier_within(at_most.service_tier);
         return metered;
     }
     std::string service_tier_within(const std::string& stated) {
@@ -265,16 +265,16 @@ TEST(Prices, no_usage_within_the_bounds_costs_more_than_the_bound) {
     int reached = 0;
     for (int i = 0; i < 40'000; ++i) {
         const ModelPrice price = random.price();
-        const Worst worst = random.worst();
-        const auto most = cost_at_most(price, worst);
+        const UsageBound at_most = random.at_most();
+        const auto most = cost_at_most(price, at_most);
         for (int k = 0; k < 8; ++k) {
-            const Metered metered = random.within(worst);
-            if (metered.prompt_tokens > std::max(worst.prompt, worst.input)) continue;
+            const Metered metered = random.within(at_most);
+            if (metered.prompt_tokens > std::max(at_most.prompt, at_most.input)) continue;
             const auto cost = cost_of(price, metered);
             if (!cost) continue;
             if (!most) {
                 // What has no bound was asked for, and has no price; it may have come as something that has one.
-                ASSERT_FALSE(price.variants.contains(worst.service_tier));
+                ASSERT_FALSE(price.variants.contains(at_most.service_tier));
                 continue;
             }
             ASSERT_LE(*cost, *most) << to_json(price) << "\n" << receipt_of(price, metered);
@@ -293,12 +293,12 @@ TEST(Prices, the_output_that_fits_is_the_largest_that_fits) {
     int none = 0;
     for (int i = 0; i < 100'000; ++i) {
         const ModelPrice price = random.price();
-        Worst worst = random.worst();
+        UsageBound at_most = random.at_most();
         const Money limit = Money::nanos(random.below(random.one_in(3) ? 1'000 : 30'000'000'000));
-        const auto output = output_within(price, worst, limit);
+        const auto output = output_within(price, at_most, limit);
         const auto bound = [&](std::int64_t tokens) {
-            worst.output = tokens;
-            return cost_at_most(price, worst);
+            at_most.output = tokens;
+            return cost_at_most(price, at_most);
         };
 
         if (!output) {
@@ -352,7 +352,7 @@ TEST(Prices, a_cost_can_be_computed_again_from_usage_and_receipt) {
     for (int i = 0; i < 50'000; ++i) {
         const ModelPrice* price = book.find("p", set[static_cast<std::size_t>(random.below(50))].model, today);
         ASSERT_NE(price, nullptr);
-        Metered metered = random.within(random.worst());
+        Metered metered = random.within(random.at_most());
         if (random.one_in(4)) metered.prompt_tokens = 0;
         const auto cost = cost_of(*price, metered);
         if (!cost) continue;

@@ -1,134 +1,87 @@
-// Answers of our own, in the shapes that the clients of each dialect understand (dialect.h).
-#include <fmt/format.h>
-#include <boost/json.hpp>
+#include "gateway/refusal.h"
 
 #include "base/text.h"
 #include "gateway/dialect.h"
 
 namespace interlock::gateway {
-namespace json = boost::json;
 namespace {
 
-struct Words {
-    int status;
-    std::string_view openai;
-    std::string_view anthropic;
-    std::string_view gemini;
-    bool lasting;  // Asked again, it would be refused again.
-};
-Words words_of(Refused why);
-json::object body_of(Dialect dialect, const Words& words, std::string_view code, std::string_view message,
-                     std::string_view call_id);
-net::Response response_of(Dialect dialect, const Words& words, std::string_view code, std::string_view message,
-                          std::string_view call_id, int retry_after_s);
-
-}  // namespace
-
-int status_of(Refused why) { return words_of(why).status; }
-
-net::Response refusal(Dialect dialect, Refused why, std::string_view code, std::string_view message,
-                      std::string_view call_id, int retry_after_s) {
-    return response_of(dialect, words_of(why), code, message, call_id, retry_after_s);
-}
-
-net::Response refusal(const NoRoute& no_route, std::string_view call_id) {
-    Words words = words_of(Refused::not_found);
-    std::string_view code = "unknown_route";
-    if (no_route.status != words.status) {
-        words = words_of(Refused::bad_request);
-        words.status = no_route.status;
-        code = no_route.status == 426   ? "websocket_not_supported"
-               : no_route.status == 405 ? "method_not_allowed"
-                                        : "invalid_request";
+// Whether the same request would be refused again.
+bool is_lasting(RefusalKind kind) {
+    switch (kind) {
+        case RefusalKind::bad_request:
+        case RefusalKind::unauthorized:
+        case RefusalKind::budget:
+        case RefusalKind::not_found:
+            return true;
+        case RefusalKind::rate_limited:
+        case RefusalKind::internal:
+        case RefusalKind::upstream_failed:
+        case RefusalKind::busy:
+        case RefusalKind::upstream_timeout:
+            break;
     }
-    return response_of(no_route.dialect, words, code, no_route.detail, call_id, 0);
+    return false;
 }
 
-std::string last_words(Operation operation, std::string_view code, std::string_view why) {
-    const std::string message = as_utf8(why);
-    const Words words = words_of(code == "budget_exceeded" ? Refused::budget : Refused::upstream_failed);
-    const auto body = [&](Dialect dialect) { return json::serialize(body_of(dialect, words, code, message, {})); };
-    switch (operation) {
-        case Operation::chat:
-            return fmt::format("data: {}\n\ndata: [DONE]\n\n", body(Dialect::openai));
-        case Operation::messages:
-            return fmt::format("event: error\ndata: {}\n\n", body(Dialect::anthropic));
-        case Operation::generate:
-            return fmt::format("data: {}\n\n", body(Dialect::gemini));
-        case Operation::responses: {
-            // How many events went before is not known here; what their reader relies on is that the number rises.
-            const json::object failed{
-                {"type", "response.failed"},
-                {"sequence_number", INT32_MAX},
-                {"response", json::object{{"id", "resp_interlock"},
-                                          {"object", "response"},
-                                          {"status", "failed"},
-                                          {"error", json::object{{"code", code}, {"message", message}}},
-                                          {"output", json::array{}}}}};
-            return fmt::format("event: response.failed\ndata: {}\n\n", json::serialize(failed));
-        }
-        case Operation::embeddings:
-        case Operation::count_tokens:
-        case Operation::models:
-            return {};  // These do not stream.
-    }
-    return {};
-}
-
-namespace {
-
-Words words_of(Refused why) {
-    switch (why) {
-        case Refused::bad_request:
-            return {400, "invalid_request_error", "invalid_request_error", "INVALID_ARGUMENT", true};
-        case Refused::unauthorized:
-            return {401, "invalid_request_error", "authentication_error", "UNAUTHENTICATED", true};
-        case Refused::budget:
-            return {402, "insufficient_quota", "billing_error", "RESOURCE_EXHAUSTED", true};
-        case Refused::not_found:
-            return {404, "invalid_request_error", "not_found_error", "NOT_FOUND", true};
-        case Refused::rate_limited:
-            return {429, "rate_limit_error", "rate_limit_error", "RESOURCE_EXHAUSTED", false};
-        case Refused::internal:
-            return {500, "server_error", "api_error", "INTERNAL", false};
-        case Refused::upstream_failed:
-            return {502, "server_error", "api_error", "UNAVAILABLE", false};
-        case Refused::busy:
-            return {503, "server_error", "overloaded_error", "UNAVAILABLE", false};
-        case Refused::upstream_timeout:
-            return {504, "server_error", "timeout_error", "DEADLINE_EXCEEDED", false};
-    }
-    return {500, "server_error", "api_error", "INTERNAL", false};
-}
-
-json::object body_of(Dialect dialect, const Words& words, std::string_view code, std::string_view message,
-                     std::string_view call_id) {
-    switch (dialect) {
-        case Dialect::openai:
-            return {{"error",
-                     json::object{{"message", message}, {"type", words.openai}, {"param", nullptr}, {"code", code}}}};
-        case Dialect::anthropic: {
-            json::object body{{"type", "error"},
-                              {"error", json::object{{"type", words.anthropic}, {"message", message}}}};
-            if (!call_id.empty()) body["request_id"] = call_id;
-            return body;
-        }
-        case Dialect::gemini:
-            return {{"error", json::object{{"code", words.status}, {"message", message}, {"status", words.gemini}}}};
-    }
-    return {};
-}
-
-net::Response response_of(Dialect dialect, const Words& words, std::string_view code, std::string_view message,
-                          std::string_view call_id, int retry_after_s) {
-    net::Response response{.status = words.status, .content_type = "application/json", .inert = true};
+net::Response response_with(ApiFormat format, int status, const CallRefusal& refused, std::string_view call_id) {
+    net::Response response{.status = status, .content_type = "application/json", .inert = true};
     response.headers.push_back({"x-interlock-call", std::string(call_id)});
-    if (words.lasting) response.headers.push_back({"x-should-retry", "false"});
-    if (retry_after_s != 0) response.headers.push_back({"retry-after", std::to_string(retry_after_s)});
-    // It may quote a header of the client or of an upstream.
-    response.body = json::serialize(body_of(dialect, words, code, as_utf8(message), call_id));
+    if (is_lasting(refused.kind)) response.headers.push_back({"x-should-retry", "false"});
+    if (refused.retry_after_s != 0) response.headers.push_back({"retry-after", std::to_string(refused.retry_after_s)});
+    const std::string message = as_utf8(refused.message);  // It may quote a header of the client or of an upstream.
+    response.body = dialect_of(format).error_body(
+        {.kind = refused.kind, .status = status, .code = refused.code, .message = message, .call_id = call_id});
     return response;
 }
 
+RefusalCode code_of(const NoRoute& no_route) {
+    switch (no_route.status) {
+        case 404:
+            return RefusalCode::unknown_route;
+        case 405:
+            return RefusalCode::method_not_allowed;
+        case 426:
+            return RefusalCode::websocket_not_supported;
+        default:
+            return RefusalCode::invalid_request;
+    }
+}
+
 }  // namespace
+
+int status_of(RefusalKind kind) {
+    switch (kind) {
+        case RefusalKind::bad_request:
+            return 400;
+        case RefusalKind::unauthorized:
+            return 401;
+        case RefusalKind::budget:
+            return 402;
+        case RefusalKind::not_found:
+            return 404;
+        case RefusalKind::rate_limited:
+            return 429;
+        case RefusalKind::internal:
+            return 500;
+        case RefusalKind::upstream_failed:
+            return 502;
+        case RefusalKind::busy:
+            return 503;
+        case RefusalKind::upstream_timeout:
+            return 504;
+    }
+    return 500;
+}
+
+net::Response refusal(ApiFormat format, const CallRefusal& refused, std::string_view call_id) {
+    return response_with(format, status_of(refused.kind), refused, call_id);
+}
+
+net::Response refusal(const NoRoute& no_route, std::string_view call_id) {
+    const RefusalKind kind = no_route.status == 404 ? RefusalKind::not_found : RefusalKind::bad_request;
+    return response_with(no_route.format, no_route.status,
+                         {.kind = kind, .code = code_of(no_route), .message = no_route.detail}, call_id);
+}
+
 }  // namespace interlock::gateway

@@ -4,21 +4,27 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+#include "gateway/dialect.h"
 #include "gateway/forwarding.h"
 
 namespace interlock::gateway {
 namespace {
 
-constexpr const char* client_left = "the client has left";
+// How a stream has ended.
+struct StreamEnd {
+    enum class Why { whole, client_left, upstream_failed } why = Why::whole;
+    std::string detail = {};  // Unless it is whole.
+};
 
 // A stream that was begun: what is on its way from the upstream to the client.
 struct Stream {
-    Stream(std::shared_ptr<Flight> its_flight, std::unique_ptr<net::HttpExchange> its_exchange, KeepText keep_text)
-        : flight(std::move(its_flight)),
+    Stream(std::shared_ptr<GatewayCall> its_call, std::unique_ptr<net::HttpExchange> its_exchange, KeepText keep_text)
+        : call(std::move(its_call)),
           exchange(std::move(its_exchange)),
-          meter(flight->route.operation, flight->edits().include_usage, keep_text) {}
+          meter(call->route(), call->edits().include_usage, keep_text) {}
 
-    std::shared_ptr<Flight> flight;
+    std::shared_ptr<GatewayCall> call;
     std::unique_ptr<net::HttpExchange> exchange;
     StreamMeter meter;
     std::string kept = {};  // For the cache.
@@ -29,7 +35,7 @@ struct Stream {
 
  private:
     std::string_view keep(std::string_view out) {
-        if (!flight->cache_name.empty() && !too_large_to_keep) {
+        if (call->asked().is_cached() && !too_large_to_keep) {
             too_large_to_keep = kept.size() + out.size() > ResponseCache::answer_bytes_max;
             if (!too_large_to_keep) kept.append(out);
         }
@@ -37,99 +43,121 @@ struct Stream {
     }
 };
 
-void keep_answer(const Flight& flight, std::string_view content_type, std::string body, bool streamed) {
-    flight.shared.cache.put(flight.cache_name, {std::string(content_type), std::move(body), streamed},
-                            flight.now() + std::chrono::seconds(flight.cache_ttl_s));
+void keep_answer(const GatewayCall& call, std::string_view content_type, std::string body, bool streamed) {
+    call.shared().cache.put(call.asked().cache_name, {std::string(content_type), std::move(body), streamed},
+                            call.now() + std::chrono::seconds(call.asked().cache_ttl_s));
+}
+
+void note_success(const GatewayCall& call) {
+    call.shared().selector.succeeded(call.org(), *call.attempt().upstream, call.shared().now(), call.latency());
 }
 
 // The answer has ended, or has to be taken for ended.
-void end_stream(Stream& stream, const std::string& failure) {
-    Flight& flight = *stream.flight;
+void end_stream(Stream& stream, const StreamEnd& end) {
+    using Why = StreamEnd::Why;
+    GatewayCall& call = *stream.call;
     const Metered& metered = stream.meter.metered();
-    const bool whole = failure.empty() && stream.meter.ended() && metered.reported && metered.finish != "error" &&
-                       metered.finish != "failed";
     // Some say what was used with every piece: of a stream that broke off that is not the last word.
-    failure.empty() || stream.meter.ended() ? flight.settle(metered) : flight.settle_unknown(metered);
-    if (failure.empty() || failure == client_left) {
-        flight.shared.fleet.succeeded(flight.caller.org, *flight.upstream, flight.shared.now(), flight.took());
-    } else {
-        flight.shared.fleet.failed(flight.caller.org, *flight.upstream, failure, flight.now(), flight.shared.now());
+    end.why == Why::whole || stream.meter.ended() ? call.settle(metered) : call.settle_at_bound(metered);
+    switch (end.why) {
+        case Why::whole:
+        case Why::client_left:
+            note_success(call);
+            break;
+        case Why::upstream_failed:
+            call.shared().selector.failed(call.org(), *call.attempt().upstream, end.detail, call.now(),
+                                          call.shared().now());
+            break;
     }
-    const bool cut_short = flight.output_changed && flight.ask.output_max;  // By a budget that was nearly used up.
-    if (whole && !cut_short && !flight.cache_name.empty() && !stream.too_large_to_keep) {
-        keep_answer(flight, content_type_from(stream.exchange->header("content-type")), std::move(stream.kept), true);
+    const bool is_good = end.why == Why::whole && stream.meter.ended() && metered.reported && !has_failed(metered);
+    if (is_good && !call.is_cut_short() && call.asked().is_cached() && !stream.too_large_to_keep) {
+        keep_answer(call, content_type_from(stream.exchange->header("content-type")), std::move(stream.kept), true);
     }
-    flight.keep_turn(metered);
-    flight.finish(200, failure.empty() ? metered.finish : failure);
+    call.keep_turn(metered);
+    if (end.why == Why::whole)
+        call.finish(200, metered.finish);
+    else
+        call.finish(200, end.detail, CallEnd::broken_off);
+}
+
+net::SteadyTime deadline_of(const GatewayCall& call) {
+    return call.began() + std::chrono::milliseconds(call.attempt().upstream->total_timeout_ms);
+}
+
+std::string error_event(const GatewayCall& call, std::string_view why) {
+    const std::string message = as_utf8(why);
+    return call.route().dialect().stream_error({.kind = RefusalKind::upstream_failed,
+                                                .status = status_of(RefusalKind::upstream_failed),
+                                                .code = RefusalCode::upstream_failed,
+                                                .message = message});
 }
 
 // Numbered by who may wait in it: (1) the client takes what there is, (2) the upstream has more.
 net::Task<void> pump(std::shared_ptr<Stream> stream, net::StreamWriter& writer) {
-    Flight& flight = *stream->flight;
-    const GatewaySettings& settings = flight.settings();
-    const auto total = std::chrono::milliseconds(flight.upstream->total_timeout_ms);
-    net::SteadyTime deadline = flight.began + total;
+    using Why = StreamEnd::Why;
+    GatewayCall& call = *stream->call;
+    const GatewaySettings& settings = call.settings();
+    const StreamEnd client_left{Why::client_left, "the client has left"};
+    net::SteadyTime deadline = deadline_of(call);
     std::int64_t unread_bytes_max = settings.drain_bytes;
     bool client_is_there = true;
-    std::string failure;
+    StreamEnd end;
 
-    while (failure.empty()) {
+    while (end.why == Why::whole) {
         const auto piece = co_await stream->exchange->read();
         if (!piece) {
-            failure = "the upstream's answer broke off: " + piece.error().detail;
+            end = {Why::upstream_failed, "the upstream's answer broke off: " + piece.error().detail};
             break;
         }
         if (piece->empty()) break;
         const std::string_view out = stream->pass(*piece);
         if (client_is_there && !out.empty()) {
             client_is_there = co_await writer.write(out);
-            // From here on nobody listens. What was asked for is paid for, so it is still worth knowing how much.
+            // The client has left. The provider bills the answer all the same, so the rest is read for its usage.
             if (!client_is_there) {
-                deadline = std::min(deadline, flight.now() + std::chrono::seconds(settings.drain_s));
+                deadline = std::min(deadline, call.now() + std::chrono::seconds(settings.drain_s));
             }
         }
         if (!client_is_there) unread_bytes_max -= static_cast<std::int64_t>(piece->size());
-        if (flight.now() > deadline) failure = client_is_there ? "the upstream took too long" : client_left;
-        if (unread_bytes_max < 0) failure = client_left;
+        if (call.now() > deadline)
+            end = client_is_there ? StreamEnd{Why::upstream_failed, "the upstream took too long"} : client_left;
+        if (unread_bytes_max < 0) end = client_left;
     }
     const bool between_events = stream->meter.between_events();
     std::string rest(stream->finish());
-    if (failure.empty() && !stream->meter.ended() && !stream->meter.metered().reported) {
-        failure = "the upstream's answer ended early";
+    if (end.why == Why::whole && !stream->meter.ended() && !stream->meter.metered().reported) {
+        end = {Why::upstream_failed, "the upstream's answer ended early"};
     }
-    if (!failure.empty()) rest.clear();  // Half an event is no use to anybody.
-    end_stream(*stream, failure);
+    if (end.why != Why::whole) rest.clear();  // Half an event is no use to anybody.
+    end_stream(*stream, end);
     stream->exchange.reset();
     if (client_is_there && !rest.empty()) client_is_there = co_await writer.write(rest);
     // A client that sees a stream break off asks again, and pays again.
-    if (failure.empty() || !client_is_there) co_return;
-    const std::string words =
-        (between_events ? "" : "\n\n") + last_words(flight.route.operation, "upstream_failed", failure);
-    co_await writer.write(words);
+    if (end.why == Why::whole || !client_is_there) co_return;
+    const std::string error = (between_events ? "" : "\n\n") + error_event(call, end.detail);
+    co_await writer.write(error);
 }
 
-net::Response response_of(const Flight& flight, const net::HttpExchange& exchange) {
+net::Response response_of(const GatewayCall& call, const net::HttpExchange& exchange) {
     net::Response response{.status = exchange.status,
                            .content_type = content_type_from(exchange.header("content-type")),
                            .headers = headers_from(exchange.headers),
                            .inert = true};
-    add_own_headers(flight, response);
+    add_own_headers(call, response);
     return response;
 }
 
-net::Task<Relayed> relay_stream(std::shared_ptr<Flight> flight, std::unique_ptr<net::HttpExchange> exchange) {
-    const KeepText keep = flight->wants_words() ? KeepText::yes : KeepText::no;
-    auto stream = std::make_shared<Stream>(flight, std::move(exchange), keep);
-    // The first piece decides whether there is an answer: until it is there, somebody else can be asked.
+net::Task<Relayed> relay_stream(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::HttpExchange> exchange) {
+    const KeepText keep = call->wants_words() ? KeepText::yes : KeepText::no;
+    auto stream = std::make_shared<Stream>(call, std::move(exchange), keep);
+    // The first piece decides whether there is an answer: until it is there, another upstream can be asked.
     const auto first = co_await stream->exchange->read();
     if (!first) co_return Relayed{.failure = first.error()};
 
-    flight->first_byte_at = flight->now();
-    flight->row.first_byte_us = flight->elapsed_us();
-    flight->row.streamed = true;
-    // Nobody else will be asked; a slow stream need not keep what is in memory of its request.
-    std::string().swap(flight->request.body);
-    net::Response response = response_of(*flight, *stream->exchange);
+    call->answered();
+    call->first_byte(true);
+    call->drop_body();  // No other upstream will be asked.
+    net::Response response = response_of(*call, *stream->exchange);
     response.body = stream->pass(*first);
     response.stream = [stream](net::StreamWriter& writer) { return pump(stream, writer); };
     co_return Relayed{.response = std::move(response)};
@@ -152,75 +180,73 @@ net::Task<Result<std::string, net::ClientError>> read_body(net::HttpExchange& ex
 
 // By what came, not by what was asked for: some providers answer with a whole body all the same. Gemini streams an
 // array of JSON to those who do not ask for events.
-bool is_stream(const Flight& flight, const net::HttpExchange& exchange) {
-    return exchange.header("content-type").starts_with("text/event-stream") || flight.route.stream;
+bool is_stream(const GatewayCall& call, const net::HttpExchange& exchange) {
+    return exchange.header("content-type").starts_with("text/event-stream") || call.route().stream;
 }
 
 }  // namespace
 
-net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::HttpExchange> exchange) {
+net::Task<Relayed> relay(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::HttpExchange> exchange) {
     // While the request is still there: what of it is to be kept.
-    if (flight->wants_words()) {
-        flight->new_words = co_await read_off_io(flight->shared, flight->request.body.size(), [flight] {
-            return new_messages(flight->route, flight->request.body, kept_text_bytes_max);
-        });
+    if (call->wants_words()) {
+        call->set_new_words(co_await read_off_io(call->shared(), call->http().body.size(), [call] {
+            return new_messages(call->route(), call->http().body, kept_text_bytes_max);
+        }));
     }
-    if (is_stream(*flight, *exchange)) {
-        co_return co_await relay_stream(std::move(flight), std::move(exchange));
+    if (is_stream(*call, *exchange)) {
+        co_return co_await relay_stream(std::move(call), std::move(exchange));
     }
-    const auto total = std::chrono::milliseconds(flight->upstream->total_timeout_ms);
-    auto body = co_await read_body(*exchange, flight->began + total);
+    auto body = co_await read_body(*exchange, deadline_of(*call));
     if (!body) co_return Relayed{.failure = body.error(), .begun = true};
 
-    const KeepText keep = flight->wants_words() ? KeepText::yes : KeepText::no;
+    const KeepText keep = call->wants_words() ? KeepText::yes : KeepText::no;
     const auto whole = std::make_shared<std::string>(std::move(*body));
-    const Metered metered = co_await read_off_io(flight->shared, whole->size(), [flight, whole, keep] {
-        return read_usage(flight->route.operation, *whole, keep);
-    });
-    flight->row.first_byte_us = flight->elapsed_us();
-    flight->settle(metered);
-    flight->shared.fleet.succeeded(flight->caller.org, *flight->upstream, flight->shared.now(), flight->took());
-    flight->keep_turn(metered);
-    net::Response response = response_of(*flight, *exchange);
-    response.headers.push_back({"x-interlock-cost", to_text(Money::nanos(flight->row.cost))});
-    const bool cut_short = flight->output_changed && flight->ask.output_max;
-    if (metered.reported && !cut_short && !flight->cache_name.empty())
-        keep_answer(*flight, response.content_type, *whole, false);
+    const Metered metered = co_await read_off_io(
+        call->shared(), whole->size(), [call, whole, keep] { return read_usage(call->route(), *whole, keep); });
+    call->first_byte(false);
+    call->settle(metered);
+    note_success(*call);
+    call->keep_turn(metered);
+    net::Response response = response_of(*call, *exchange);
+    response.headers.push_back({"x-interlock-cost", to_text(Money::nanos(call->row().cost))});
+    if (metered.reported && !call->is_cut_short() && call->asked().is_cached())
+        keep_answer(*call, response.content_type, *whole, false);
     response.body = std::move(*whole);
-    flight->finish(response.status, metered.finish);
+    call->finish(response.status, metered.finish);
     co_return Relayed{.response = std::move(response)};
 }
 
-net::Task<Relayed> read_whole(std::shared_ptr<Flight> flight, std::unique_ptr<net::HttpExchange> exchange) {
-    const auto total = std::chrono::milliseconds(flight->upstream->total_timeout_ms);
-    auto body = co_await read_body(*exchange, flight->began + total);
+net::Task<Relayed> read_whole(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::HttpExchange> exchange) {
+    auto body = co_await read_body(*exchange, deadline_of(*call));
     if (!body) co_return Relayed{.failure = body.error()};
-    net::Response response = response_of(*flight, *exchange);
+    net::Response response = response_of(*call, *exchange);
     response.body = std::move(*body);
     co_return Relayed{.response = std::move(response)};
 }
 
-void add_own_headers(const Flight& flight, net::Response& response) {
-    response.headers.push_back({"x-interlock-call", flight.call_id()});
-    if (flight.upstream != nullptr) response.headers.push_back({"x-interlock-upstream", flight.upstream->name});
-    if (flight.row.attempts > 1) {
-        response.headers.push_back({"x-interlock-attempts", std::to_string(flight.row.attempts)});
+void add_own_headers(const GatewayCall& call, net::Response& response) {
+    const CallAttempt& attempt = call.attempt();
+    response.headers.push_back({"x-interlock-call", call.call_id()});
+    if (attempt.upstream != nullptr) response.headers.push_back({"x-interlock-upstream", attempt.upstream->name});
+    if (call.row().attempts > 1) {
+        response.headers.push_back({"x-interlock-attempts", std::to_string(call.row().attempts)});
     }
-    if (flight.output_changed) {
-        response.headers.push_back({"x-interlock-max-output-tokens", std::to_string(flight.output_max)});
+    if (attempt.output_changed) {
+        response.headers.push_back({"x-interlock-max-output-tokens", std::to_string(attempt.bound.output_max)});
     }
-    if (flight.held.left >= 0) {
+    if (attempt.held.left >= 0) {
         // Once the call is settled, what it held and did not use is there again.
-        const std::int64_t back = flight.is_held() ? 0 : flight.held.bound.usd - flight.row.cost;
+        const std::int64_t back = call.is_held() ? 0 : attempt.held.bound.usd - call.row().cost;
         response.headers.push_back(
-            {"x-interlock-budget-left", to_text(Money::nanos(std::max<std::int64_t>(0, flight.held.left + back)))});
+            {"x-interlock-budget-left", to_text(Money::nanos(std::max<std::int64_t>(0, attempt.held.left + back)))});
     }
     // Ours are the tighter ones, or there are none.
-    if (flight.rates.requests || flight.rates.tokens) {
+    const RateVerdict& rates = call.asked().rates;
+    if (rates.requests || rates.tokens) {
         std::erase_if(response.headers,
                       [](const net::Header& header) { return header.name.starts_with("x-ratelimit-"); });
     }
-    add_rate_headers(response.headers, flight.rates);
+    add_rate_headers(response.headers, rates);
 }
 
 }  // namespace interlock::gateway

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "gateway/flight.h"
+#include "gateway/gateway_call.h"
 #include "net/http_pool.h"
 
 namespace interlock::gateway {
@@ -16,14 +16,14 @@ struct Relayed {
     bool begun = false;  // Part of it had come.
 };
 
-// A good answer. The flight is settled and recorded when its last byte is read.
-net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::HttpExchange> exchange);
+// A good answer. The call is settled and recorded when its last byte is read.
+net::Task<Relayed> relay(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::HttpExchange> exchange);
 
 // An answer that is passed on as it is: free of cost, or the provider's refusal. At most `whole_bytes_max` of it.
-net::Task<Relayed> read_whole(std::shared_ptr<Flight> flight, std::unique_ptr<net::HttpExchange> exchange);
+net::Task<Relayed> read_whole(std::shared_ptr<GatewayCall> call, std::unique_ptr<net::HttpExchange> exchange);
 
 // What our clients are told about their call, in headers.
-void add_own_headers(const Flight& flight, net::Response& response);
+void add_own_headers(const GatewayCall& call, net::Response& response);
 
 constexpr std::size_t whole_bytes_max = 64u << 20;
 

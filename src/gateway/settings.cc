@@ -19,6 +19,7 @@
 #include "core/hosts.h"
 #include "core/limits.h"
 #include "core/settings.h"
+#include "gateway/dialect.h"
 #include "gateway/forwarding.h"
 
 namespace interlock::gateway {
@@ -214,7 +215,7 @@ class Writer {
 
 template <class Fields>
 void describe(Fields& fields, Upstream& upstream) {
-    fields.choice("dialect", upstream.dialect, Need::required);
+    fields.choice("dialect", upstream.format, Need::required);
     fields.text("url", upstream.url, limits::text_bytes_max);
     fields.text("provider", upstream.provider);
     fields.key("key", upstream.key);
@@ -307,52 +308,6 @@ std::string written(Setting setting) {
 
 using Bad = std::optional<BadDocument>;
 
-struct Home {
-    Dialect dialect;
-    std::string_view url;
-    std::string_view version_path;  // Every route of the dialect begins with it.
-    std::string_view provider;
-};
-constexpr std::array homes{
-    Home{Dialect::openai, "https://api.openai.com", "/v1", "openai"},
-    Home{Dialect::anthropic, "https://api.anthropic.com", "/v1", "anthropic"},
-    Home{Dialect::gemini, "https://generativelanguage.googleapis.com", "/v1beta", "google"},
-};
-
-const Home& home_of(Dialect dialect) {
-    const auto found = std::ranges::find(homes, dialect, &Home::dialect);
-    ensure(found != homes.end(), "every dialect has a provider of its own");
-    return *found;
-}
-
-// Others that speak one of the dialects, as the price catalog calls them.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> other_hosts{{
-    {"openrouter.ai", "openrouter"},
-    {"api.groq.com", "groq"},
-    {"api.mistral.ai", "mistral"},
-    {"api.deepseek.com", "deepseek"},
-    {"api.x.ai", "x-ai"},
-    {"api.together.xyz", "together"},
-    {"api.fireworks.ai", "fireworks"},
-    {"api.cohere.ai", "cohere"},
-}};
-
-std::string provider_of(const Upstream& upstream) {
-    for (const Home& home : homes) {
-        if (home.url.substr(home.url.find("//") + 2) == upstream.origin.host) return std::string(home.provider);
-    }
-    for (const auto& [host, provider] : other_hosts) {
-        if (host == upstream.origin.host) return std::string(provider);
-    }
-    return std::string(home_of(upstream.dialect).provider);
-}
-
-// Most who speak OpenAI's language know the older name of the limit, and pass over a name that they do not know.
-std::string limit_name_of(std::string_view provider) {
-    constexpr std::array<std::string_view, 6> newer{"openai", "azure", "sim", "groq", "cerebras", "x-ai"};
-    return std::ranges::find(newer, provider) != newer.end() ? "max_completion_tokens" : "max_tokens";
-}
-
 // The text of a URL that is a base for others, with what it says.
 struct Base {
     std::string text;
@@ -373,8 +328,9 @@ std::string in_the_clear(std::string_view url, std::string_view what) {
 }
 
 Bad complete_url(Upstream& upstream) {
-    const Home& home = home_of(upstream.dialect);
-    auto base = read_base("/url", upstream.url.empty() ? std::string(home.url) : std::move(upstream.url));
+    const ProviderHome home = dialect_of(upstream.format).home();
+    auto base =
+        read_base("/url", upstream.url.empty() ? fmt::format("https://{}", home.host) : std::move(upstream.url));
     if (!base) return base.error();
     // SDKs are told their base with the version in it, so people paste it so. Nobody has /v1/v1.
     if (base->url.target.ends_with(home.version_path)) {
@@ -465,9 +421,9 @@ Bad check_patterns(std::string_view pointer, const std::vector<std::string>& pat
 
 Bad complete(Upstream& upstream) {
     if (auto bad = complete_url(upstream)) return bad;
-    if (upstream.provider.empty()) upstream.provider = provider_of(upstream);
+    if (upstream.provider.empty()) upstream.provider = provider_at(upstream.format, upstream.origin.host);
     if (core::check_name("provider", upstream.provider)) return BadDocument{"/provider", "must be a name"};
-    if (upstream.limit_name.empty()) upstream.limit_name = limit_name_of(upstream.provider);
+    if (upstream.limit_name.empty()) upstream.limit_name = chat_limit_name(upstream.provider);
     if (upstream.limit_name != "max_tokens" && upstream.limit_name != "max_completion_tokens")
         return BadDocument{"/limit_name", "must be max_tokens or max_completion_tokens"};
     if (!upstream.ca_file.empty() && !upstream.ca_file.starts_with('/'))
@@ -505,14 +461,11 @@ Bad complete(SandboxSettings& settings) {
     return std::nullopt;
 }
 
-// Its sentences begin with what they are about: "a price must …", "variants.batch must …".
-BadDocument bad_price(const std::string& sentence) {
-    constexpr std::string_view all_of_it = "a price ";
-    if (sentence.starts_with(all_of_it)) return {"", sentence.substr(all_of_it.size())};
-    const std::size_t end = std::min(sentence.find(' '), sentence.size() - 1);
-    std::string pointer = "/" + sentence.substr(0, end);
+BadDocument bad_price(const BadPrice& bad) {
+    if (bad.member.empty()) return {"", bad.detail};
+    std::string pointer = "/" + bad.member;
     std::ranges::replace(pointer, '.', '/');
-    return {std::move(pointer), sentence.substr(end + 1)};
+    return {std::move(pointer), bad.detail};
 }
 
 template <class Setting>
@@ -556,6 +509,7 @@ Result<ModelPrice, BadDocument> price_from(std::string_view name, std::string_vi
     price->provider = name.substr(0, slash);
     price->model = name.substr(slash + 1);
     price->version.clear();  // Is the setting's.
+    price->source = PriceSource::setting;
     return std::move(*price);
 }
 

@@ -21,7 +21,7 @@
 
 #include "base/result.h"
 #include "core/rows.h"
-#include "gateway/dialect.h"
+#include "gateway/api_format.h"
 #include "gateway/prices.h"
 #include "net/http_pool.h"
 
@@ -39,7 +39,7 @@ struct KeySource {
 
 struct Upstream {
     std::string name = {};  // The setting's.
-    Dialect dialect = Dialect::openai;
+    ApiFormat format = ApiFormat::openai;
     // Without a query, without a slash at its end, and without the /v1 or /v1beta that every route of the dialect
     // begins with. Default: the provider's own.
     std::string url = {};
@@ -123,7 +123,7 @@ struct GatewaySettings {
     std::string assume_price = {};      // "provider/model"; needed for assume.
     std::int64_t floor_tokens = 2'048;  // Output is not clamped below this: the call is refused.
     std::int32_t share_percent = 50;    // Of what a budget has left, beyond which a call takes only its floor.
-    std::int64_t wait_s = 15;           // For headroom, before a call is refused.
+    std::int64_t wait_s = 15;           // For budget, before a call is refused.
     std::int64_t default_output_tokens = 32'000;  // For clients that state no limit; never above the model's own.
     std::int64_t drain_s = 60;                    // For so long is an answer read whose client has left,
     std::int64_t drain_bytes = 16 << 20;          // and so much of it.

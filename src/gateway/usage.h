@@ -15,7 +15,7 @@
 
 #include "base/money.h"
 #include "base/price.h"
-#include "gateway/dialect.h"
+#include "gateway/model_route.h"
 
 namespace interlock::gateway {
 
@@ -43,8 +43,11 @@ struct Metered {
 enum class KeepText { no, yes };
 constexpr std::size_t kept_text_bytes_max = 1u << 20;
 
+// Whether the provider says that the model did not come to an end of its own.
+inline bool has_failed(const Metered& metered) { return metered.finish == "error" || metered.finish == "failed"; }
+
 // Of a whole body.
-Metered read_usage(Operation operation, std::string_view body, KeepText keep);
+Metered read_usage(const ModelRoute& route, std::string_view body, KeepText keep);
 
 class StreamMeter {
  public:
@@ -53,7 +56,7 @@ class StreamMeter {
 
     // `strip_usage`: the client did not ask for the chunk of usage that a chat ends with. Events are then passed on
     // whole, each as soon as its last byte is there.
-    StreamMeter(Operation operation, bool strip_usage, KeepText keep);
+    StreamMeter(const ModelRoute& route, bool strip_usage, KeepText keep);
     ~StreamMeter();
     StreamMeter(StreamMeter&&) noexcept;
 

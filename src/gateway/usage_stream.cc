@@ -1,6 +1,7 @@
 // How a stream is cut into events: server-sent events, or for Gemini an array of JSON objects that arrives bit by bit.
 #include <cstring>
 
+#include "gateway/dialect.h"
 #include "gateway/usage.h"
 #include "gateway/usage_reader.h"
 
@@ -103,10 +104,10 @@ class ArrayScanner {
 }  // namespace
 
 struct StreamMeter::Parts {
-    Parts(Operation operation, bool strip_usage, KeepText keep)
-        : reader(operation, keep),
-          gemini(operation == Operation::generate),
-          strip(strip_usage && operation == Operation::chat) {}
+    Parts(const ModelRoute& route, bool strip_usage, KeepText keep)
+        : reader(route.dialect().usage_reader(route.operation, keep)),
+          may_be_array(route.dialect().streams_arrays()),
+          strip(strip_usage && route.dialect().has_usage_event()) {}
 
     std::string_view feed(std::string_view piece);
     std::string_view finish();
@@ -117,8 +118,8 @@ struct StreamMeter::Parts {
     void pass_event(std::size_t blank, std::size_t end, Passed& passed);
     void hold(std::string_view piece, Passed& passed);
 
-    AnswerReader reader;
-    const bool gemini;
+    const std::unique_ptr<UsageReader> reader;
+    const bool may_be_array;
     const bool strip;
     enum class Form { unknown, events, array } form = Form::unknown;
     ArrayScanner array;
@@ -148,16 +149,16 @@ std::string_view StreamMeter::Parts::feed(std::string_view piece) {
     if (form == Form::unknown) {
         const std::size_t first = piece.find_first_not_of(" \t\r\n");
         // Blank lines mean nothing to either form, so nothing is lost by waiting for what follows them.
-        if (gemini && first == std::string_view::npos) return piece;
-        form = gemini && piece[first] == '[' ? Form::array : Form::events;
-        if (gemini && form == Form::events) {
+        if (may_be_array && first == std::string_view::npos) return piece;
+        form = may_be_array && piece[first] == '[' ? Form::array : Form::events;
+        if (may_be_array && form == Form::events) {
             Passed passed(piece, out);
             feed_events(piece.substr(first), passed);
             return piece;
         }
     }
     if (form == Form::array) {
-        array.feed(piece, [&](std::string_view object) { reader.event(object); });
+        array.feed(piece, [&](std::string_view object) { reader->event(object); });
         return piece;
     }
     Passed passed(piece, out);
@@ -260,7 +261,7 @@ void StreamMeter::Parts::take_data(std::string_view text, bool lasts) {
 }
 
 void StreamMeter::Parts::end_event() {
-    only_usage = has_data && !event_too_long && reader.event(data);
+    only_usage = has_data && !event_too_long && reader->event(data);
     in_event = false;
     event_too_long = false;
     has_data = false;
@@ -309,15 +310,15 @@ std::string_view StreamMeter::Parts::finish() {
 
 // ---- the part that others see ---------------------------------------------------------------------------------------
 
-StreamMeter::StreamMeter(Operation operation, bool strip_usage, KeepText keep)
-    : parts_(std::make_unique<Parts>(operation, strip_usage, keep)) {}
+StreamMeter::StreamMeter(const ModelRoute& route, bool strip_usage, KeepText keep)
+    : parts_(std::make_unique<Parts>(route, strip_usage, keep)) {}
 StreamMeter::~StreamMeter() = default;
 StreamMeter::StreamMeter(StreamMeter&&) noexcept = default;
 
 std::string_view StreamMeter::feed(std::string_view piece) { return parts_->feed(piece); }
 std::string_view StreamMeter::finish() { return parts_->finish(); }
-const Metered& StreamMeter::metered() const { return parts_->reader.metered(); }
-bool StreamMeter::ended() const { return parts_->reader.ended(); }
+const Metered& StreamMeter::metered() const { return parts_->reader->metered(); }
+bool StreamMeter::ended() const { return parts_->reader->ended(); }
 bool StreamMeter::between_events() const {
     if (parts_->form == Parts::Form::array) return false;
     return parts_->strip ? !parts_->flowing : !parts_->in_event;

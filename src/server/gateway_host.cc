@@ -54,6 +54,19 @@ void put_hour(api::UpstreamFacts& facts, const gateway::LastHour::Sums& hour) {
     for (const auto& minute : hour.minutes) facts.minutes.push_back({minute.at, minute.calls, minute.errors});
 }
 
+// Nothing: the sender may act as operator.
+std::optional<gateway::RefusalCode> refusal_code_of(api::Sender sender) {
+    switch (sender) {
+        case api::Sender::outside:
+            return std::nullopt;
+        case api::Sender::run:
+            return gateway::RefusalCode::inside_a_run;
+        case api::Sender::unknown:
+            break;
+    }
+    return gateway::RefusalCode::sender_unknown;
+}
+
 }  // namespace
 
 GatewayHost::GatewayHost(Options options)
@@ -68,19 +81,22 @@ GatewayHost::GatewayHost(Options options)
             .submit = [&backend](std::vector<engine::Submission> commands) { backend.submit(std::move(commands)); },
             .now = [&backend] { return backend.now(); },
             .fresh_id = [&backend] { return backend.fresh_id(); },
-            .caller = [this](std::string_view key) -> std::optional<gateway::Caller> {
+            .caller = [this](std::string_view key) -> std::optional<gateway::CallPrincipal> {
                 const auto caller = options_.keys.find(key);
                 if (!caller) return std::nullopt;
-                return gateway::Caller{caller->org, caller->key_id, caller->may(api::Access::act),    caller->agent,
-                                       caller->run, caller->budget, caller->may(api::Access::operate)};
+                return gateway::CallPrincipal{
+                    caller->org, caller->key_id, caller->may(api::Access::act),    caller->agent,
+                    caller->run, caller->budget, caller->may(api::Access::operate)};
             },
-            .bounds = [this](gateway::Caller caller,
+            .bounds = [this](gateway::CallPrincipal caller,
                              core::Attribution who) { return bounds(std::move(caller), std::move(who)); },
             .block_reason = [&backend] { return backend.block_reason(); },
-            .refuse_operator = [this](const net::Request& request) -> net::Task<std::optional<gateway::No>> {
-                const auto problem = api::problem_of(co_await options_.sender_of(request.sender));
-                if (!problem) co_return std::nullopt;
-                co_return gateway::No{gateway::Refused::unauthorized, problem->code, problem->detail};
+            .refuse_operator = [this](const net::Request& request) -> net::Task<std::optional<gateway::CallRefusal>> {
+                const api::Sender sender = co_await options_.sender_of(request.sender);
+                const auto problem = api::problem_of(sender);
+                const auto code = refusal_code_of(sender);
+                if (!problem || !code) co_return std::nullopt;
+                co_return gateway::CallRefusal{gateway::RefusalKind::unauthorized, *code, problem->detail};
             },
             .on_call = [this](const gateway::EndedCall& call) { calls_.on_call(call); }},
         options_.log);
@@ -111,7 +127,7 @@ void GatewayHost::close() {
 }
 
 Result<void, std::string> GatewayHost::simulate() {
-    provider_ = std::make_unique<gateway::SimulatedUpstream>(gateway::SimulatedUpstreamOptions{});
+    provider_ = std::make_unique<simulated::SimulatedUpstream>(simulated::SimulatedUpstreamOptions{});
     provider_server_ = std::make_unique<net::HttpServer>(
         net::HttpServerOptions{.threads = 1},
         [this](net::Request request) { return provider_->answer(std::move(request)); }, options_.log);
@@ -287,11 +303,15 @@ void GatewayHost::store(core::OrgId org, std::vector<core::PutSetting> bindings)
     if (!submissions.empty()) options_.backend.submit(std::move(submissions));
 }
 
-bool GatewayHost::serves(core::OrgId org, gateway::Dialect dialect) const {
+bool GatewayHost::serves(core::OrgId org, gateway::ApiFormat format) const {
     const auto config = gateway_->config_of(org);
     return config && std::ranges::any_of(config->upstreams, [&](const gateway::Upstream& upstream) {
-               return upstream.enabled && upstream.dialect == dialect && !upstream.name.starts_with("sim-");
+               return upstream.enabled && upstream.format == format && !is_simulated(upstream);
            });
+}
+
+bool GatewayHost::is_simulated(const gateway::Upstream& upstream) const {
+    return std::ranges::any_of(simulated_, [&](const gateway::Upstream& own) { return own.url == upstream.url; });
 }
 
 bool GatewayHost::answers_calls(core::OrgId org, std::string_view host, std::uint16_t port) const {
@@ -302,7 +322,7 @@ bool GatewayHost::answers_calls(core::OrgId org, std::string_view host, std::uin
            });
 }
 
-net::Task<Result<gateway::Gateway::Bounds, std::string>> GatewayHost::bounds(gateway::Caller caller,
+net::Task<Result<gateway::Gateway::Bounds, std::string>> GatewayHost::bounds(gateway::CallPrincipal caller,
                                                                              core::Attribution who) {
     struct Named {
         std::optional<core::Run> run;
@@ -363,7 +383,7 @@ std::vector<api::UpstreamFacts> GatewayHost::upstreams(core::OrgId org) const {
         const char* from = boost::describe::enum_to_string(upstream.key.from, "");
         api::UpstreamFacts facts{
             .name = upstream.name,
-            .dialect = boost::describe::enum_to_string(upstream.dialect, ""),
+            .dialect = boost::describe::enum_to_string(upstream.format, ""),
             .url = upstream.url,
             .provider = upstream.provider,
             .key = {keyed ? fmt::format(R"({{"{}":{}}})", from, api::to_json(upstream.key.name)) : "{}"},
@@ -371,8 +391,7 @@ std::vector<api::UpstreamFacts> GatewayHost::upstreams(core::OrgId org) const {
             .priority = upstream.priority,
             .weight = upstream.weight,
             .enabled = upstream.enabled,
-            .simulated =
-                std::ranges::any_of(simulated_, [&](const gateway::Upstream& own) { return own.url == upstream.url; }),
+            .simulated = is_simulated(upstream),
             .key_found = !keyed || config->keys.contains(upstream.name),
             .failing_since = far_past,
             .cooling_until = far_past,
@@ -384,7 +403,7 @@ std::vector<api::UpstreamFacts> GatewayHost::upstreams(core::OrgId org) const {
             .minutes = {}};
         if (const auto hour = hours.find(upstream.name); hour != hours.end()) put_hour(facts, hour->second);
         if (const auto found = health.find(upstream.name); found != health.end()) {
-            const gateway::Fleet::Health& its = found->second;
+            const gateway::UpstreamSelector::Health& its = found->second;
             facts.failures_in_a_row = its.failures_in_a_row;
             facts.failing_since = its.failing_since;
             if (!its.last_failure.empty()) facts.last_error = its.last_failure;
@@ -413,7 +432,7 @@ std::vector<std::optional<api::UsedPrice>> GatewayHost::used_prices(core::OrgId 
             prices.emplace_back();
             continue;
         }
-        const bool set = found->version.starts_with("set-");
+        const bool set = found->source == gateway::PriceSource::setting;
         prices.push_back(api::UsedPrice{.name = found->provider + "/" + found->model,
                                         .document = gateway::to_json(*found),
                                         .version = found->version,

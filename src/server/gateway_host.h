@@ -19,13 +19,13 @@
 #include "base/log.h"
 #include "gateway/call_watch.h"
 #include "gateway/gateway.h"
-#include "gateway/simulated_upstream.h"
 #include "net/http_server.h"
 #include "net/worker_pool.h"
 #include "server/backend.h"
 #include "server/sandbox_rules.h"
 #include "server/secret_hosts.h"
 #include "server/setting_desk.h"
+#include "simulated/upstream.h"
 #include "store/read_pool.h"
 
 namespace interlock::server {
@@ -52,8 +52,8 @@ class GatewayHost {
     // Reads what is set for the org, and goes by it from now on. Blocks.
     void read_settings(core::OrgId org);
     void read_all_settings();
-    // Whether calls of this dialect have somewhere to go.
-    bool serves(core::OrgId org, gateway::Dialect dialect) const;
+    // Whether calls in this API format have somewhere to go.
+    bool serves(core::OrgId org, gateway::ApiFormat format) const;
     // Whether calls to models are answered there: by an upstream of the org, or a provider that is known.
     bool answers_calls(core::OrgId org, std::string_view host, std::uint16_t port) const;
     // What became of the org's calls and how its upstreams do, in Prometheus' text.
@@ -70,6 +70,8 @@ class GatewayHost {
  private:
     explicit GatewayHost(Options options);
     Result<void, std::string> simulate();
+    // True if this server itself answers what goes to the upstream.
+    bool is_simulated(const gateway::Upstream& upstream) const;
     Result<std::vector<core::OrgId>, store::ReadError> orgs();
     // With `reading_` held.
     void read_one(core::OrgId org);
@@ -84,12 +86,13 @@ class GatewayHost {
     void open_headers(const OrgSecrets& secrets, std::map<std::string, std::string>& headers, const std::string& host);
     void open_otlp(const OrgSecrets& secrets, gateway::Otlp& otlp);
     void store(core::OrgId org, std::vector<core::PutSetting> bindings);
-    net::Task<Result<gateway::Gateway::Bounds, std::string>> bounds(gateway::Caller caller, core::Attribution who);
+    net::Task<Result<gateway::Gateway::Bounds, std::string>> bounds(gateway::CallPrincipal caller,
+                                                                    core::Attribution who);
     void watch();
 
     const Options options_;
     std::vector<gateway::Upstream> simulated_;
-    std::unique_ptr<gateway::SimulatedUpstream> provider_;
+    std::unique_ptr<simulated::SimulatedUpstream> provider_;
     std::unique_ptr<net::HttpServer> provider_server_;
     gateway::CallWatch calls_;
     std::unique_ptr<gateway::Gateway> gateway_;

@@ -466,7 +466,7 @@ Result<void, std::string> Server::Parts::supervise() {
          .memory_pressure_max = options.memory_pressure_max,
          .gateway =
              [this](std::string_view dialect) {
-                 gateway::Dialect speaks{};
+                 gateway::ApiFormat speaks{};
                  return boost::describe::enum_from_string(std::string(dialect).c_str(), speaks) &&
                         gateway->serves(home, speaks);
              },

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "engine/clock.h"
-#include "gateway/simulated_upstream.h"
+#include "simulated/upstream.h"
 #include "net/http_server.h"
 #include "server/ending_signals.h"
 #include "server/listen_address.h"
@@ -62,12 +62,12 @@ int simulate_command(const SimulateOptions& options, const Terminal& terminal) {
     std::optional<Books> books;
     if (!options.log.empty()) books.emplace(options.log);
     if (books && !books->is_open()) return refuse(1, fmt::format("{}: {}", options.log, std::strerror(errno)));
-    gateway::SimulatedUpstreamOptions how{.key = options.key};
+    simulated::SimulatedUpstreamOptions how{.key = options.key};
     how.script.delay_ms = options.delay_ms;
     how.script.chunk_delay_ms = options.chunk_delay_ms;
     how.script.chunks = options.chunks;
     if (books) how.books = [&books](std::string_view line) { books->write(line); };
-    gateway::SimulatedUpstream upstream(std::move(how));
+    simulated::SimulatedUpstream upstream(std::move(how));
 
     net::HttpServerOptions listen{.port = address->port, .threads = options.threads};
     if (!address->host.empty()) listen.host = address->host;

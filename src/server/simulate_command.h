@@ -1,4 +1,4 @@
-// `interlock simulate-upstream`: the simulated model provider (gateway/simulated_upstream.h) as a process.
+// `interlock simulate-upstream`: the simulated model provider (simulated/upstream.h) as a process.
 #pragma once
 
 #include <cstddef>
