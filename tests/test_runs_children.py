@@ -123,7 +123,7 @@ def test_a_child_works_only_below_its_parents_workspace(family):
                   ["--workspace", "link"], ["--on-conflict", "isolate", "--workspace", str(elsewhere)]):
         done = family.inside(f"ln -s {elsewhere} link; il run {' '.join(flags)} -- touch {elsewhere}/hit",
                              "--sandbox=off")
-        assert done.returncode == 4 and "is not inside of what the parent" in done.stderr, (flags, done)
+        assert done.returncode == 4 and "is outside the claims of the parent" in done.stderr, (flags, done)
     assert not (elsewhere / "hit").exists()
 
 
