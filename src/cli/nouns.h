@@ -1,4 +1,4 @@
-// The commands of each noun, and what several of them share. commands.cc puts them together.
+// The commands of each noun, and flags that several of them share. commands.cc joins them.
 #pragma once
 
 #include <string>
@@ -15,8 +15,9 @@ std::vector<Command> hold_commands();
 std::vector<Command> session_commands();
 std::vector<Command> launch_commands();  // run
 std::vector<Command> run_commands();
-std::vector<Command> log_commands();  // runs logs, attach, stop
-std::vector<Command> place_commands();
+std::vector<Command> log_commands();              // runs logs, attach and, for old scripts, stop
+Command cancel_command(std::vector<Flag> flags);  // runs cancel, with the flags of its request
+std::vector<Command> claim_commands();
 std::vector<Command> schedule_commands();
 std::vector<Command> cap_commands();
 std::vector<Command> key_commands();
@@ -33,9 +34,9 @@ std::vector<Command> node_commands();
 std::vector<Command> feed_commands();    // events, spend
 std::vector<Command> system_commands();  // status, verify, doctor, backup, export, import, bench, completion, version
 
-// What a charge or a hold is counted under, besides its agent.
+// The attribution of a charge or hold, besides its agent.
 std::vector<Flag> attribution_flags();
-// What a model call used; members of "usage" below `prefix`.
+// The usage of a model call; members of "usage" below `prefix`.
 std::vector<Flag> usage_flags(const std::string& prefix);
 Flag agent_flag(std::string help);
 Argument run_argument();

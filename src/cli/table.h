@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/terminal.h"
+#include "cli/output.h"
 
 namespace interlock::cli {
 
@@ -41,13 +41,13 @@ struct Table {
     std::vector<std::vector<Cell>> rows;  // Each with one cell per column.
 };
 
-std::string render(const Table& table, const Terminal& terminal);
+std::string render(const Table& table, const CliOutput& output);
 
 // Label and value, one pair a line. A value of several lines is indented as a block.
 struct Detail {
     std::string label;
     Cell value;
 };
-std::string render(const std::vector<Detail>& details, const Terminal& terminal);
+std::string render(const std::vector<Detail>& details, const CliOutput& output);
 
 }  // namespace interlock::cli

@@ -62,7 +62,7 @@ class HouseProvider {
 };
 
 std::string greeting(Server& server, const DemoOptions& options, const std::string& directory,
-                     const Terminal& terminal);
+                     const cli::CliOutput& terminal);
 
 // Workers and operator, each on a thread of its own, for as long as this lives.
 class Threads {
@@ -92,7 +92,7 @@ Result<std::string, std::string> agent_key(Client& admin, const char* agent) {
 }  // namespace
 
 Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std::string& directory,
-                                          const Terminal& terminal) {
+                                          const cli::CliOutput& terminal) {
     const auto address = parse_listen(options.listen);
     if (!address) return fail(address.error());
     EndingSignals ending({SIGINT, SIGTERM, SIGHUP});
@@ -163,12 +163,12 @@ Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std:
 namespace {
 
 std::string greeting(Server& server, const DemoOptions& options, const std::string& directory,
-                     const Terminal& terminal) {
+                     const cli::CliOutput& terminal) {
     return fmt::format(
         "{} {}\n\nA simulated fleet is at work there: its agents, models and money are not real, and nothing leaves "
         "this "
         "machine.\n  data      {}\n  again     interlock login --data-dir {}\n{}\n",
-        terminal.bold("Open"), server.login_link(), directory, directory,
+        terminal.paint(cli::Style::bold, "Open"), server.login_link(), directory, directory,
         options.seconds > 0 ? fmt::format("It ends after {} s, or with Ctrl-C.", options.seconds) : "Ctrl-C ends it.");
 }
 

@@ -24,6 +24,6 @@ struct FleetPlay {
 
 // Until it is told to end, or options.seconds are over. The error is a sentence.
 Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std::string& directory,
-                                          const Terminal& terminal);
+                                          const cli::CliOutput& terminal);
 
 }  // namespace interlock::server

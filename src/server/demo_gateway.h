@@ -24,6 +24,6 @@ struct GatewayPlay {
 
 // The error is a sentence.
 Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const std::string& directory,
-                                              const Terminal& terminal);
+                                              const cli::CliOutput& terminal);
 
 }  // namespace interlock::server

@@ -1,4 +1,4 @@
-#include "cli/terminal.h"
+#include "cli/output.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -29,7 +29,7 @@ std::size_t width_of(int descriptor, const std::string& columns) {
 
 }  // namespace
 
-Terminal standard_terminal(const Environment& environment) {
+CliOutput standard_output(const Environment& environment) {
     const bool capable = !environment.term.empty() && environment.term != "dumb";
     const bool colours = capable && environment.no_color.empty();
     const bool out_is_terminal = isatty(STDOUT_FILENO) == 1;
@@ -41,27 +41,27 @@ Terminal standard_terminal(const Environment& environment) {
             .width = out_is_terminal ? width_of(STDOUT_FILENO, environment.columns) : 0};
 }
 
-std::string Terminal::paint(Style style, std::string_view text) const {
+std::string CliOutput::paint(Style style, std::string_view text) const {
     return styled && style != Style::plain && !text.empty() ? painted(style, text) : std::string(text);
 }
 
-void Terminal::data(std::string_view text) const {
+void CliOutput::data(std::string_view text) const {
     std::fwrite(text.data(), 1, text.size(), out);
     std::fflush(out);
 }
 
-void Terminal::talk(std::string_view line) const {
+void CliOutput::talk(std::string_view line) const {
     step("");
     fmt::print(err, "{}\n", line);
 }
 
-void Terminal::error(std::string_view detail, std::string_view hint) const {
+void CliOutput::error(std::string_view detail, std::string_view hint) const {
     step("");
     fmt::print(err, "{} {}\n", err_styled ? painted(Style::red, "error:") : "error:", detail);
     if (!hint.empty()) fmt::print(err, "{} {}\n", err_styled ? painted(Style::dim, "hint:") : "hint:", hint);
 }
 
-void Terminal::step(std::string_view line) const {
+void CliOutput::step(std::string_view line) const {
     if (!progress) return;
     fmt::print(err, "\r\x1b[K{}", line);
     std::fflush(err);
