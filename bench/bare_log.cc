@@ -88,7 +88,7 @@ void BareLog::run() {
         // 4. Answer.
         for (const engine::Submission& submission : batch) {
             if (written) {
-                submission.on_answer(engine::Answered{});
+                submission.on_answer(engine::CommandResult{});
             } else {
                 submission.on_answer(fail(engine::SubmitError::not_committed));
             }

@@ -122,14 +122,15 @@ class Loop {
         submissions.reserve(done.size());
         for (const Done& answer : done) {
             const std::uint32_t client = answer.client;
-            submissions.push_back(submission(options_.org, workload_.next(client, ids_), ids_,
-                                             [this, client](const engine::Answer& got) { on_answer(client, got); }));
+            submissions.push_back(
+                submission(options_.org, workload_.next(client, ids_), ids_,
+                           [this, client](const engine::SubmitResult& got) { on_answer(client, got); }));
             submitted_at_[client] = now;
         }
         target_.submit(std::move(submissions));
     }
 
-    void on_answer(std::uint32_t client, const engine::Answer& answer) {
+    void on_answer(std::uint32_t client, const engine::SubmitResult& answer) {
         const bool refused = target_.decides() ? !workload_.answered(client, answer) : !answer;
         inbox_.push({client, refused});
     }
@@ -157,8 +158,8 @@ std::uint64_t run_once(Target& target, std::vector<core::CommandBody> commands, 
     std::vector<engine::Submission> submissions;
     ids.set_time();
     for (core::CommandBody& body : commands) {
-        submissions.push_back(
-            submission(org, std::move(body), ids, [&](const engine::Answer& answer) { inbox.push({0, !answer}); }));
+        submissions.push_back(submission(org, std::move(body), ids,
+                                         [&](const engine::SubmitResult& answer) { inbox.push({0, !answer}); }));
     }
     std::size_t on_their_way = submissions.size();
     target.submit(std::move(submissions));

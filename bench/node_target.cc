@@ -28,14 +28,14 @@ NodeTarget::NodeTarget(const std::string& uri)
 
 NodeTarget::~NodeTarget() {
     http_.reset();
-    switchboard_.reset();
+    router_.reset();
 }
 
 std::unique_ptr<NodeTarget> NodeTarget::open(const std::string& uri, std::string& problem) {
     std::unique_ptr<NodeTarget> target(new NodeTarget(uri));
     engine::IdSource ids;
     const Instant now = engine::Clock().now();
-    nodes::Switchboard::Options how;
+    nodes::CommandRouter::Options how;
     how.me = {.id = ids.next(now), .boot = ids.next(now), .name = "bench", .url = {}, .version = "bench"};
     how.connect = [self = target.get()] { return std::make_unique<store::PostgresCluster>(self->server_); };
     how.open_store = [self = target.get(), node = how.me.id, boot = how.me.boot](core::OrgId org, std::int64_t epoch) {
@@ -48,14 +48,14 @@ std::unique_ptr<NodeTarget> NodeTarget::open(const std::string& uri, std::string
         lane.pool = self->pool_;
         return std::make_unique<store::PostgresStore>(std::move(lane));
     };
-    how.on_step = [self = target.get()](core::OrgId, const engine::Step&) { ++self->batches_; };
-    target->switchboard_ = std::make_unique<nodes::Switchboard>(std::move(how), target->log_);
-    if (auto started = target->switchboard_->start(); !started) {
+    how.on_step = [self = target.get()](core::OrgId, const engine::BatchStats&) { ++self->batches_; };
+    target->router_ = std::make_unique<nodes::CommandRouter>(std::move(how), target->log_);
+    if (auto started = target->router_->start(); !started) {
         problem = started.error();
         return nullptr;
     }
-    nodes::Switchboard& switchboard = *target->switchboard_;
-    target->inbound_ = std::make_unique<nodes::Inbound>(switchboard.door());
+    nodes::CommandRouter& router = *target->router_;
+    target->inbound_ = std::make_unique<nodes::Inbound>(router.door());
     net::HttpServerOptions listening;
     listening.host = "127.0.0.1";
     listening.port = 0;
@@ -72,7 +72,7 @@ std::unique_ptr<NodeTarget> NodeTarget::open(const std::string& uri, std::string
         problem = port.error().detail;
         return nullptr;
     }
-    switchboard.set_url(fmt::format("http://127.0.0.1:{}", *port));
+    router.set_url(fmt::format("http://127.0.0.1:{}", *port));
     return target;
 }
 

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "bench/driver.h"
 #include "net/http_server.h"
+#include "nodes/command_router.h"
 #include "nodes/inbound.h"
-#include "nodes/switchboard.h"
 #include "store/postgres_store.h"
 
 namespace interlock::bench {
@@ -20,7 +20,7 @@ class NodeTarget final : public Target {
     static std::unique_ptr<NodeTarget> open(const std::string& uri, std::string& problem);
     ~NodeTarget() override;
 
-    void submit(std::vector<engine::Submission> submissions) override { switchboard_->submit(std::move(submissions)); }
+    void submit(std::vector<engine::Submission> submissions) override { router_->submit(std::move(submissions)); }
     bool decides() const override { return true; }
     std::uint64_t batches() const override { return batches_; }
 
@@ -35,7 +35,7 @@ class NodeTarget final : public Target {
     store::PostgresOptions server_;
     std::shared_ptr<store::PostgresPool> pool_;
     std::unique_ptr<store::PostgresStore> reader_;
-    std::unique_ptr<nodes::Switchboard> switchboard_;
+    std::unique_ptr<nodes::CommandRouter> router_;
     std::unique_ptr<nodes::Inbound> inbound_;
     std::unique_ptr<net::HttpServer> http_;
 };

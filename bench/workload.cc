@@ -82,7 +82,7 @@ class Charges : public Workload {
 
     CommandBody next(std::size_t, Ids&) override { return models_[turn_++ % agents_]; }
 
-    bool answered(std::size_t, const engine::Answer& answer) override {
+    bool answered(std::size_t, const engine::SubmitResult& answer) override {
         const auto* reply = answer ? std::get_if<ChargeReply>(&answer->reply) : nullptr;
         if (reply == nullptr || reply->status != ChargeStatus::charged) return false;
         ++charged_;
@@ -137,7 +137,7 @@ class HoldsAndSettles : public Workload {
         return reserve;
     }
 
-    bool answered(std::size_t number, const engine::Answer& answer) override {
+    bool answered(std::size_t number, const engine::SubmitResult& answer) override {
         if (!answer) return false;
         if (clients_[number].settles) {
             const auto* reply = std::get_if<SettleReply>(&answer->reply);
@@ -204,7 +204,7 @@ class Appends : public Workload {
         return append;
     }
 
-    bool answered(std::size_t, const engine::Answer& answer) override {
+    bool answered(std::size_t, const engine::SubmitResult& answer) override {
         const auto* reply = answer ? std::get_if<AppendReply>(&answer->reply) : nullptr;
         if (reply == nullptr || reply->status != AppendStatus::appended) return false;
         ++appended_;
@@ -265,7 +265,7 @@ class Runs : public Workload {
         return admit;
     }
 
-    bool answered(std::size_t number, const engine::Answer& answer) override {
+    bool answered(std::size_t number, const engine::SubmitResult& answer) override {
         if (!answer) return false;
         Client& client = clients_[number];
         if (client.finishes) {

@@ -39,7 +39,7 @@ class Workload {
     virtual void begin(std::size_t clients) = 0;
     virtual core::CommandBody next(std::size_t client, Ids& ids) = 0;
     // False when the client was refused, which no workload here expects.
-    virtual bool answered(std::size_t client, const engine::Answer& answer) = 0;
+    virtual bool answered(std::size_t client, const engine::SubmitResult& answer) = 0;
 
     // Where the rows disagree with the answers, in words; empty: nowhere.
     virtual std::vector<std::string> differences(store::Snapshot& rows) = 0;

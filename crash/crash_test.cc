@@ -259,7 +259,7 @@ core::Command charge_of(std::uint64_t number, std::int64_t nanos) {
 // Empty when the store did not take it.
 std::optional<core::Reply> ask(engine::Engine& engine, core::Command what) {
     std::optional<core::Reply> reply;
-    engine.submit({.command = std::move(what), .on_answer = [&](engine::Answer answer) {
+    engine.submit({.command = std::move(what), .on_answer = [&](engine::SubmitResult answer) {
                        if (answer) reply = answer->reply;
                    }});
     engine.step(noon);

@@ -65,7 +65,7 @@ Result<Beginning, std::string> make_beginning(std::uint64_t seed) {
     if (const auto opened = engine.open(beginning.workload.now()); !opened) return fail(opened.error().detail);
     for (std::size_t i = 0; i < 6; ++i) {
         for (const auto& command : i == 0 ? beginning.workload.setup() : beginning.workload.next_batch()) {
-            engine.submit({.command = command, .on_answer = [&, command](const engine::Answer& answer) {
+            engine.submit({.command = command, .on_answer = [&, command](const engine::SubmitResult& answer) {
                                if (answer) beginning.workload.heard(command, answer->reply);
                            }});
         }
@@ -109,7 +109,7 @@ class Run {
     std::string open_up();
     std::string close_down();
     std::string send(engine::Engine& engine, const std::vector<core::Command>& commands);
-    void hear(const core::Command& command, const engine::Answer& answer);
+    void hear(const core::Command& command, const engine::SubmitResult& answer);
     std::string check_what_is_left();
     std::string check_image(const Image& image, std::string_view what);
     std::string recover(engine::Engine& engine);
@@ -208,7 +208,7 @@ std::string Run::recover(engine::Engine& engine) {
 std::string Run::send(engine::Engine& engine, const std::vector<core::Command>& commands) {
     std::size_t heard = 0;
     for (const core::Command& command : commands) {
-        engine.submit({.command = command, .on_answer = [&, command](const engine::Answer& answer) {
+        engine.submit({.command = command, .on_answer = [&, command](const engine::SubmitResult& answer) {
                            ++heard;
                            hear(command, answer);
                        }});
@@ -217,7 +217,7 @@ std::string Run::send(engine::Engine& engine, const std::vector<core::Command>& 
     return heard == commands.size() ? "" : fmt::format("{} of {} commands were answered", heard, commands.size());
 }
 
-void Run::hear(const core::Command& command, const engine::Answer& answer) {
+void Run::hear(const core::Command& command, const engine::SubmitResult& answer) {
     const Id key = command.key.value;
     if (answer) {
         ++tally_.done;
@@ -286,11 +286,11 @@ std::string Run::ask_again(engine::Engine& engine) {
 
     std::string wrong;
     for (const auto& [acknowledged, first] : acknowledged_) {
-        engine.submit({.command = first.first, .on_answer = [&, key = acknowledged](const engine::Answer& answer) {
-                           if (answer && answer->repeated && encode(answer->reply) == acknowledged_.at(key).second)
-                               return;
-                           wrong = fmt::format("{} did not get its first answer again", to_text("key", key));
-                       }});
+        engine.submit(
+            {.command = first.first, .on_answer = [&, key = acknowledged](const engine::SubmitResult& answer) {
+                 if (answer && answer->repeated && encode(answer->reply) == acknowledged_.at(key).second) return;
+                 wrong = fmt::format("{} did not get its first answer again", to_text("key", key));
+             }});
     }
     for (std::size_t steps = 0; engine.has_work(workload_.now()) && steps < 100; ++steps) engine.step(workload_.now());
     return wrong;

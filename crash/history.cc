@@ -59,7 +59,7 @@ class SplittingStore final : public PassingStore {
     static constexpr bool is_counter = std::is_same_v<Row, core::AgentTotals> || std::is_same_v<Row, core::Window> ||
                                        std::is_same_v<Row, core::Rollup>;
     template <class Row>
-    static constexpr bool is_answer = std::is_same_v<Row, core::CostEvent> || std::is_same_v<Row, core::Answer>;
+    static constexpr bool is_answer = std::is_same_v<Row, core::CostEvent> || std::is_same_v<Row, core::StoredReply>;
 
     store::OrgWrites part(const store::OrgWrites& whole, bool second) const {
         store::OrgWrites half{.org = whole.org, .rows = {}};
@@ -118,7 +118,7 @@ std::string apply_batch(const std::vector<core::Command>& commands, engine::Engi
     std::string wrong;
     std::size_t heard = 0;
     for (const core::Command& command : commands) {
-        engine.submit({.command = command, .on_answer = [&, command](const engine::Answer& answer) {
+        engine.submit({.command = command, .on_answer = [&, command](const engine::SubmitResult& answer) {
                            ++heard;
                            if (!answer) {
                                wrong = "a command failed without any fault";

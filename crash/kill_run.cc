@@ -267,18 +267,19 @@ class Killer {
         }
         std::vector<engine::Submission> submissions;
         for (const Answered* answered : asked) {
-            submissions.push_back(
-                {.command = *command_of(answered->question), .on_answer = [&, answered](const engine::Answer& answer) {
-                     const std::lock_guard lock(mutex);
-                     if (!(answer && answer->repeated && encode(answer->reply) == answered->reply)) {
-                         wrong = fmt::format("lost: {} (asked again, it was {})", content_of(answered->question, 0),
-                                             !answer            ? "not answered"
-                                             : answer->repeated ? "answered otherwise"
-                                                                : "carried out");
-                     }
-                     ++heard;
-                     some_heard.notify_one();
-                 }});
+            submissions.push_back({.command = *command_of(answered->question),
+                                   .on_answer = [&, answered](const engine::SubmitResult& answer) {
+                                       const std::lock_guard lock(mutex);
+                                       if (!(answer && answer->repeated && encode(answer->reply) == answered->reply)) {
+                                           wrong = fmt::format("lost: {} (asked again, it was {})",
+                                                               content_of(answered->question, 0),
+                                                               !answer            ? "not answered"
+                                                               : answer->repeated ? "answered otherwise"
+                                                                                  : "carried out");
+                                       }
+                                       ++heard;
+                                       some_heard.notify_one();
+                                   }});
         }
         // In portions that the queue has room for.
         for (std::size_t i = 0; i < submissions.size(); i += 1'000) {

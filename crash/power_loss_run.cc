@@ -137,7 +137,7 @@ std::optional<Verdict> Judge::judge_answers(engine::Engine& engine, Instant now)
         for (const Spoken& spoken : history_.commits[i].spoken) {
             if (!spoken.done) continue;
             ++asked;
-            engine.submit({.command = spoken.command, .on_answer = [&, i](const engine::Answer& answer) {
+            engine.submit({.command = spoken.command, .on_answer = [&, i](const engine::SubmitResult& answer) {
                                ++heard;
                                if (answer && answer->repeated && encode(answer->reply) == spoken.reply) return;
                                verdict = Verdict{
@@ -163,7 +163,7 @@ std::optional<Verdict> Judge::judge_answers(engine::Engine& engine, Instant now)
                                         return other.command.key == spoken.command.key;
                                     }) > 1;
         if (twice_in_batch) continue;
-        engine.submit({.command = spoken.command, .on_answer = [&](const engine::Answer& answer) {
+        engine.submit({.command = spoken.command, .on_answer = [&](const engine::SubmitResult& answer) {
                            if (answer) ++(answer->repeated ? repeated : fresh);
                        }});
     }

@@ -27,7 +27,7 @@ constexpr std::string_view expected_text = "15.00";  // 20 x 1,000 x 0.00075. Wi
 //   - the rules refused it: its reply has another status than the one for success;
 //   - it was done: nullopt.
 template <class Reply, class Status>
-std::optional<std::string> problem_of(const engine::Answer& answer, std::initializer_list<Status> good) {
+std::optional<std::string> problem_of(const engine::SubmitResult& answer, std::initializer_list<Status> good) {
     if (!answer) return fmt::format("the engine could not carry it out (error {})", static_cast<int>(answer.error()));
     const auto* reply = std::get_if<Reply>(&answer->reply);
     if (reply == nullptr) return "the answer is of another kind";

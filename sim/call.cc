@@ -33,7 +33,7 @@ bool says_done(const core::Reply& reply) {
         reply);
 }
 
-Outcome outcome_of(const engine::Answer& answer) {
+Outcome outcome_of(const engine::SubmitResult& answer) {
     if (!answer) return {outcome_kinds - 1, static_cast<std::size_t>(answer.error())};
     const auto status = std::visit(
         []<class T>(const T& value) -> std::size_t {

@@ -70,7 +70,7 @@ constexpr std::size_t outcome_kinds = std::variant_size_v<core::Reply::Kinds> + 
 constexpr std::size_t outcome_statuses_max = 16;
 using OutcomeCounts = std::array<std::array<std::uint64_t, outcome_statuses_max>, outcome_kinds>;
 
-Outcome outcome_of(const engine::Answer& answer);
+Outcome outcome_of(const engine::SubmitResult& answer);
 std::vector<Outcome> all_outcomes();
 std::string name_of(Outcome outcome);  // "ChargeReply.budget_exceeded"
 std::string kind_of(const core::Command& command);

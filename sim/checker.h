@@ -15,7 +15,7 @@ class Checker {
     virtual ~Checker() = default;
 
     virtual void sent(World&, const Call&) {}
-    virtual void heard(World&, const Call&, const engine::Answer&) {}
+    virtual void heard(World&, const Call&, const engine::SubmitResult&) {}
     // Told of each commit that truly happened, whatever the engine was told.
     virtual void committed(World&, const store::WriteSet&) {}
     virtual void check(World& world, const Rows& rows) = 0;

@@ -29,7 +29,7 @@ std::int64_t amount_of(const CostEvent& event, Metric metric) {
 
 class CeilingChecker : public Checker {
  public:
-    void heard(World& world, const Call& call, const engine::Answer& answer) override;
+    void heard(World& world, const Call& call, const engine::SubmitResult& answer) override;
     void committed(World& world, const store::WriteSet& writes) override;
     void check(World& world, const Rows& rows) override;
 
@@ -74,7 +74,7 @@ void CeilingChecker::committed(World& world, const store::WriteSet& writes) {
     }
 }
 
-void CeilingChecker::heard(World& world, const Call& call, const engine::Answer& answer) {
+void CeilingChecker::heard(World& world, const Call& call, const engine::SubmitResult& answer) {
     if (!answer) return;
     const auto check_refusal = [&](const BudgetRefusal& no) {
         const std::int64_t free = std::max<std::int64_t>(0, no.limit_units - no.settled - no.held);

@@ -129,7 +129,7 @@ void EndingsChecker::check_holds(World& world, const Rows& rows) {
                        fmt::format("hold {:x} was dispatched, and released by nobody", hold.id.value.low));
     }
     for (const auto& [key, agent] : rows.rows<Agent>()) {
-        for (const Pause& pause : agent.pauses) {
+        for (const AgentPause& pause : agent.pauses) {
             if (!pause.by.starts_with("budget:")) continue;
             const auto budget = rows.rows<Budget>().find({key.first, pause.by.substr(7)});
             if (budget != rows.rows<Budget>().end() && !budget->second.deleted) continue;
@@ -214,7 +214,7 @@ void EndingsChecker::check_overdue(World& world, const Rows& rows) {
             overdue(hold.expires_at, fmt::format("hold {:x}", hold.id.value.low));
     }
     for (const auto& [key, agent] : rows.rows<Agent>()) {
-        for (const Pause& pause : agent.pauses)
+        for (const AgentPause& pause : agent.pauses)
             overdue(pause.until, fmt::format("the pause of {} by {}", agent.name, pause.by));
     }
 }

@@ -188,7 +188,7 @@ void PaymentsChecker::check_call(World& world, const Rows& rows, const Call& cal
 
 // The first answer to a key is kept for those who ask again.
 void PaymentsChecker::check_answers(World& world, const Rows& rows) {
-    for (const auto& [key, answer] : rows.rows<Answer>()) {
+    for (const auto& [key, answer] : rows.rows<StoredReply>()) {
         const Call* call = world.find_call(key.first, answer.key);
         if (call == nullptr || (!call->done && !call->may_have_happened())) {
             world.violated(Promise::nothing_twice,
@@ -201,7 +201,7 @@ void PaymentsChecker::check_answers(World& world, const Rows& rows) {
     }
     for (const Call& call : world.calls()) {
         if (!call.done || !call.has_key() || core::makes_cost_event(call.command.body)) continue;
-        if (!rows.rows<Answer>().contains({call.command.org, call.command.key})) {
+        if (!rows.rows<StoredReply>().contains({call.command.org, call.command.key})) {
             world.violated(Promise::nothing_twice, fmt::format("call {} {} was done, but its answer is not kept",
                                                                call.id, kind_of(call.command)));
         }

@@ -18,7 +18,7 @@ using RunKey = std::pair<OrgId, RunId>;
 class PlacesChecker : public Checker {
  public:
     void sent(World& world, const Call& call) override;
-    void heard(World& world, const Call& call, const engine::Answer& answer) override;
+    void heard(World& world, const Call& call, const engine::SubmitResult& answer) override;
     void committed(World& world, const store::WriteSet& writes) override;
     void check(World& world, const Rows& rows) override;
 
@@ -76,7 +76,7 @@ void PlacesChecker::sent(World&, const Call& call) {
     }
 }
 
-void PlacesChecker::heard(World& world, const Call& call, const engine::Answer& answer) {
+void PlacesChecker::heard(World& world, const Call& call, const engine::SubmitResult& answer) {
     if (!answer) return;
     const OrgId org = call.command.org;
     if (const auto* admit = std::get_if<AdmitRun>(&call.command.body)) {

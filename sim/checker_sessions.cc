@@ -13,7 +13,7 @@ using namespace core;
 
 class SessionsChecker : public Checker {
  public:
-    void heard(World& world, const Call& call, const engine::Answer& answer) override;
+    void heard(World& world, const Call& call, const engine::SubmitResult& answer) override;
     void check(World& world, const Rows& rows) override;
 
  private:
@@ -28,7 +28,7 @@ class SessionsChecker : public Checker {
     std::map<std::tuple<OrgId, SessionId, std::int64_t>, std::uint32_t> writer_of_;
 };
 
-void SessionsChecker::heard(World& world, const Call& call, const engine::Answer& answer) {
+void SessionsChecker::heard(World& world, const Call& call, const engine::SubmitResult& answer) {
     const auto* append = std::get_if<Append>(&call.command.body);
     if (append == nullptr || !answer || !says_done(answer->reply)) return;
     const auto& reply = std::get<AppendReply>(answer->reply);

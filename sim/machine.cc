@@ -11,10 +11,10 @@ namespace {
 using namespace std::chrono_literals;
 using Mishap = Conduct::Mishap;
 
-constexpr Span connects_every = 1s;
-constexpr Span waits_for_launch = 30s;
-constexpr Span waits_for_done = 60s;
-constexpr Span grace = 1s;
+constexpr SteadyDuration connects_every = 1s;
+constexpr SteadyDuration waits_for_launch = 30s;
+constexpr SteadyDuration waits_for_done = 60s;
+constexpr SteadyDuration grace = 1s;
 const std::string boot = "boot";
 
 std::string start_of(pid_t pid) { return "start-" + std::to_string(pid); }
@@ -34,7 +34,7 @@ void Machine::step(Moment now) {
 }
 
 void Machine::act(SimShim& shim) {
-    const bool runs = shim.phase == shim::Phase::running;
+    const bool runs = shim.phase == shim::ShimPhase::running;
     if (runs && !shim.had_mishap && now_ >= shim.launched + shim.conduct.mishap_after) {
         const pid_t pid = shim.pid;
         shim.had_mishap = true;
@@ -55,10 +55,10 @@ void Machine::act(SimShim& shim) {
         if (!shims_.contains(pid)) return;
     }
     switch (shim.phase) {
-        case shim::Phase::waiting:
+        case shim::ShimPhase::waiting:
             if (!shim.conduct.foreground && now_ > shim.born + waits_for_launch) leave(shim);
             return;
-        case shim::Phase::running: {
+        case shim::ShimPhase::running: {
             if (now_ >= shim.beat_at) {
                 shim.beat_at = now_ + std::chrono::seconds(shim.conduct.lease_s) / 6;
                 say(shim, shim::Beat{});
@@ -66,7 +66,7 @@ void Machine::act(SimShim& shim) {
             if (shim.fenced) {
                 kill_below(shim);
                 if (has_below(shim)) return;
-                shim.phase = shim::Phase::ended;
+                shim.phase = shim::ShimPhase::ended;
                 save(shim, shim::How::stopped, 15);
                 return leave(shim);
             }
@@ -83,7 +83,7 @@ void Machine::act(SimShim& shim) {
             }
             return;
         }
-        case shim::Phase::ended:
+        case shim::ShimPhase::ended:
             if (now_ > std::max(shim.heard, shim.ended) + waits_for_done) leave(shim);
             return;
     }
@@ -99,15 +99,15 @@ void Machine::start_shim(core::RunId run, const Conduct& conduct, const std::str
         return;
     }
     const auto file = files.find(run);
-    if (file != files.end() && file->second.phase == shim::Phase::running) {
+    if (file != files.end() && file->second.phase == shim::ShimPhase::running) {
         if (!conduct.foreground) hooks_.after(5ms, [this, run] { hooks_.child_ended(run, false); });
         return;
     }
     SimShim shim{.pid = ++last_pid_, .run = run, .conduct = conduct, .secret = secret};
     shim.of_server = !conduct.foreground;
     shim.born = now_;
-    if (file != files.end() && file->second.phase == shim::Phase::ended) {
-        shim.phase = shim::Phase::ended;
+    if (file != files.end() && file->second.phase == shim::ShimPhase::ended) {
+        shim.phase = shim::ShimPhase::ended;
         shim.ended = now_;
     } else {
         save(shim);
@@ -124,7 +124,7 @@ shim::Hello Machine::hello_of(const SimShim& shim) const {
     hello.phase = shim.phase;
     hello.foreground = shim.conduct.foreground;
     hello.secret = shim.secret;
-    if (shim.phase != shim::Phase::waiting) {
+    if (shim.phase != shim::ShimPhase::waiting) {
         hello.child_pid = files.at(shim.run).child_pid;
         hello.child_start = files.at(shim.run).child_start;
     }
@@ -137,8 +137,8 @@ void Machine::connect(SimShim& shim) {
     if (!hooks_.server_is_up()) return;
     shim.connection = ++last_connection_;
     say(shim, hello_of(shim));
-    if (shim.phase != shim::Phase::ended) return;
-    const shim::State& file = files.at(shim.run);
+    if (shim.phase != shim::ShimPhase::ended) return;
+    const shim::ShimState& file = files.at(shim.run);
     shim::Ended ended;
     ended.how = file.how;
     ended.code = file.code;
@@ -149,18 +149,18 @@ void Machine::connect(SimShim& shim) {
 
 void Machine::say(const SimShim& shim, shim::FromShim message) {
     if (shim.connection == 0) return;
-    hooks_.to_server(supervisor::Guest(shim.connection), shim.pid, std::move(message));
+    hooks_.to_server(supervisor::ConnectionId(shim.connection), shim.pid, std::move(message));
 }
 
-void Machine::to_shim(supervisor::Guest guest, const shim::FromServer& message) {
+void Machine::to_shim(supervisor::ConnectionId connection, const shim::FromServer& message) {
     for (auto& [pid, shim] : shims_) {
-        if (shim.connection == guest.value) shim.inbox.push_back(message);
+        if (shim.connection == connection.value) shim.inbox.push_back(message);
     }
 }
 
-void Machine::show_out(supervisor::Guest guest) {
+void Machine::show_out(supervisor::ConnectionId connection) {
     for (auto& [pid, shim] : shims_) {
-        if (shim.connection == guest.value) shim.connection = 0;
+        if (shim.connection == connection.value) shim.connection = 0;
     }
 }
 
@@ -175,29 +175,29 @@ void Machine::server_died() {
 void Machine::hear(SimShim& shim, const shim::FromServer& message) {
     shim.heard = now_;
     if (std::holds_alternative<shim::LaunchOrder>(message)) {
-        if (shim.phase == shim::Phase::waiting) launch(shim);
+        if (shim.phase == shim::ShimPhase::waiting) launch(shim);
     } else if (std::holds_alternative<shim::Refused>(message)) {
-        if (shim.phase != shim::Phase::waiting) return;
-        shim.phase = shim::Phase::ended;
+        if (shim.phase != shim::ShimPhase::waiting) return;
+        shim.phase = shim::ShimPhase::ended;
         save(shim, shim::How::not_started, 1);
         leave(shim);
     } else if (std::holds_alternative<shim::Stop>(message)) {
-        if (shim.phase == shim::Phase::waiting) return end(shim, shim::How::not_started, 143);
+        if (shim.phase == shim::ShimPhase::waiting) return end(shim, shim::How::not_started, 143);
         shim.asked_to_stop = true;
     } else if (std::holds_alternative<shim::Fenced>(message)) {
-        if (shim.phase != shim::Phase::running) return leave(shim);
+        if (shim.phase != shim::ShimPhase::running) return leave(shim);
         shim.fenced = true;
     } else if (std::holds_alternative<shim::Done>(message)) {
-        if (shim.phase == shim::Phase::ended) leave(shim);
+        if (shim.phase == shim::ShimPhase::ended) leave(shim);
     } else if (std::holds_alternative<shim::Pause>(message)) {
-        if (shim.phase == shim::Phase::running) say(shim, shim::Paused{});
+        if (shim.phase == shim::ShimPhase::running) say(shim, shim::Paused{});
     } else if (std::holds_alternative<shim::Resume>(message)) {
-        if (shim.phase == shim::Phase::running) say(shim, shim::Resumed{});
+        if (shim.phase == shim::ShimPhase::running) say(shim, shim::Resumed{});
     }
 }
 
 void Machine::launch(SimShim& shim) {
-    shim.phase = shim::Phase::running;
+    shim.phase = shim::ShimPhase::running;
     shim.launched = now_;
     SimProcess& main = begin(shim, shim.conduct.takes, true);
     if (shim.conduct.mishap == Mishap::stuck_process) main.stuck_until = main.ends = now_ + shim.conduct.lasts;
@@ -208,7 +208,7 @@ void Machine::launch(SimShim& shim) {
     say(shim, shim::Started{.child_pid = main.pid, .child_start = start_of(main.pid), .level = "guarded"});
 }
 
-SimProcess& Machine::begin(const SimShim& shim, Span lasts, bool main) {
+SimProcess& Machine::begin(const SimShim& shim, SteadyDuration lasts, bool main) {
     SimProcess process{.pid = ++last_pid_, .run = shim.run, .shim = shim.pid, .place = shim.conduct.place};
     process.main = main;
     process.marked = true;
@@ -283,22 +283,22 @@ void Machine::impersonate(const SimShim& shim, const std::string& secret) {
     SimShim forged = shim;
     forged.pid = ++last_pid_;
     forged.secret = secret;
-    const supervisor::Guest guest(++last_connection_);
+    const supervisor::ConnectionId connection(++last_connection_);
     impersonated_.insert(shim.run);
     impostors_.insert(forged.pid);
-    hooks_.to_server(guest, forged.pid, hello_of(forged));
+    hooks_.to_server(connection, forged.pid, hello_of(forged));
     shim::Ended ended;
     ended.how = shim::How::exited;
     ended.secret = secret;
-    hooks_.to_server(guest, forged.pid, ended);
-    hooks_.after(2s, [this, guest, pid = forged.pid] {
+    hooks_.to_server(connection, forged.pid, ended);
+    hooks_.after(2s, [this, connection, pid = forged.pid] {
         impostors_.erase(pid);
-        hooks_.to_server(guest, pid, std::nullopt);
+        hooks_.to_server(connection, pid, std::nullopt);
     });
 }
 
 void Machine::end(SimShim& shim, shim::How how, int code) {
-    shim.phase = shim::Phase::ended;
+    shim.phase = shim::ShimPhase::ended;
     shim.ended = now_;
     save(shim, how, code);
     shim::Ended ended;
@@ -316,14 +316,14 @@ void Machine::leave(SimShim& shim, bool another_has_it) {
     }
     shims_.erase(gone.pid);
     away_.erase(gone.run);
-    if (gone.connection != 0) hooks_.to_server(supervisor::Guest(gone.connection), gone.pid, std::nullopt);
+    if (gone.connection != 0) hooks_.to_server(supervisor::ConnectionId(gone.connection), gone.pid, std::nullopt);
     if (gone.of_server) {
         hooks_.after(5ms, [this, run = gone.run, another_has_it] { hooks_.child_ended(run, another_has_it); });
     }
 }
 
 void Machine::save(const SimShim& shim, shim::How how, int code) {
-    shim::State& file = files[shim.run];
+    shim::ShimState& file = files[shim.run];
     file.pid = shim.pid;
     file.start = start_of(shim.pid);
     file.boot = boot;
@@ -358,7 +358,7 @@ void Machine::wake(pid_t pid) {
 void Machine::drop(core::RunId run) {
     std::erase_if(shims_, [&](const auto& each) {
         const SimShim& shim = each.second;
-        return shim.run == run && shim.of_server && shim.phase == shim::Phase::waiting;
+        return shim.run == run && shim.of_server && shim.phase == shim::ShimPhase::waiting;
     });
 }
 
@@ -366,12 +366,12 @@ void Machine::wake_all() {
     for (const auto& [pid, shim] : shims_) wake(pid);
 }
 
-Span Machine::age_of_main(core::RunId run) const {
+SteadyDuration Machine::age_of_main(core::RunId run) const {
     const auto found = mains_began_.find(run);
-    return found == mains_began_.end() ? Span{} : now_ - found->second;
+    return found == mains_began_.end() ? SteadyDuration{} : now_ - found->second;
 }
 
-std::string Machine::held(core::RunId run, const shim::State& shim) const {
+std::string Machine::held(core::RunId run, const shim::ShimState& shim) const {
     for (const auto& [pid, process] : processes_) {
         const bool below = process.shim != 0 && process.shim == shim.pid;
         if (process.run == run && (process.main || below || process.grouped)) return "process " + std::to_string(pid);
@@ -379,7 +379,7 @@ std::string Machine::held(core::RunId run, const shim::State& shim) const {
     return "";
 }
 
-bool Machine::end_leftovers(core::RunId run, const shim::State& shim, supervisor::ItsShim its_shim) {
+bool Machine::end_leftovers(core::RunId run, const shim::ShimState& shim, supervisor::ItsShim its_shim) {
     bool stuck = false;
     std::erase_if(processes_, [&](const auto& each) {
         const SimProcess& process = each.second;

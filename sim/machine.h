@@ -25,7 +25,7 @@
 namespace interlock::sim {
 
 using supervisor::Moment;
-using supervisor::Span;
+using supervisor::SteadyDuration;
 
 // What a run is going to do. Drawn when it is asked for, so that it does not depend on who starts it.
 struct Conduct {
@@ -44,11 +44,11 @@ struct Conduct {
         away,             // Stopped in its terminal, and brought back.
     };
     Mishap mishap = Mishap::none;
-    Span takes = {};
-    Span mishap_after = {};   // From the start of the main process.
-    Span lasts = {};          // What the mishap leaves.
-    bool after_kill = false;  // Of its shim: then a twin speaks.
-    int code = 0;             // With which the main process exits.
+    SteadyDuration takes = {};
+    SteadyDuration mishap_after = {};  // From the start of the main process.
+    SteadyDuration lasts = {};         // What the mishap leaves.
+    bool after_kill = false;           // Of its shim: then a twin speaks.
+    int code = 0;                      // With which the main process exits.
     bool foreground = false;
     std::int64_t timeout_s = 0;
     std::int32_t lease_s = 60;
@@ -70,10 +70,10 @@ struct SimProcess {
 class Machine {
  public:
     struct Hooks {
-        std::function<void(Span, std::function<void()>)> after;
+        std::function<void(SteadyDuration, std::function<void()>)> after;
         std::function<void(core::RunId, const SimProcess&)> process_began;
         // To the server; nothing happens if there is none.
-        std::function<void(supervisor::Guest, pid_t, std::optional<shim::FromShim>)> to_server;
+        std::function<void(supervisor::ConnectionId, pid_t, std::optional<shim::FromShim>)> to_server;
         std::function<bool()> server_is_up;
         std::function<void(core::RunId, bool another_has_it)> child_ended;
     };
@@ -85,22 +85,22 @@ class Machine {
 
     // ---- for users and servers ----
     void start_shim(core::RunId run, const Conduct& conduct, const std::string& secret);
-    void to_shim(supervisor::Guest guest, const shim::FromServer& message);
-    void show_out(supervisor::Guest guest);
+    void to_shim(supervisor::ConnectionId connection, const shim::FromServer& message);
+    void show_out(supervisor::ConnectionId connection);
 
     // ---- what the kernel says and does ----
     bool shim_is_alive(pid_t pid) const;
     bool shim_is_stopped(pid_t pid) const;
-    std::string held(core::RunId run, const shim::State& shim) const;  // Empty: nothing.
-    bool end_leftovers(core::RunId run, const shim::State& shim, supervisor::ItsShim its_shim);
+    std::string held(core::RunId run, const shim::ShimState& shim) const;  // Empty: nothing.
+    bool end_leftovers(core::RunId run, const shim::ShimState& shim, supervisor::ItsShim its_shim);
     bool has_daemon_of(core::RunId run, const std::string& place) const;
     bool has_marked(core::RunId run) const;
     void drop(core::RunId run);  // Shims that the server has started and that wait for their launch.
     void wake(pid_t shim);
     void wake_all();  // As a person does who finds stopped shims.
-    Span age_of_main(core::RunId run) const;
+    SteadyDuration age_of_main(core::RunId run) const;
 
-    std::map<core::RunId, shim::State> files;
+    std::map<core::RunId, shim::ShimState> files;
     std::map<core::RunId, std::set<std::string>> secrets;  // Issued, as the server's files have them.
     const std::map<pid_t, SimProcess>& processes() const { return processes_; }
     std::size_t shim_count() const;
@@ -119,7 +119,7 @@ class Machine {
         core::RunId run;
         Conduct conduct = {};
         std::string secret = {};
-        shim::Phase phase = shim::Phase::waiting;
+        shim::ShimPhase phase = shim::ShimPhase::waiting;
         std::uint64_t connection = 0;  // 0: none.
         std::deque<shim::FromServer> inbox = {};
         bool stopped = false;
@@ -142,7 +142,7 @@ class Machine {
     void leave(SimShim& shim, bool another_has_it = false);
     void impersonate(const SimShim& shim, const std::string& secret);
     shim::Hello hello_of(const SimShim& shim) const;
-    SimProcess& begin(const SimShim& shim, Span lasts, bool main = false);
+    SimProcess& begin(const SimShim& shim, SteadyDuration lasts, bool main = false);
     void kill_below(const SimShim& shim);
     bool has_below(const SimShim& shim) const;
     void save(const SimShim& shim, shim::How how = shim::How::none, int code = 0);

@@ -268,7 +268,7 @@ void Nodes::receive(Call& call) {
     const std::uint64_t id = next_copy_++;
     copies_.emplace(id, Copy{.call = call.id, .at = entry, .entry = entry, .entry_boot = nodes_[entry].boot});
     arrive(id, entry);
-    if (!alone() && copies_.contains(id) && !is_awake(nodes_[entry])) world_.lose_patience(call);
+    if (!alone() && copies_.contains(id) && !is_awake(nodes_[entry])) world_.stop_waiting(call);
 }
 
 void Nodes::take_due() {
@@ -319,7 +319,7 @@ void Nodes::submit(std::uint64_t id, Seat& seat) {
     copy.in_engine = true;
     seat.engine->submit({.command = call.command,
                          .on_answer =
-                             [this, id, &seat](engine::Answer answer) {
+                             [this, id, &seat](engine::SubmitResult answer) {
                                  check_writer(id, answer, seat);
                                  arrived_.push_back({id, std::move(answer)});
                              },
@@ -328,7 +328,7 @@ void Nodes::submit(std::uint64_t id, Seat& seat) {
 
 // An answer speaks for the state as it is. Somebody who was replaced does not know that state, also where its answer
 // changes nothing: the command may have been carried out by the one who came after.
-void Nodes::check_writer(std::uint64_t id, const engine::Answer& answer, const Seat& seat) {
+void Nodes::check_writer(std::uint64_t id, const engine::SubmitResult& answer, const Seat& seat) {
     if (alone() || !answer || world_.database->lies.no_proof) return;
     const core::OrgId org = org_of(copies_.at(id));
     const store::LaneHolder lane = world_.database->lane_of(org);

@@ -70,9 +70,9 @@ class Nodes {
     };
     struct Arrived {
         std::uint64_t copy = 0;
-        engine::Answer answer;
+        engine::SubmitResult answer;
     };
-    void check_writer(std::uint64_t copy, const engine::Answer& answer, const Seat& seat);
+    void check_writer(std::uint64_t copy, const engine::SubmitResult& answer, const Seat& seat);
 
     bool alone() const { return nodes_.size() == 1; }
     bool is_awake(const Node& node) const;

@@ -216,10 +216,12 @@ bool lose_what_was_durable(World& world) {
 // ---- what clients hear --------------------------------------------------------------------------------------------
 
 // Changes the first answer that fits, once the story has gone on a little.
-std::function<bool(World&)> forge(std::function<bool(const Call&, engine::Answer&)> change) {
+std::function<bool(World&)> forge(std::function<bool(const Call&, engine::SubmitResult&)> change) {
     return [change](World& world) {
         bool forged = false;
-        world.forge_answer = [&](const Call& call, engine::Answer& answer) { forged = forged || change(call, answer); };
+        world.forge_answer = [&](const Call& call, engine::SubmitResult& answer) {
+            forged = forged || change(call, answer);
+        };
         for (int i = 0; i < 300 && !forged; ++i) world.step();
         world.forge_answer = nullptr;
         return forged;
@@ -227,18 +229,18 @@ std::function<bool(World&)> forge(std::function<bool(const Call&, engine::Answer
 }
 
 template <class T>
-T* reply_in(engine::Answer& answer) {
+T* reply_in(engine::SubmitResult& answer) {
     return answer ? std::get_if<T>(&answer->reply) : nullptr;
 }
 
-bool answer_a_repeat_with_another_seq(const Call& call, engine::Answer& answer) {
+bool answer_a_repeat_with_another_seq(const Call& call, engine::SubmitResult& answer) {
     auto* reply = reply_in<ChargeReply>(answer);
     if (reply == nullptr || !call.done || reply->status != ChargeStatus::charged) return false;
     reply->seq = Seq(reply->seq.value + 1);
     return true;
 }
 
-bool confirm_a_charge_that_was_refused(const Call& call, engine::Answer& answer) {
+bool confirm_a_charge_that_was_refused(const Call& call, engine::SubmitResult& answer) {
     auto* reply = reply_in<ChargeReply>(answer);
     if (reply == nullptr || call.done || call.expect != Expect::anything ||
         reply->status != ChargeStatus::budget_exceeded)
@@ -247,7 +249,7 @@ bool confirm_a_charge_that_was_refused(const Call& call, engine::Answer& answer)
     return true;
 }
 
-bool confirm_what_is_refused(const Call& call, engine::Answer& answer, Promise broken) {
+bool confirm_what_is_refused(const Call& call, engine::SubmitResult& answer, Promise broken) {
     if (!answer || call.expect != Expect::refusal || call.broken != broken || says_done(answer->reply)) return false;
     bool changed = false;
     std::visit(
@@ -261,7 +263,7 @@ bool confirm_what_is_refused(const Call& call, engine::Answer& answer, Promise b
     return changed;
 }
 
-bool give_a_number_twice(const Call& call, engine::Answer& answer) {
+bool give_a_number_twice(const Call& call, engine::SubmitResult& answer) {
     auto* reply = reply_in<AppendReply>(answer);
     if (reply == nullptr || call.done || reply->status != AppendStatus::appended || reply->first_seq == 0) return false;
     if (std::get<Append>(call.command.body).expected_seq) return false;
@@ -271,7 +273,7 @@ bool give_a_number_twice(const Call& call, engine::Answer& answer) {
     return true;
 }
 
-bool refuse_what_would_fit(const Call&, engine::Answer& answer) {
+bool refuse_what_would_fit(const Call&, engine::SubmitResult& answer) {
     auto* reply = reply_in<ChargeReply>(answer);
     if (reply == nullptr || reply->status != ChargeStatus::budget_exceeded) return false;
     reply->budget->settled = reply->budget->held = 0;
@@ -306,7 +308,8 @@ std::vector<Sabotage> all_sabotages() {
         {"a_charge_under_a_key_nobody_used", nothing_twice, double_a_charge},
         {"a_charge_that_is_gone", nothing_twice, drop_row<CostEvent>(is_done_charge)},
         {"a_changed_cost", nothing_twice, change_row<CostEvent>([](CostEvent& row) { return row.cost += 1, true; })},
-        {"an_answer_that_is_gone", nothing_twice, drop_row<Answer>([](World& world, OrgId org, const Answer& row) {
+        {"an_answer_that_is_gone", nothing_twice,
+         drop_row<StoredReply>([](World& world, OrgId org, const StoredReply& row) {
              const Call* call = world.find_call(org, row.key);
              return call != nullptr && call->done;
          })},
@@ -323,8 +326,9 @@ std::vector<Sabotage> all_sabotages() {
          change_row<Run>([](Run& row) { return row.settled_below > 0 && (row.settled_below += 1, true); })},
         {"one_run_more_than_the_cap", caps, admit_too_many},
         {"a_charge_of_a_run_that_has_ended", fenced, charge_a_run_after_its_end},
-        {"a_lost_owner_who_is_obeyed", fenced,
-         forge([](const Call& call, engine::Answer& answer) { return confirm_what_is_refused(call, answer, fenced); })},
+        {"a_lost_owner_who_is_obeyed", fenced, forge([](const Call& call, engine::SubmitResult& answer) {
+             return confirm_what_is_refused(call, answer, fenced);
+         })},
         {"a_tick_that_fires_again", one_tick, fire_a_tick_again},
         {"a_schedule_that_miscounts", one_tick,
          change_row<Schedule>([](Schedule& row) { return row.fired += 1, true; })},
@@ -341,7 +345,7 @@ std::vector<Sabotage> all_sabotages() {
              row.state = HoldState::open;
              return fits;
          })},
-        {"nonsense_that_is_accepted", honest_answers, forge([](const Call& call, engine::Answer& answer) {
+        {"nonsense_that_is_accepted", honest_answers, forge([](const Call& call, engine::SubmitResult& answer) {
              return confirm_what_is_refused(call, answer, honest_answers);
          })},
         {"a_refusal_for_no_reason", honest_answers, forge(refuse_what_would_fit)},

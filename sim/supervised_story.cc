@@ -21,12 +21,12 @@ using namespace core;
 using Mishap = Conduct::Mishap;
 
 constexpr OrgId the_org(1);
-constexpr Span step_length = 50ms;
+constexpr SteadyDuration step_length = 50ms;
 constexpr std::size_t supervised_violations_shown = 5;
 constexpr std::uint64_t calm_supervised_steps_max = 40'000;
 constexpr std::int64_t grace_s = 1;
 // Beyond the deadline of a run: the server looks every 250 ms, and to kill takes a moment.
-constexpr Span deadline_slack = 6s;
+constexpr SteadyDuration deadline_slack = 6s;
 
 class SupervisedWorld {
  public:
@@ -40,7 +40,7 @@ class SupervisedWorld {
         std::unique_ptr<Machine> machine;
         std::unique_ptr<Supervising> server;
         Moment back_at = {};
-        Span down = {};  // In all, asleep or not there.
+        SteadyDuration down = {};  // In all, asleep or not there.
         Moment down_since = {};
     };
     struct Wish {  // A run that a user has asked for.
@@ -48,7 +48,7 @@ class SupervisedWorld {
         std::size_t node = 0;
         bool disturbed = false;  // By others than itself, so that its end is not known beforehand.
         std::uint64_t mains = 0;
-        Span down_before = {};  // When its main process began.
+        SteadyDuration down_before = {};  // When its main process began.
     };
 
     void make_node(std::size_t number);
@@ -61,7 +61,7 @@ class SupervisedWorld {
     void submit(engine::Submission submission);
     void ask_until_answered(engine::Submission submission);
     void open_engine();
-    void after(Span delay, std::function<void()> what) { agenda_.emplace(now_ + delay, std::move(what)); }
+    void after(SteadyDuration delay, std::function<void()> what) { agenda_.emplace(now_ + delay, std::move(what)); }
     std::optional<Run> row(RunId run) const;
     std::optional<Launch> launch_of(RunId run) const;
     Instant instant() const {
@@ -164,18 +164,18 @@ void SupervisedWorld::make_node(std::size_t number) {
     node.machine = std::make_unique<Machine>(
         random_, has_cgroups,
         Machine::Hooks{
-            .after = [this](Span delay, auto what) { after(delay, std::move(what)); },
+            .after = [this](SteadyDuration delay, auto what) { after(delay, std::move(what)); },
             .process_began = [this, number](RunId run,
                                             const SimProcess& process) { process_began(number, run, process); },
             .to_server =
-                [&node](supervisor::Guest guest, pid_t pid, std::optional<shim::FromShim> message) {
-                    if (node.server) node.server->hear(guest, pid, message);
+                [&node](supervisor::ConnectionId connection, pid_t pid, std::optional<shim::FromShim> message) {
+                    if (node.server) node.server->hear(connection, pid, message);
                 },
             .server_is_up = [&node] { return node.server != nullptr && node.server->is_up(); },
             .child_ended = [&node](RunId run, bool another_has_it) { node.server->child_ended(run, another_has_it); }});
     node.server = std::make_unique<Supervising>(
         node.name, random_, *node.machine, options_.fault,
-        Supervising::Hooks{.after = [this](Span delay, auto what) { after(delay, std::move(what)); },
+        Supervising::Hooks{.after = [this](SteadyDuration delay, auto what) { after(delay, std::move(what)); },
                            .submit = [this](engine::Submission submission) { submit(std::move(submission)); },
                            .run = [this](RunId run) { return row(run); },
                            .launch = [this](RunId run) { return launch_of(run); },
@@ -285,7 +285,7 @@ void SupervisedWorld::trouble(Node& node) {
     if (is_away()) node.down += step_length;
     if (is_away() || server.is_cut_off()) {
         for (auto& [run, wish] : wishes_) {
-            const Span away = now_ - node.down_since;
+            const SteadyDuration away = now_ - node.down_since;
             if (&nodes_[wish.node] == &node && away > std::chrono::seconds(wish.conduct.lease_s) / 2) {
                 wish.disturbed = true;
             }
@@ -347,7 +347,7 @@ void SupervisedWorld::ask(std::size_t node) {
     admit.places = {{ClaimKind::workspace, nodes_[node].name, conduct.place, {}, ClaimMode::write}};
     admit.on_conflict = OnConflict::queue;
     admit.lease_s = conduct.lease_s;
-    admit.process = Process{};
+    admit.process = ProcessSpec{};
     admit.process->command = {"agent"};
     admit.process->timeout_s = conduct.timeout_s;
     admit.process->grace_s = grace_s;
@@ -359,7 +359,7 @@ void SupervisedWorld::ask(std::size_t node) {
     submission.command.org = the_org;
     submission.command.key = CommandKey(Id{9, asked_});
     submission.command.body = admit;
-    submission.on_answer = [this, id](const engine::Answer&) {
+    submission.on_answer = [this, id](const engine::SubmitResult&) {
         const Wish& wish = wishes_[id];
         if (!wish.conduct.foreground) return;
         // The terminal's shim has its secret from the answer.
@@ -374,7 +374,7 @@ void SupervisedWorld::ask(std::size_t node) {
 void SupervisedWorld::ask_until_answered(engine::Submission submission) {
     const CommandKey key = submission.command.key;
     const auto then = submission.on_answer;
-    submission.on_answer = [this, key, then](const engine::Answer& answer) {
+    submission.on_answer = [this, key, then](const engine::SubmitResult& answer) {
         const auto found = unanswered_.find(key);
         if (found == unanswered_.end()) return;
         if (!answer) return after(500ms, [this, again = found->second] { submit(again); });
@@ -403,13 +403,13 @@ void SupervisedWorld::disturb_someone() {
         default:
             submission.command.body = ResumeRun{wish->first, {}};
     }
-    submission.on_answer = [](const engine::Answer&) {};
+    submission.on_answer = [](const engine::SubmitResult&) {};
     ask_until_answered(std::move(submission));
 }
 
 void SupervisedWorld::submit(engine::Submission submission) {
     ++result_.commands;
-    if (!submission.on_answer) submission.on_answer = [](const engine::Answer&) {};
+    if (!submission.on_answer) submission.on_answer = [](const engine::SubmitResult&) {};
     engine_->submit(std::move(submission));
 }
 
@@ -447,8 +447,9 @@ void SupervisedWorld::check_deadlines() {
             const Wish& wish = wishes_[process.run];
             if (!process.main || wish.conduct.timeout_s == 0 || machine.is_away(process.run)) continue;
             if (wish.conduct.mishap == Mishap::stuck_process) continue;
-            const Span down = nodes_[i].down - wish.down_before;
-            const Span allowed = std::chrono::seconds(wish.conduct.timeout_s + grace_s + 5) + deadline_slack + down;
+            const SteadyDuration down = nodes_[i].down - wish.down_before;
+            const SteadyDuration allowed =
+                std::chrono::seconds(wish.conduct.timeout_s + grace_s + 5) + deadline_slack + down;
             if (machine.age_of_main(process.run) <= allowed) continue;
             violated(Promise::nobody_forgotten, text(process.run) + " works on long after its timeout");
         }

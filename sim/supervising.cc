@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using namespace supervisor;
 
-constexpr Span look_every = 250ms;
+constexpr SteadyDuration look_every = 250ms;
 
 // "Spawn" for action::Spawn.
 template <class Variant>
@@ -41,7 +41,7 @@ void Supervising::start() {
     machine_.excuse_jobs(known);
     // What was given up while no server was here.
     for (const auto& [run, file] : machine_.files) {
-        if (known.contains(run) || file.phase != shim::Phase::running) continue;
+        if (known.contains(run) || file.phase != shim::ShimPhase::running) continue;
         const auto row = hooks_.run(run);
         kept_[run] = row ? row->wanted : std::vector<core::Place>();
         see_gone(run, file, ItsShim::spared);
@@ -55,7 +55,7 @@ void Supervising::die() {
     up_ = false;
     ++life_;
     watches_.clear();
-    by_guest_.clear();
+    by_connection_.clear();
     kept_.clear();
     happened_.clear();
     heard_.clear();
@@ -74,7 +74,8 @@ void Supervising::step() {
     }
     if (up_) follow();
     if (!up_ || hooks_.now() < looked_ + look_every) return;
-    const Span missed = looked_ == Moment() ? Span(0) : std::max(Span(0), hooks_.now() - looked_ - look_every);
+    const SteadyDuration missed =
+        looked_ == Moment() ? SteadyDuration(0) : std::max(SteadyDuration(0), hooks_.now() - looked_ - look_every);
     looked_ = hooks_.now();
     for (const auto& [run, watch] : watches_) happens(run, event::TimePassed{look_at(watch), missed});
     settle();
@@ -86,12 +87,12 @@ void Supervising::settle() {
         happened_.pop_front();
         const auto found = watches_.find(next.run);
         if (found == watches_.end()) continue;
-        const std::optional<Guest> guest = found->second.guest;
+        const std::optional<ConnectionId> connection = found->second.connection;
         hooks_.note(to_text("run", next.run.value) + " <- " + name_of(next.event));
         Step step = next_step(std::move(found->second), next.event, hooks_.now());
-        if (guest != step.watch.guest) {
-            if (guest) by_guest_.erase(guest->value);
-            if (step.watch.guest) by_guest_[step.watch.guest->value] = next.run;
+        if (connection != step.watch.connection) {
+            if (connection) by_connection_.erase(connection->value);
+            if (step.watch.connection) by_connection_[step.watch.connection->value] = next.run;
         }
         apply(next.run, std::move(step));
     }
@@ -106,7 +107,7 @@ void Supervising::apply(core::RunId run, Step step) {
     }
 }
 
-void Supervising::alive_after(Span after, std::function<void()> what) {
+void Supervising::alive_after(SteadyDuration after, std::function<void()> what) {
     hooks_.after(after, [this, life = life_, what = std::move(what)] {
         if (!up_ || life != life_) return;
         // A thread that stands still does it afterwards.
@@ -116,7 +117,8 @@ void Supervising::alive_after(Span after, std::function<void()> what) {
     });
 }
 
-void Supervising::later(core::RunId run, core::Fence fence, Span after, std::function<supervisor::Event()> event) {
+void Supervising::later(core::RunId run, core::Fence fence, SteadyDuration after,
+                        std::function<supervisor::WatchEvent()> event) {
     alive_after(after, [this, run, fence, event = std::move(event)] {
         const auto found = watches_.find(run);
         if (found != watches_.end() && found->second.order.fence == fence) happens(run, event());
@@ -174,7 +176,8 @@ void Supervising::take_on(const core::Run& row) {
                        .stop = row.stop_requested};
     const auto file = machine_.files.find(row.id);
     if (!queued && file != machine_.files.end()) {
-        const Span age = fault_ == SupervisorFault::forgets_timeouts ? Span(0) : machine_.age_of_main(row.id);
+        const SteadyDuration age =
+            fault_ == SupervisorFault::forgets_timeouts ? SteadyDuration(0) : machine_.age_of_main(row.id);
         found.file = ShimFile{.state = file->second,
                               .this_boot = true,
                               .shim_alive = machine_.shim_is_alive(file->second.pid),
@@ -187,8 +190,8 @@ void Supervising::take_on(const core::Run& row) {
 
 // ---- what shims say ------------------------------------------------------------------------------------------------
 
-void Supervising::hear(Guest guest, pid_t pid, const std::optional<shim::FromShim>& message) {
-    if (up_) heard_.push_back({guest, pid, message});
+void Supervising::hear(ConnectionId connection, pid_t pid, const std::optional<shim::FromShim>& message) {
+    if (up_) heard_.push_back({connection, pid, message});
 }
 
 void Supervising::child_ended(core::RunId run, bool another_has_it) {
@@ -197,12 +200,12 @@ void Supervising::child_ended(core::RunId run, bool another_has_it) {
 }
 
 ShimSeen Supervising::look_at(const Watch& watch) const {
-    if (watch.guest) return {.alive = true};
+    if (watch.connection) return {.alive = true};
     if (watch.shim.pid == 0) return {};
     if (machine_.shim_is_alive(watch.shim.pid)) return {.alive = true};
     const auto file = machine_.files.find(watch.order.id);
     return {.alive = false,
-            .file = file == machine_.files.end() ? std::nullopt : std::optional<shim::State>(file->second)};
+            .file = file == machine_.files.end() ? std::nullopt : std::optional<shim::ShimState>(file->second)};
 }
 
 Proof Supervising::prove(core::RunId run, const std::string& secret) const {
@@ -219,22 +222,22 @@ std::string Supervising::issue(core::RunId run) {
 }
 
 void Supervising::take(const Heard& heard) {
-    const auto whose = by_guest_.find(heard.guest.value);
-    const auto watch = whose == by_guest_.end() ? watches_.end() : watches_.find(whose->second);
+    const auto whose = by_connection_.find(heard.connection.value);
+    const auto watch = whose == by_connection_.end() ? watches_.end() : watches_.find(whose->second);
     if (heard.message && std::holds_alternative<shim::Hello>(*heard.message)) {
         return greet(heard, std::get<shim::Hello>(*heard.message));
     }
     if (watch == watches_.end()) {
         if (heard.message && !std::holds_alternative<shim::Ended>(*heard.message)) {
-            machine_.to_shim(heard.guest, shim::Fenced{"the run is over"});
+            machine_.to_shim(heard.connection, shim::Fenced{"the run is over"});
         }
         return;
     }
     const core::RunId run = watch->first;
     if (!heard.message)
-        return happens(run, event::GuestLeft{look_at([&] {
+        return happens(run, event::ConnectionClosed{look_at([&] {
                            Watch without = watch->second;
-                           without.guest.reset();
+                           without.connection.reset();
                            return without;
                        }())});
     if (const auto* ended = std::get_if<shim::Ended>(&*heard.message)) {
@@ -253,21 +256,22 @@ void Supervising::take(const Heard& heard) {
 void Supervising::greet(const Heard& heard, const shim::Hello& hello) {
     const core::RunId run(*id_from_text("run", hello.run));
     if (!watches_.contains(run)) {
-        if (is_cut_off()) return machine_.show_out(heard.guest);
+        if (is_cut_off()) return machine_.show_out(heard.connection);
         const auto row = hooks_.run(run);
         if (row) take_on(*row);
         settle();
         if (!up_) return;
         if (!watches_.contains(run)) {
-            if (row && !core::has_ended(row->state)) return machine_.show_out(heard.guest);
-            return machine_.to_shim(
-                heard.guest, hello.phase == shim::Phase::waiting ? shim::FromServer(shim::Refused{"the run has ended"})
-                             : hello.phase == shim::Phase::ended ? shim::FromServer(shim::Done{})
-                                                                 : shim::FromServer(shim::Fenced{"the run is over"}));
+            if (row && !core::has_ended(row->state)) return machine_.show_out(heard.connection);
+            return machine_.to_shim(heard.connection, hello.phase == shim::ShimPhase::waiting
+                                                          ? shim::FromServer(shim::Refused{"the run has ended"})
+                                                      : hello.phase == shim::ShimPhase::ended
+                                                          ? shim::FromServer(shim::Done{})
+                                                          : shim::FromServer(shim::Fenced{"the run is over"}));
         }
     }
-    const shim::State& known = watches_.at(run).shim;
-    event::Greeted greeted{.guest = heard.guest,
+    const shim::ShimState& known = watches_.at(run).shim;
+    event::Greeted greeted{.connection = heard.connection,
                            .peer = {.pid = heard.pid, .start = hello.start, .boot = hello.boot},
                            .hello = hello,
                            .proof = prove(run, hello.secret),
@@ -290,12 +294,12 @@ bool Supervising::is_kept(const std::vector<core::Place>& places) const {
     });
 }
 
-void Supervising::see_gone(core::RunId run, const shim::State& shim, ItsShim its_shim) {
+void Supervising::see_gone(core::RunId run, const shim::ShimState& shim, ItsShim its_shim) {
     alive_after(moment(), [this, run, shim, its_shim] {
         if (!machine_.end_leftovers(run, shim, its_shim)) return see_gone(run, shim, its_shim);
         if (!machine_.shim_is_alive(shim.pid)) {
             if (const auto file = machine_.files.find(run); file != machine_.files.end()) {
-                file->second.phase = shim::Phase::ended;
+                file->second.phase = shim::ShimPhase::ended;
             }
         }
         free(run);
@@ -320,7 +324,7 @@ void Supervising::carry_out(const Watch& watch, const action::LookForRoom&) {
 // Now and then a path leads to another directory by now. It is one for all, so runs meet in it.
 void Supervising::carry_out(const Watch& watch, const action::LookAtPlace&) {
     later(watch.order.id, watch.order.fence, moment(),
-          [this, places = watch.order.places]() mutable -> supervisor::Event {
+          [this, places = watch.order.places]() mutable -> supervisor::WatchEvent {
               if (random_.percent(3)) return event::PlaceLater{};
               if (random_.percent(75)) return event::PlaceSeen{};
               for (core::Place& place : places) place.chain = {"another directory"};
@@ -335,7 +339,7 @@ void Supervising::carry_out(const Watch& watch, const action::LookAtLine&) {
 }
 
 void Supervising::carry_out(const Watch& watch, const action::Prepare&) {
-    later(watch.order.id, watch.order.fence, moment(), [this]() -> supervisor::Event {
+    later(watch.order.id, watch.order.fence, moment(), [this]() -> supervisor::WatchEvent {
         if (random_.percent(5)) return event::PrepareLater{};
         return event::Prepared{.launch = {{"launch"}}};
     });
@@ -358,7 +362,7 @@ void Supervising::carry_out(const Watch& watch, const action::LookAtEnd& look) {
 void Supervising::carry_out(const Watch& watch, const action::EndLeftovers& end) {
     if (random_.percent(5)) return happens(watch.order.id, event::LeftoversLater{});
     later(watch.order.id, watch.order.fence, moment(),
-          [this, end, run = watch.order.id, places = watch.order.places]() -> supervisor::Event {
+          [this, end, run = watch.order.id, places = watch.order.places]() -> supervisor::WatchEvent {
               if (fault_ == SupervisorFault::frees_places_early) return event::LeftoversLooked{};
               if (!machine_.end_leftovers(run, end.shim, end.its_shim)) return event::LeftoversLooked{"stuck"};
               const bool daemon = end.looks_for_daemons && std::ranges::any_of(places, [&](const core::Place& place) {
@@ -369,17 +373,17 @@ void Supervising::carry_out(const Watch& watch, const action::EndLeftovers& end)
 }
 
 void Supervising::carry_out(const Watch& watch, const action::LookAgain& look) {
-    later(watch.order.id, watch.order.fence, look.after, [this, run = watch.order.id]() -> supervisor::Event {
+    later(watch.order.id, watch.order.fence, look.after, [this, run = watch.order.id]() -> supervisor::WatchEvent {
         return event::TimePassed{look_at(watches_.at(run)), {}};
     });
 }
 
 void Supervising::carry_out(const Watch& watch, const action::Submit& submit) {
     const core::RunId run = watch.order.id;
-    const int times = fault_ == SupervisorFault::reports_end_twice && submit.question == Question::end ? 2 : 1;
+    const int times = fault_ == SupervisorFault::reports_end_twice && submit.question == RunCommandKind::end ? 2 : 1;
     if (is_cut_off()) {
-        if (submit.question == Question::end) unknown_ends_.insert(run);
-        return later(run, watch.order.fence, moment(), [question = submit.question]() -> supervisor::Event {
+        if (submit.question == RunCommandKind::end) unknown_ends_.insert(run);
+        return later(run, watch.order.fence, moment(), [question = submit.question]() -> supervisor::WatchEvent {
             return event::Answered{question, std::nullopt};
         });
     }
@@ -387,12 +391,12 @@ void Supervising::carry_out(const Watch& watch, const action::Submit& submit) {
         engine::Submission submission;
         submission.command.org = core::OrgId(1);
         submission.command.body = submit.body;
-        if (submit.question == Question::end) {
+        if (submit.question == RunCommandKind::end) {
             submission.command.key = key_of_end(run, watch.order.fence, submit.body);
             hooks_.says_end(run, unknown_ends_.erase(run) > 0);
         }
         submission.on_answer = [this, run, fence = watch.order.fence, question = submit.question,
-                                life = life_](const engine::Answer& answer) {
+                                life = life_](const engine::SubmitResult& answer) {
             if (life != life_) return;
             event::Answered answered{question, std::nullopt};
             if (const auto* reply = answer ? std::get_if<core::RunReply>(&answer->reply) : nullptr) {
@@ -402,21 +406,21 @@ void Supervising::carry_out(const Watch& watch, const action::Submit& submit) {
                 answered.reply->status = core::RunStatus::run_ended;
             }
             if (random_.percent(hooks_.lost_answers())) answered.reply.reset();
-            if (!answered.reply && question == Question::end) unknown_ends_.insert(run);
-            later(run, fence, moment(), [answered]() -> supervisor::Event { return answered; });
+            if (!answered.reply && question == RunCommandKind::end) unknown_ends_.insert(run);
+            later(run, fence, moment(), [answered]() -> supervisor::WatchEvent { return answered; });
         };
         alive_after(moment(), [this, submission] { hooks_.submit(submission); });
     }
 }
 
-void Supervising::carry_out(const Watch&, const action::Tell& tell) { machine_.to_shim(tell.guest, tell.message); }
+void Supervising::carry_out(const Watch&, const action::Tell& tell) { machine_.to_shim(tell.connection, tell.message); }
 
 void Supervising::carry_out(const Watch&, const action::TellEnd& tell) {
-    machine_.to_shim(tell.guest,
+    machine_.to_shim(tell.connection,
                      tell.has_run ? shim::FromServer(shim::Done{}) : shim::FromServer(shim::Refused{"it has ended"}));
 }
 
-void Supervising::carry_out(const Watch&, const action::ShowOut& out) { machine_.show_out(out.guest); }
+void Supervising::carry_out(const Watch&, const action::ShowOut& out) { machine_.show_out(out.connection); }
 
 void Supervising::carry_out(const Watch&, const action::WakeShim& wake) { machine_.wake(wake.shim.pid); }
 

@@ -30,7 +30,7 @@ enum class SupervisorFault {
 class Supervising {
  public:
     struct Hooks {
-        std::function<void(Span, std::function<void()>)> after;
+        std::function<void(SteadyDuration, std::function<void()>)> after;
         std::function<void(engine::Submission)> submit;
         std::function<std::optional<core::Run>(core::RunId)> run;
         std::function<std::optional<core::Launch>(core::RunId)> launch;
@@ -58,7 +58,7 @@ class Supervising {
     bool stands_still() const { return hooks_.now() < stands_until_; }
     void step();
     std::string issue(core::RunId run);
-    void hear(supervisor::Guest guest, pid_t pid, const std::optional<shim::FromShim>& message);
+    void hear(supervisor::ConnectionId connection, pid_t pid, const std::optional<shim::FromShim>& message);
     void child_ended(core::RunId run, bool another_has_it);
     std::size_t watched() const { return watches_.size(); }
     std::size_t kept() const { return kept_.size(); }
@@ -66,10 +66,10 @@ class Supervising {
  private:
     struct Happened {
         core::RunId run;
-        supervisor::Event event;
+        supervisor::WatchEvent event;
     };
     struct Heard {
-        supervisor::Guest guest;
+        supervisor::ConnectionId connection;
         pid_t pid = 0;
         std::optional<shim::FromShim> message;
     };
@@ -82,16 +82,16 @@ class Supervising {
     void greet(const Heard& heard, const shim::Hello& hello);
     supervisor::ShimSeen look_at(const supervisor::Watch& watch) const;
     supervisor::Proof prove(core::RunId run, const std::string& secret) const;
-    void happens(core::RunId run, supervisor::Event event) { happened_.push_back({run, std::move(event)}); }
+    void happens(core::RunId run, supervisor::WatchEvent event) { happened_.push_back({run, std::move(event)}); }
     // After a while, if this server is still there and the run has this fence.
-    void later(core::RunId run, core::Fence fence, Span after, std::function<supervisor::Event()> event);
-    void alive_after(Span after, std::function<void()> what);
+    void later(core::RunId run, core::Fence fence, SteadyDuration after, std::function<supervisor::WatchEvent()> event);
+    void alive_after(SteadyDuration after, std::function<void()> what);
     void settle();
     void apply(core::RunId run, supervisor::Step step);
-    void see_gone(core::RunId run, const shim::State& shim, supervisor::ItsShim its_shim);
+    void see_gone(core::RunId run, const shim::ShimState& shim, supervisor::ItsShim its_shim);
     void free(core::RunId run);
     bool is_kept(const std::vector<core::Place>& places) const;
-    Span moment() { return std::chrono::milliseconds(random_.between(1, 300)); }
+    SteadyDuration moment() { return std::chrono::milliseconds(random_.between(1, 300)); }
 
     void carry_out(const supervisor::Watch& watch, const supervisor::action::LookForRoom&);
     void carry_out(const supervisor::Watch& watch, const supervisor::action::LookAtPlace&);
@@ -130,7 +130,7 @@ class Supervising {
     Moment looked_ = {};
     std::size_t cursor_ = 0;  // Of the feed.
     std::map<core::RunId, supervisor::Watch> watches_;
-    std::map<std::uint64_t, core::RunId> by_guest_;
+    std::map<std::uint64_t, core::RunId> by_connection_;
     std::map<core::RunId, std::vector<core::Place>> kept_;
     std::deque<Happened> happened_;
     std::deque<Heard> heard_;

@@ -13,7 +13,7 @@ class Workload {
     // One of its clients does its next thing.
     virtual void start(World& world) = 0;
     // A client has got an answer. The same call may be answered several times, also refused first and done later.
-    virtual void heard(World&, const Call&, const engine::Answer&) {}
+    virtual void heard(World&, const Call&, const engine::SubmitResult&) {}
 };
 
 std::unique_ptr<Workload> make_admin();      // Agents, keys, caps and budgets come, change and go.

@@ -10,7 +10,7 @@ using namespace core;
 class Spenders : public Workload {
  public:
     void start(World& world) override;
-    void heard(World& world, const Call& call, const engine::Answer& answer) override;
+    void heard(World& world, const Call& call, const engine::SubmitResult& answer) override;
 
  private:
     void charge(World& world, KnownOrg& org);
@@ -140,7 +140,7 @@ void Spenders::go_on_with(World& world, KnownOrg& org, const KnownHold& hold) {
     }
 }
 
-void Spenders::heard(World& world, const Call& call, const engine::Answer& answer) {
+void Spenders::heard(World& world, const Call& call, const engine::SubmitResult& answer) {
     if (!answer) return;
     KnownOrg& org = world.known.of(call.command.org);
     if (const auto* reserve = std::get_if<Reserve>(&call.command.body)) {

@@ -14,7 +14,7 @@ class Owners : public Workload {
  public:
     void setup(World& world) override;
     void start(World& world) override;
-    void heard(World& world, const Call& call, const engine::Answer& answer) override;
+    void heard(World& world, const Call& call, const engine::SubmitResult& answer) override;
 
  private:
     struct Owner {
@@ -103,7 +103,7 @@ void Owners::ask(World& world, Owner& owner) {
     if (world.profile.huge_amounts && random.percent(3)) admit.hold = {.usd = INT64_MAX};
     if (!org.sessions.empty() && random.percent(20)) admit.who.session = random.pick(org.sessions);
     if (random.percent(25) && !admit.node.empty()) {
-        admit.process = Process{};
+        admit.process = ProcessSpec{};
         admit.process->command = {"agent"};
         admit.retry = {.tries = random.between32(1, 4), .backoff_s = random.between32(0, 20), .backoff_max_s = 30};
     }
@@ -289,7 +289,7 @@ void Owners::finish(World& world, const Owner& owner, const KnownRun& run) {
 
 // ---- answers ------------------------------------------------------------------------------------------------------
 
-void Owners::heard(World& world, const Call& call, const engine::Answer& answer) {
+void Owners::heard(World& world, const Call& call, const engine::SubmitResult& answer) {
     if (!answer) return;
     std::visit(
         [&]<class Body>(const Body& body) {

@@ -12,7 +12,7 @@ class Writers : public Workload {
  public:
     void setup(World& world) override;
     void start(World& world) override;
-    void heard(World& world, const Call& call, const engine::Answer& answer) override;
+    void heard(World& world, const Call& call, const engine::SubmitResult& answer) override;
 
  private:
     void create(World& world, KnownOrg& org);
@@ -81,7 +81,7 @@ void Writers::append(World& world, KnownOrg& org) {
     world.call(*this, org.id, std::move(append), options);
 }
 
-void Writers::heard(World& world, const Call& call, const engine::Answer& answer) {
+void Writers::heard(World& world, const Call& call, const engine::SubmitResult& answer) {
     if (!answer) return;
     KnownOrg& org = world.known.of(call.command.org);
     const auto add = [&](SessionId session, std::int64_t next_seq) {

@@ -206,7 +206,7 @@ void World::take_due() {
 
 // ---- answers ------------------------------------------------------------------------------------------------------
 
-void World::answered(Call& call, engine::Answer answer) {
+void World::answered(Call& call, engine::SubmitResult answer) {
     Arrived arrived{.call = call.id, .answer = std::move(answer), .number = ++answers_};
     if (forge_answer) forge_answer(call, arrived.answer);
     if (!calm_ && random.chance(profile.lost_answers)) {
@@ -228,7 +228,7 @@ void World::lose(Call& call) {
     plan_retry(call);
 }
 
-void World::lose_patience(Call& call) { plan_retry(call); }
+void World::stop_waiting(Call& call) { plan_retry(call); }
 
 void World::plan_retry(Call& call) {
     if (call.done || call.gave_up || !call.has_key()) return;
@@ -243,7 +243,7 @@ void World::plan_retry(Call& call) {
 
 void World::hear(Arrived arrived) {
     Call& call = calls_[arrived.call];
-    const engine::Answer& answer = arrived.answer;
+    const engine::SubmitResult& answer = arrived.answer;
     --call.on_the_way;
     const Outcome outcome = outcome_of(answer);
     ++outcomes[outcome.kind][outcome.status];
@@ -270,7 +270,7 @@ void World::hear(Arrived arrived) {
 
 void World::learn(Call& call, const Arrived& arrived) {
     using engine::SubmitError;
-    const engine::Answer& answer = arrived.answer;
+    const engine::SubmitResult& answer = arrived.answer;
     if (answer || answer.error() == SubmitError::key_reused) {
         call.heard_at = std::max(call.heard_at, arrived.number);
         if (answer && !says_done(answer->reply)) call.refused_at = std::max(call.refused_at, arrived.number);
@@ -287,7 +287,7 @@ void World::learn(Call& call, const Arrived& arrived) {
 }
 
 void World::check_answer(Call& call, const Arrived& arrived, const std::string& encoded) {
-    const engine::Answer& answer = arrived.answer;
+    const engine::SubmitResult& answer = arrived.answer;
     const auto what = [&] {
         return fmt::format("call {} {} (key {:x}, {} attempts) was answered {}", call.id, kind_of(call.command),
                            call.command.key.value.low, call.attempts, name_of(outcome_of(answer)));

@@ -118,18 +118,18 @@ class World {
 
     // ---- for the servers ----
     Nodes& nodes() { return *nodes_; }
-    void answered(Call& call, engine::Answer answer);  // It leaves the server, and may reach its client.
-    void lose(Call& call);                             // The client will never hear of this copy.
-    void lose_patience(Call& call);                    // It may still hear of it, but does not wait for that.
+    void answered(Call& call, engine::SubmitResult answer);  // It leaves the server, and may reach its client.
+    void lose(Call& call);                                   // The client will never hear of this copy.
+    void stop_waiting(Call& call);                           // It may still hear of it, but does not wait for that.
     void sleep_long();
 
     // Changes an answer on its way to a client. Set by tests that show what the checkers notice.
-    std::function<void(const Call&, engine::Answer&)> forge_answer;
+    std::function<void(const Call&, engine::SubmitResult&)> forge_answer;
 
  private:
     struct Arrived {
         std::uint32_t call = 0;
-        engine::Answer answer;
+        engine::SubmitResult answer;
         std::uint64_t number = 0;
     };
     struct Later {

@@ -68,7 +68,7 @@ BOOST_DESCRIBE_STRUCT(AgentHead, (), (name, state))
 
 struct AgentView : AgentHead, AgentSettings {
     std::map<std::string, std::optional<std::string>> env;  // Without the values, for those who may not change them.
-    std::vector<core::Pause> pauses;
+    std::vector<core::AgentPause> pauses;
     Instant created_at;
     Money spent;
     std::int64_t tokens = 0;
@@ -81,7 +81,7 @@ BOOST_DESCRIBE_STRUCT(AgentView, (AgentHead, AgentSettings),
                       (env, pauses, created_at, spent, tokens, events, last_event_at, live_runs, queued_runs))
 
 AgentSettings settings_of(const core::Agent& agent) {
-    const core::Process& process = agent.process;
+    const core::ProcessSpec& process = agent.process;
     return {.max_concurrent_runs = agent.max_concurrent_runs,
             .command = agent.command,
             .tags = agent.tags,
@@ -161,7 +161,7 @@ net::Task<std::vector<std::string>> resolved_roots(Call& call, const AgentBody& 
 }
 
 // An agent's environment may hold secrets: whoever only reads learns which variables there are, and no more.
-AgentView view_of(const core::Agent& agent, const Caller& caller) {
+AgentView view_of(const core::Agent& agent, const Principal& caller) {
     AgentView view;
     view.name = agent.name;
     view.state = agent.archived ? AgentState::archived : agent.pauses.empty() ? AgentState::active : AgentState::paused;
@@ -221,9 +221,9 @@ Result<void, store::ReadError> add_totals(store::Snapshot& snapshot, core::OrgId
                           });
 }
 
-Answered show_agent(Call& call, std::string name, int status, bool repeated) {
+ResponseTask show_agent(Call& call, std::string name, int status, bool repeated) {
     if (!call.caller.may_see_agent(name)) co_return respond(call, not_found("agent", name));
-    const Caller caller = call.caller;
+    const Principal caller = call.caller;
     const auto views = co_await read(
         call, [caller, name](store::Snapshot& snapshot) -> Result<std::vector<AgentView>, store::ReadError> {
             const auto agent = store::read_row<core::Agent>(snapshot, caller.org, name);
@@ -238,9 +238,9 @@ Answered show_agent(Call& call, std::string name, int status, bool repeated) {
     co_return respond(status, views->front(), repeated);
 }
 
-Answered get_agent(Call& call) { return show_agent(call, call.names[0], 200, false); }
+ResponseTask get_agent(Call& call) { return show_agent(call, call.names[0], 200, false); }
 
-Answered list_agents(Call& call) {
+ResponseTask list_agents(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const std::string_view which = call.parameter("archived");
@@ -249,7 +249,7 @@ Answered list_agents(Call& call) {
     }
     const bool archived = which == "true";
     const std::string after(call.parameter("after"));
-    const Caller caller = call.caller;
+    const Principal caller = call.caller;
     const std::int64_t count = *limit;
     auto views =
         co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::vector<AgentView>, store::ReadError> {
@@ -268,7 +268,7 @@ Answered list_agents(Call& call) {
     co_return respond(page_of(std::move(*views), count, [](const AgentView& view) { return view.name; }));
 }
 
-Answered put_agent(Call& call) {
+ResponseTask put_agent(Call& call) {
     const auto body = read_body<AgentBody>(call);
     if (!body) co_return respond(call, body.error());
     if (const auto good = check_paths(*body); !good) co_return respond(call, good.error());
@@ -280,7 +280,7 @@ Answered put_agent(Call& call) {
     co_return co_await show_agent(call, call.names[0], 200, done->repeated);
 }
 
-Answered pause_agent(Call& call) {
+ResponseTask pause_agent(Call& call) {
     const auto body = read_body<PauseBody>(call);
     if (!body) co_return respond(call, body.error());
     const auto done = co_await ask(call, core::PauseAgent{call.names[0], body->reason}, body->key);
@@ -288,7 +288,7 @@ Answered pause_agent(Call& call) {
     co_return co_await show_agent(call, call.names[0], 200, done->repeated);
 }
 
-Answered resume_agent(Call& call) {
+ResponseTask resume_agent(Call& call) {
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
     const auto done = co_await ask(call, core::ResumeAgent{call.names[0]}, body->key);
@@ -296,14 +296,14 @@ Answered resume_agent(Call& call) {
     co_return co_await show_agent(call, call.names[0], 200, done->repeated);
 }
 
-Answered delete_agent(Call& call) {
+ResponseTask delete_agent(Call& call) {
     const auto done = co_await ask(call, core::ArchiveAgent{call.names[0]});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
 }  // namespace
 
-std::vector<Route> agent_routes() {
+std::vector<ApiRoute> agent_routes() {
     using enum Access;
     using net::Method;
     return {

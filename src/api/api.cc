@@ -46,7 +46,7 @@ Problem forbidden(Access needed) {
                                   names[static_cast<std::size_t>(needed)])};
 }
 
-Problem beyond_bound(const Caller& caller) {
+Problem beyond_bound(const Principal& caller) {
     constexpr std::array names{"nothing", "an agent", "a run", "a budget"};
     return {.status = 403,
             .code = "forbidden",
@@ -70,7 +70,7 @@ Problem not_from_this_page() {
                 "Bearer ilk_…"};
 }
 
-std::optional<Problem> take_query(Call& call, const Route& route) {
+std::optional<Problem> take_query(Call& call, const ApiRoute& route) {
     auto pairs = net::query_pairs(call.request.query);
     if (!pairs) return invalid("the query string is not well-formed");
     for (const auto& [name, value] : *pairs) {
@@ -95,7 +95,7 @@ net::Task<net::Response> Api::handle(net::Request request) {
               .caller = {},
               .names = {},
               .query = {}};
-    const Route* route = nullptr;
+    const ApiRoute* route = nullptr;
     net::Response response;
     try {
         response = co_await dispatch(call, route);
@@ -122,7 +122,7 @@ net::Task<net::Response> Api::handle(net::Request request) {
     co_return response;
 }
 
-net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
+net::Task<net::Response> Api::dispatch(Call& call, const ApiRoute*& route) {
     // 1. Where it goes.
     auto segments = net::path_segments(call.request.path);
     if (!segments) co_return respond(call, invalid("the path is not well-formed"));
@@ -131,7 +131,7 @@ net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
 
     // 2. Who sends it. Before saying whether there is such a path: that is nobody's business without a key.
     if (route == nullptr || route->needs != Access::open) {
-        if (auto why = parts_.objection()) co_return respond(call, unavailable(std::move(*why)));
+        if (auto why = parts_.block_reason()) co_return respond(call, unavailable(std::move(*why)));
         const std::string_view key = bearer(call.request);
         auto caller = key.empty() ? parts_.page_caller(call.request) : parts_.keys.find(key);
         if (!caller && !key.empty() && parts_.refresh_keys) {
@@ -180,13 +180,13 @@ net::Task<net::Response> Api::dispatch(Call& call, const Route*& route) {
 }
 
 // By the Unix socket the kernel says who it is. A key that is wrong does not turn into no key.
-std::optional<Caller> Api::local_caller(const net::Request& request) const {
+std::optional<Principal> Api::local_caller(const net::Request& request) const {
     if (request.sender == nullptr || !request.sender->local || !request.header("authorization").empty()) return {};
     const auto user = net::address_of(*request.sender).user;
     return user ? parts_.keys.user(*user) : std::nullopt;
 }
 
-net::Task<std::optional<Problem>> Api::check_sender(const net::Request& request, const Caller& caller) {
+net::Task<std::optional<Problem>> Api::check_sender(const net::Request& request, const Principal& caller) {
     const Sender sender = co_await parts_.sender_of(request.sender);
     if (sender == Sender::run && caller.is_local() && !caller.by_cookie) co_return run_without_key();
     co_return problem_of(sender);

@@ -23,10 +23,10 @@ class Api {
     void set_address(std::string url) { parts_.facts.address = std::move(url); }
 
  private:
-    net::Task<net::Response> dispatch(Call& call, const Route*& route);
+    net::Task<net::Response> dispatch(Call& call, const ApiRoute*& route);
     net::Task<std::optional<Problem>> check_run_key(Call& call);
-    std::optional<Caller> local_caller(const net::Request& request) const;
-    net::Task<std::optional<Problem>> check_sender(const net::Request& request, const Caller& caller);
+    std::optional<Principal> local_caller(const net::Request& request) const;
+    net::Task<std::optional<Problem>> check_sender(const net::Request& request, const Principal& caller);
 
     Parts parts_;
     Routes routes_;

@@ -18,7 +18,7 @@ struct Named {
     std::optional<core::Budget> budget;
 };
 
-Result<Named, store::ReadError> read_named(store::Snapshot& snapshot, const Caller& caller,
+Result<Named, store::ReadError> read_named(store::Snapshot& snapshot, const Principal& caller,
                                            const core::Attribution& who) {
     auto run = store::read_row<core::Run>(snapshot, caller.org, who.run.value);
     if (!run) return fail(run.error());
@@ -39,7 +39,7 @@ Result<Named, store::ReadError> read_named(store::Snapshot& snapshot, const Call
     return Named{std::move(*run), std::move(*session), std::move(*budget)};
 }
 
-std::optional<Problem> check(const Caller& caller, const core::Attribution& who, const Named& named) {
+std::optional<Problem> check(const Principal& caller, const core::Attribution& who, const Named& named) {
     if (!caller.may_see_agent(who.agent)) return not_found("agent", who.agent);
     if (!who.run.value.empty() && !named.run) return not_found("run", id_text(who.run));
     if (!who.session.value.empty() && !named.session) return not_found("session", id_text(who.session));
@@ -53,7 +53,7 @@ std::optional<Problem> check(const Caller& caller, const core::Attribution& who,
 
 }  // namespace
 
-core::Actor actor_of(const Caller& caller) {
+core::Actor actor_of(const Principal& caller) {
     if (caller.may(Access::operate)) return {.kind = core::ActorKind::trusted};
     return {.kind = core::ActorKind::key, .key = caller.key_id, .agent = caller.agent};
 }
@@ -64,7 +64,7 @@ net::Task<std::optional<Problem>> check_account(Call& call, core::Attribution wh
         co_return pointed(invalid(std::move(*complaint)), call.request.body);
     }
     if (call.caller.bound() == Bound::nothing) co_return std::nullopt;
-    const Caller caller = call.caller;
+    const Principal caller = call.caller;
     const auto named =
         co_await read(call, [caller, who](store::Snapshot& snapshot) { return read_named(snapshot, caller, who); });
     co_return named ? check(caller, who, *named) : named.error();

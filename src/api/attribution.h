@@ -22,7 +22,7 @@ struct AccountBody {
 BOOST_DESCRIBE_STRUCT(AccountBody, (), (agent, run, fence, session, workflow, provider, model, tags))
 
 // What the caller's key is bound to is added, and the key itself is always named: budgets can be on keys.
-inline core::Attribution attribution_of(const Caller& caller, const AccountBody& body) {
+inline core::Attribution attribution_of(const Principal& caller, const AccountBody& body) {
     return {.agent = body.agent,
             .workflow = body.workflow,
             .provider = body.provider,
@@ -34,7 +34,7 @@ inline core::Attribution attribution_of(const Caller& caller, const AccountBody&
 }
 
 // For the core, which decides what keys below operator may do.
-core::Actor actor_of(const Caller& caller);
+core::Actor actor_of(const Principal& caller);
 
 // Whether the caller's key may act on this account. Whatever a bound key may not touch does not exist for it; keys that
 // are bound to nothing are let through unread, because the rules check the rest.

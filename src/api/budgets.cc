@@ -73,7 +73,7 @@ BOOST_DESCRIBE_STRUCT(PastWindow, (), (start, end, limit, settled, held))
 std::string stated_text(const core::Scope& scope) {
     std::string out;
     char before = '{';
-    boost::mp11::mp_for_each<wire_detail::Members<core::Scope>>([&](auto member) {
+    boost::mp11::mp_for_each<wire_detail::DescribedMembers<core::Scope>>([&](auto member) {
         using Member = std::remove_cvref_t<decltype(scope.*member.pointer)>;
         if (scope.*member.pointer == Member{}) return;
         out += fmt::format("{}\"{}\":", before, member.name);
@@ -123,17 +123,17 @@ Result<BudgetView, store::ReadError> view_of(store::Snapshot& snapshot, core::Or
                       .window = {budget.window, span.start, span.end}};
 }
 
-bool may_see(const Caller& caller, const core::Budget& budget) {
+bool may_see(const Principal& caller, const core::Budget& budget) {
     if (!caller.budget.empty()) return caller.budget == budget.name;
     return caller.agent.empty() || budget.scope.agent.empty() || budget.scope.agent == caller.agent;
 }
 
 // What `view_of` makes of the budget of that name.
 template <class View>
-Answered show_as(Call& call, std::string name, int status, bool repeated,
-                 Result<View, store::ReadError> (*view_of)(store::Snapshot& snapshot, core::OrgId org,
-                                                           const core::Budget& budget, Instant now)) {
-    const Caller caller = call.caller;
+ResponseTask show_as(Call& call, std::string name, int status, bool repeated,
+                     Result<View, store::ReadError> (*view_of)(store::Snapshot& snapshot, core::OrgId org,
+                                                               const core::Budget& budget, Instant now)) {
+    const Principal caller = call.caller;
     const Instant now = call.parts.now();
     const auto view =
         co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::optional<View>, store::ReadError> {
@@ -149,17 +149,17 @@ Answered show_as(Call& call, std::string name, int status, bool repeated,
     co_return respond(status, **view, repeated);
 }
 
-Answered show_budget(Call& call, std::string name, int status, bool repeated) {
+ResponseTask show_budget(Call& call, std::string name, int status, bool repeated) {
     return show_as<BudgetView>(call, std::move(name), status, repeated, view_of);
 }
 
-Answered get_budget(Call& call) { return show_budget(call, call.names[0], 200, false); }
+ResponseTask get_budget(Call& call) { return show_budget(call, call.names[0], 200, false); }
 
-Answered list_budgets(Call& call) {
+ResponseTask list_budgets(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const std::string after(call.parameter("after"));
-    const Caller caller = call.caller;
+    const Principal caller = call.caller;
     const Instant now = call.parts.now();
     const std::int64_t count = *limit;
     auto views =
@@ -183,12 +183,12 @@ Answered list_budgets(Call& call) {
     co_return respond(page_of(std::move(*views), count, [](const BudgetView& view) { return view.name; }));
 }
 
-Answered list_windows(Call& call) {
+ResponseTask list_windows(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const auto after = read_count(call, "after", INT64_MAX, INT64_MIN, INT64_MAX);
     if (!after) co_return respond(call, after.error());
-    const Caller caller = call.caller;
+    const Principal caller = call.caller;
     const std::string name = call.names[0];
     const std::int64_t count = *limit;
     const std::int64_t before = *after;
@@ -247,7 +247,7 @@ BOOST_DESCRIBE_STRUCT(LineView, (),
 
 // What the last quarter of the elapsed window says of the rest. An hour of silence in the morning says little, and so
 // do the first seconds of a day: it is never less than a quarter of an hour.
-struct Pace {
+struct SpendPace {
     std::int64_t spent = 0;
     Duration in = std::chrono::minutes(15);
 
@@ -266,15 +266,15 @@ struct Pace {
     }
 };
 
-Pace pace_of(const core::Budget& budget, const core::Window& window, const std::vector<core::SpendMark>& marks,
-             Instant start, Instant began, Instant now) {
+SpendPace pace_of(const core::Budget& budget, const core::Window& window, const std::vector<core::SpendMark>& marks,
+                  Instant start, Instant began, Instant now) {
     const Duration bucket = core::bucket_of(budget.window);
-    const Instant from = std::max(began, now - std::max({(now - began) / 4, bucket, Pace{}.in}));
+    const Instant from = std::max(began, now - std::max({(now - began) / 4, bucket, SpendPace{}.in}));
     // What was settled is known for the moments at which buckets begin: the first mark from there on says it.
     const Instant since = start + (from - start) / bucket * bucket;
     const auto mark = std::ranges::lower_bound(marks, since, {}, &core::SpendMark::at);
     if (mark == marks.end()) return {};
-    return {.spent = window.settled - mark->settled, .in = std::max(Pace{}.in, now - since)};
+    return {.spent = window.settled - mark->settled, .in = std::max(SpendPace{}.in, now - since)};
 }
 
 Result<LineView, store::ReadError> line_of(store::Snapshot& snapshot, core::OrgId org, const core::Budget& budget,
@@ -291,7 +291,7 @@ Result<LineView, store::ReadError> line_of(store::Snapshot& snapshot, core::OrgI
     const bool turns = span.end != far_future;
     // A window of all time has no beginning that a line could be drawn from.
     const Instant began = turns ? span.start : marks->empty() ? now : marks->front().at;
-    const Pace pace = pace_of(budget, window, *marks, span.start, began, now);
+    const SpendPace pace = pace_of(budget, window, *marks, span.start, began, now);
     const Duration rest = std::max(Duration(0), span.end - now);
     LineView view{.budget = budget.name,
                   .metric = budget.metric,
@@ -317,7 +317,7 @@ Result<LineView, store::ReadError> line_of(store::Snapshot& snapshot, core::OrgI
     return view;
 }
 
-Answered get_line(Call& call) { return show_as<LineView>(call, call.names[0], 200, false, line_of); }
+ResponseTask get_line(Call& call) { return show_as<LineView>(call, call.names[0], 200, false, line_of); }
 
 Result<std::int64_t, Problem> limit_in(core::Metric metric, const AmountText& text) {
     const auto limit = amount_from_text(metric, text.text);
@@ -329,7 +329,7 @@ Result<std::int64_t, Problem> limit_in(core::Metric metric, const AmountText& te
 }
 
 // All but the limit stays as it is. Somebody who changes the rest at the same moment may find it changed back.
-Answered put_limit(Call& call) {
+ResponseTask put_limit(Call& call) {
     const auto body = read_body<LimitBody>(call);
     if (!body) co_return respond(call, body.error());
     const core::OrgId org = call.caller.org;
@@ -356,7 +356,7 @@ Answered put_limit(Call& call) {
     co_return co_await show_budget(call, name, 200, done->repeated);
 }
 
-Answered put_budget(Call& call) {
+ResponseTask put_budget(Call& call) {
     const auto body = read_body<BudgetBody>(call);
     if (!body) co_return respond(call, body.error());
     const auto limit = limit_in(body->metric, body->limit);
@@ -376,12 +376,12 @@ Answered put_budget(Call& call) {
     co_return co_await show_budget(call, call.names[0], 200, done->repeated);
 }
 
-Answered delete_budget(Call& call) {
+ResponseTask delete_budget(Call& call) {
     const auto done = co_await ask(call, core::DeleteBudget{call.names[0]});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
-Answered unfreeze_budget(Call& call) {
+ResponseTask unfreeze_budget(Call& call) {
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
     const auto done = co_await ask(call, core::UnfreezeBudget{call.names[0]}, body->key);
@@ -391,7 +391,7 @@ Answered unfreeze_budget(Call& call) {
 
 }  // namespace
 
-std::vector<Route> budget_routes() {
+std::vector<ApiRoute> budget_routes() {
     using enum Access;
     using net::Method;
     return {

@@ -15,7 +15,7 @@ namespace interlock::api {
 namespace {
 
 constexpr std::size_t key_bytes_max = 255;
-constexpr std::chrono::seconds patience{30};  // How long a command may wait for its turn.
+constexpr std::chrono::seconds command_timeout{30};  // How long a command may wait for its turn.
 
 }  // namespace
 
@@ -128,7 +128,7 @@ Result<Key, Problem> read_key(const Call& call, const std::optional<std::string>
 namespace {
 
 // Names have no line ends, so no two of these are the same.
-std::string key_space(const Caller& caller) {
+std::string key_space(const Principal& caller) {
     if (!caller.agent.empty()) return "keys of agent\n" + caller.agent;
     if (!caller.budget.empty()) return "keys of budget\n" + caller.budget;
     return caller.may(Access::operate) ? "keys of operators" : "keys of any agent";
@@ -144,7 +144,7 @@ core::CommandKey former_key(std::string_view text) {
 
 }  // namespace
 
-Key key_of(const Caller& caller, std::string text) {
+Key key_of(const Principal& caller, std::string text) {
     const core::CommandKey key(chosen_id(key_space(caller), "key", text));
     const core::CommandKey former = former_key(text);
     return {key, std::move(text), former};
@@ -158,30 +158,31 @@ void submit_off_io(Call& call, std::vector<engine::Submission> submissions) {
     for (const engine::Submission& each : *large) each.on_answer(fail(engine::SubmitError::busy));
 }
 
-net::Task<engine::Answer> submit(Call& call, Key key, core::CommandBody body) {
+net::Task<engine::SubmitResult> submit(Call& call, Key key, core::CommandBody body) {
     return submit_to(call, call.caller.org, std::move(key), std::move(body));
 }
 
-net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, Key key, core::CommandBody body) {
-    co_return co_await net::await_answer<engine::Answer>([&](net::Deliver<engine::Answer> deliver) {
+net::Task<engine::SubmitResult> submit_to(Call& call, core::OrgId org, Key key, core::CommandBody body) {
+    co_return co_await net::await_answer<engine::SubmitResult>([&](net::Deliver<engine::SubmitResult> deliver) {
         std::vector<engine::Submission> one(1);
         one.front().command.org = org;
         one.front().command.key = key.key;
         one.front().command.former = key.former;
         one.front().command.body = std::move(body);
-        one.front().deadline = call.parts.now() + patience;
+        one.front().deadline = call.parts.now() + command_timeout;
         one.front().on_answer = std::move(deliver);
         submit_off_io(call, std::move(one));
     });
 }
 
-net::Task<Result<Done, Problem>> ask(Call& call, core::CommandBody body, std::optional<std::string> key_in_body) {
+net::Task<Result<DoneCommand, Problem>> ask(Call& call, core::CommandBody body,
+                                            std::optional<std::string> key_in_body) {
     const auto key = read_key(call, key_in_body);
     if (!key) co_return fail(key.error());
-    engine::Answer answer = co_await submit(call, *key, std::move(body));
+    engine::SubmitResult answer = co_await submit(call, *key, std::move(body));
     if (!answer) co_return fail(problem_of(answer.error()));
     if (auto refusal = refusal_of(answer->reply)) co_return fail(pointed(std::move(*refusal), call.request.body));
-    co_return Done{std::move(answer->reply), answer->repeated};
+    co_return DoneCommand{std::move(answer->reply), answer->repeated};
 }
 
 net::Task<Result<void, Problem>> read_snapshot(Call& call,

@@ -33,7 +33,7 @@ struct Call {
     Parts& parts;
     net::Request request;
     std::string request_id;
-    Caller caller;
+    Principal caller;
     std::vector<std::string> names;                          // What stands for {…} in the route's path.
     std::vector<std::pair<std::string, std::string>> query;  // Only names the route knows.
     // The body, where a worker has parsed it. parse_body() takes it. Its parts are in `parsed_memory`.
@@ -44,7 +44,7 @@ struct Call {
     bool is_home() const { return caller.org == parts.home; }
 };
 
-using Answered = net::Task<net::Response>;
+using ResponseTask = net::Task<net::Response>;
 
 // ---- what was sent ------------------------------------------------------------------------------------------------
 
@@ -98,12 +98,12 @@ struct Key {
 Result<Key, Problem> read_key(const Call& call, const std::optional<std::string>& in_body);
 // Keys belong to the caller's agent, so that no agent can use up another's; operators and admins share one space. It
 // does not depend on the API key: a retry after it was replaced finds the first answer.
-Key key_of(const Caller& caller, std::string text);
+Key key_of(const Principal& caller, std::string text);
 
 // ---- carrying it out ----------------------------------------------------------------------------------------------
 
 // A command that was carried out.
-struct Done {
+struct DoneCommand {
     core::Reply reply;
     bool repeated = false;  // It was carried out before, and this is its first reply.
 
@@ -113,16 +113,17 @@ struct Done {
     }
 };
 
-net::Task<engine::Answer> submit(Call& call, Key key, core::CommandBody body);
+net::Task<engine::SubmitResult> submit(Call& call, Key key, core::CommandBody body);
 // The engine hashes what commands say on the thread that submits them: for a large body, a worker's. Or it answers
 // busy.
 void submit_off_io(Call& call, std::vector<engine::Submission> submissions);
-net::Task<engine::Answer> submit_to(Call& call, core::OrgId org, Key key, core::CommandBody body);
+net::Task<engine::SubmitResult> submit_to(Call& call, core::OrgId org, Key key, core::CommandBody body);
 // A refusal of the rules points at the member it speaks of, where its sentence begins with one.
 Problem pointed(Problem problem, std::string_view body);
 
 // Carries a command out under the key of the header or the body. A refusal comes back as a problem.
-net::Task<Result<Done, Problem>> ask(Call& call, core::CommandBody body, std::optional<std::string> key_in_body = {});
+net::Task<Result<DoneCommand, Problem>> ask(Call& call, core::CommandBody body,
+                                            std::optional<std::string> key_in_body = {});
 
 // Runs `work` on a snapshot of the store, on a worker. What it refers to outlives the wait: the handler's own frame.
 net::Task<Result<void, Problem>> read_snapshot(Call& call,

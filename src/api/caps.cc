@@ -45,14 +45,14 @@ Result<std::vector<CapView>, store::ReadError> read_caps(store::Snapshot& snapsh
     return views;
 }
 
-Answered list_caps(Call& call) {
+ResponseTask list_caps(Call& call) {
     const core::OrgId org = call.caller.org;
     auto views = co_await read(call, [=](store::Snapshot& snapshot) { return read_caps(snapshot, org); });
     if (!views) co_return respond(call, views.error());
     co_return respond(Page<CapView>{std::move(*views), {}});
 }
 
-Answered put(Call& call, core::CapKind kind, std::string name) {
+ResponseTask put(Call& call, core::CapKind kind, std::string name) {
     const auto body = read_body<CapBody>(call);
     if (!body) co_return respond(call, body.error());
     const auto done = co_await ask(call, core::SetCap{kind, name, body->max_live}, body->key);
@@ -65,31 +65,31 @@ Answered put(Call& call, core::CapKind kind, std::string name) {
     co_return respond(200, *view, done->repeated);
 }
 
-Answered lift(Call& call, core::CapKind kind, std::string name) {
+ResponseTask lift(Call& call, core::CapKind kind, std::string name) {
     const auto done = co_await ask(call, core::SetCap{kind, std::move(name), std::nullopt});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
-Answered put_org(Call& call) { return put(call, core::CapKind::org, {}); }
-Answered put_provider(Call& call) { return put(call, core::CapKind::provider, call.names[0]); }
-Answered put_node(Call& call) { return put(call, core::CapKind::node, call.names[0]); }
-Answered lift_org(Call& call) { return lift(call, core::CapKind::org, {}); }
-Answered lift_provider(Call& call) { return lift(call, core::CapKind::provider, call.names[0]); }
-Answered lift_node(Call& call) { return lift(call, core::CapKind::node, call.names[0]); }
+ResponseTask put_org(Call& call) { return put(call, core::CapKind::org, {}); }
+ResponseTask put_provider(Call& call) { return put(call, core::CapKind::provider, call.names[0]); }
+ResponseTask put_node(Call& call) { return put(call, core::CapKind::node, call.names[0]); }
+ResponseTask lift_org(Call& call) { return lift(call, core::CapKind::org, {}); }
+ResponseTask lift_provider(Call& call) { return lift(call, core::CapKind::provider, call.names[0]); }
+ResponseTask lift_node(Call& call) { return lift(call, core::CapKind::node, call.names[0]); }
 
 }  // namespace
 
-std::vector<Route> cap_routes() {
-    std::vector<Route> routes{{.method = net::Method::get,
-                               .path = "/v1/caps",
-                               .needs = Access::read,
-                               .summary = "List caps with their numbers of live runs",
-                               .handler = list_caps,
-                               .answer = page_schema<CapView>}};
+std::vector<ApiRoute> cap_routes() {
+    std::vector<ApiRoute> routes{{.method = net::Method::get,
+                                  .path = "/v1/caps",
+                                  .needs = Access::read,
+                                  .summary = "List caps with their numbers of live runs",
+                                  .handler = list_caps,
+                                  .answer = page_schema<CapView>}};
     struct Of {
         std::string_view path;
-        Answered (*put)(Call&);
-        Answered (*lift)(Call&);
+        ResponseTask (*put)(Call&);
+        ResponseTask (*lift)(Call&);
     };
     for (const Of& of :
          {Of{"/v1/caps/org", put_org, lift_org}, Of{"/v1/caps/provider/{name}", put_provider, lift_provider},

@@ -81,7 +81,7 @@ struct CorrectedAnswer {
 };
 BOOST_DESCRIBE_STRUCT(CorrectedAnswer, (), (status, corrects, seq, cost, repeated))
 
-core::CommandBody command_of(const Caller& caller, const ChargeBody& body) {
+core::CommandBody command_of(const Principal& caller, const ChargeBody& body) {
     return core::Charge{.who = attribution_of(caller, body),
                         .fence = body.fence,
                         .cost = body.cost,
@@ -92,7 +92,7 @@ core::CommandBody command_of(const Caller& caller, const ChargeBody& body) {
                         .unpriced = body.unpriced};
 }
 
-Result<ChargeView, Problem> view_of(const Key& key, const engine::Answer& answer, std::string_view body) {
+Result<ChargeView, Problem> view_of(const Key& key, const engine::SubmitResult& answer, std::string_view body) {
     if (!answer) return fail(problem_of(answer.error()));
     if (auto refusal = refusal_of(answer->reply)) return fail(pointed(std::move(*refusal), body));
     const auto& reply = std::get<core::ChargeReply>(answer->reply);
@@ -100,14 +100,14 @@ Result<ChargeView, Problem> view_of(const Key& key, const engine::Answer& answer
         .key = key.text, .seq = reply.seq, .cost = reply.cost, .overage = reply.overage, .repeated = answer->repeated};
 }
 
-Answered charge_one(Call& call, const json::value& parsed) {
+ResponseTask charge_one(Call& call, const json::value& parsed) {
     auto body = from_json<ChargeBody>(parsed);
     if (!body) co_return respond(call, invalid(body.error()));
     if (auto problem = co_await check_account(call, attribution_of(call.caller, *body)))
         co_return respond(call, *problem);
     const auto key = read_key(call, body->key);
     if (!key) co_return respond(call, key.error());
-    const engine::Answer answer = co_await submit(call, *key, command_of(call.caller, *body));
+    const engine::SubmitResult answer = co_await submit(call, *key, command_of(call.caller, *body));
     const auto view = view_of(*key, answer, call.request.body);
     if (!view) co_return respond(call, view.error());
     co_return respond(201, *view, view->repeated);
@@ -116,7 +116,7 @@ Answered charge_one(Call& call, const json::value& parsed) {
 // Many at once: one wake-up when the last of them is answered.
 struct Gathered {
     std::vector<Result<Key, Problem>> keys;
-    std::vector<engine::Answer> answers;
+    std::vector<engine::SubmitResult> answers;
     std::atomic<std::size_t> missing{0};
 };
 
@@ -127,7 +127,7 @@ net::Task<std::shared_ptr<Gathered>> submit_all(Call& call, std::shared_ptr<Gath
     gathered->missing = submissions.size();
     co_await net::await_answer<bool>([&](net::Deliver<bool> deliver) {
         for (std::size_t i = 0; i < submissions.size(); ++i) {
-            submissions[i].on_answer = [gathered, deliver, at = positions[i]](engine::Answer answer) {
+            submissions[i].on_answer = [gathered, deliver, at = positions[i]](engine::SubmitResult answer) {
                 gathered->answers[at] = std::move(answer);
                 if (gathered->missing.fetch_sub(1) == 1) deliver(true);
             };
@@ -143,7 +143,7 @@ json::value key_in(const json::value& body) {
     return key == nullptr ? json::value() : *key;
 }
 
-Answered charge_many(Call& call, const json::array& bodies) {
+ResponseTask charge_many(Call& call, const json::array& bodies) {
     if (bodies.size() > charges_per_request_max) {
         co_return respond(call, invalid(fmt::format("the request has {} charges; at most {} are allowed", bodies.size(),
                                                     charges_per_request_max)));
@@ -200,7 +200,7 @@ Answered charge_many(Call& call, const json::array& bodies) {
     co_return respond(200, std::move(out));
 }
 
-Answered post_charges(Call& call) {
+ResponseTask post_charges(Call& call) {
     const auto parsed = parse_body(call);
     if (!parsed) co_return respond(call, parsed.error());
     if (const json::array* bodies = parsed->if_array()) co_return co_await charge_many(call, *bodies);
@@ -303,7 +303,7 @@ Result<Page<CostEventView>, store::ReadError> read_charges(store::Snapshot& snap
     return page;
 }
 
-Answered list_charges(Call& call) {
+ResponseTask list_charges(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const auto filter = read_filter(call);
@@ -348,7 +348,7 @@ net::Task<Result<core::CommandKey, Problem>> named_charge(Call& call) {
     co_return **key;
 }
 
-Answered correct(Call& call) {
+ResponseTask correct(Call& call) {
     const auto body = read_body<CorrectBody>(call);
     if (!body) co_return respond(call, body.error());
     const auto event = co_await named_charge(call);
@@ -372,7 +372,7 @@ json::value charge_or_charges() {
 
 }  // namespace
 
-std::vector<Route> charge_routes() {
+std::vector<ApiRoute> charge_routes() {
     using enum Access;
     using net::Method;
     return {

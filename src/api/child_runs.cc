@@ -24,7 +24,7 @@ const char* name_of(SandboxLevel level) { return boost::describe::enum_to_string
 // Where the parent writes, and with `reads` also where it only reads.
 bool parent_reaches(const StoredRun& parent, const std::string& path, bool reads) {
     const auto is_at = [&](const std::string& top) { return core::is_at_or_below(path, top); };
-    const core::Process& process = parent.launch->process;
+    const core::ProcessSpec& process = parent.launch->process;
     const bool claimed = std::ranges::any_of(parent.run.wanted, [&](const core::Place& place) {
         return place.kind == core::ClaimKind::workspace && is_at(place.path);
     });
@@ -41,7 +41,7 @@ std::optional<SandboxLevel> level_in(std::string_view sandbox) {
     return level;
 }
 
-std::optional<Problem> bound_child(core::Process& process, const StoredRun& parent, SandboxLevel parents_level,
+std::optional<Problem> bound_child(core::ProcessSpec& process, const StoredRun& parent, SandboxLevel parents_level,
                                    StatedOfChild stated) {
     const SandboxLevel asked = process.asked_level();
     if (stated.level && asked < parents_level) {
@@ -54,7 +54,7 @@ std::optional<Problem> bound_child(core::Process& process, const StoredRun& pare
         process.level = parents_level;
         process.sandbox = parents_level == SandboxLevel::files;
     }
-    const core::Process& above = parent.launch->process;
+    const core::ProcessSpec& above = parent.launch->process;
     if (stated.nice && process.nice < above.nice) {
         return beyond_parent(fmt::format("nice is {}, but the parent run has {}", process.nice, above.nice), "/nice");
     }

@@ -29,7 +29,7 @@ struct StatedOfChild {
 };
 
 // Makes the process no less bounded than its parent's. A statement that asks for more is refused.
-std::optional<Problem> bound_child(core::Process& process, const StoredRun& parent, core::SandboxLevel parents_level,
-                                   StatedOfChild stated);
+std::optional<Problem> bound_child(core::ProcessSpec& process, const StoredRun& parent,
+                                   core::SandboxLevel parents_level, StatedOfChild stated);
 
 }  // namespace interlock::api

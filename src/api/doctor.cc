@@ -6,8 +6,8 @@
 namespace interlock::api {
 namespace {
 
-Answered get_doctor(Call& call) {
-    const auto& look = call.parts.look_at_itself;
+ResponseTask get_doctor(Call& call) {
+    const auto& look = call.parts.run_self_check;
     const auto findings = co_await net::run_on(call.parts.workers, [&look] { return look(); });
     const bool ok =
         std::ranges::none_of(findings, [](const SelfFinding& finding) { return finding.level == FindingLevel::fail; });
@@ -31,7 +31,7 @@ json::value doctor_schema() {
 
 }  // namespace
 
-std::vector<Route> doctor_routes() {
+std::vector<ApiRoute> doctor_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/doctor",
              .needs = Access::read,

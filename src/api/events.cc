@@ -32,7 +32,7 @@ Result<Types, Problem> read_types(const Call& call) {
     return types;
 }
 
-net::Task<void> follow(Parts& parts, Caller caller, Types types, std::optional<std::int64_t> after,
+net::Task<void> follow(Parts& parts, Principal caller, Types types, std::optional<std::int64_t> after,
                        net::StreamWriter& writer) {
     constexpr std::size_t items_at_a_time = 512;
     FeedTail& tail = parts.feeds.of(caller.org);
@@ -48,7 +48,7 @@ net::Task<void> follow(Parts& parts, Caller caller, Types types, std::optional<s
     }
     if (!co_await writer.write(": following\n\n")) co_return;
     while (!writer.closed()) {
-        const std::uint64_t generation = tail.bell().generation();
+        const std::uint64_t generation = tail.notifier().generation();
         std::string text;
         core::Seq last = seen;
         if (const auto items = tail.after(seen, items_at_a_time)) {
@@ -86,7 +86,7 @@ Problem past_the_head(std::int64_t after, core::Seq head) {
     return problem;
 }
 
-Answered get_events(Call& call) {
+ResponseTask get_events(Call& call) {
     const auto types = read_types(call);
     if (!types) co_return respond(call, types.error());
     const auto cursor = read_cursor(call);
@@ -142,7 +142,7 @@ json::value events_schema() {
 
 }  // namespace
 
-std::vector<Route> event_routes() {
+std::vector<ApiRoute> event_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/events",
              .needs = Access::read,

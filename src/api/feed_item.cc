@@ -47,7 +47,7 @@ std::optional<core::Metric> metric_of(const Event& event, std::string_view membe
 template <class Event>
 void put_data(std::string& out, const Event& event) {
     char before = '{';
-    boost::mp11::mp_for_each<wire_detail::Members<Event>>([&](auto member) {
+    boost::mp11::mp_for_each<wire_detail::DescribedMembers<Event>>([&](auto member) {
         using Member = std::remove_cvref_t<decltype(event.*member.pointer)>;
         const std::string_view name(member.name);
         out += before;

@@ -62,7 +62,7 @@ void FeedTail::run() {
         news_ = false;
         lock.unlock();
         const bool read = read_on();
-        if (read) bell_.ring();
+        if (read) notifier_.notify_all();
         lock.lock();
         if (!read && !stopping_) {
             work_.wait_for(lock, retry);

@@ -18,7 +18,7 @@
 
 #include "api/feed_item.h"
 #include "core/rows.h"
-#include "net/bell.h"
+#include "net/notifier.h"
 #include "store/read_pool.h"
 
 namespace interlock::api {
@@ -49,7 +49,7 @@ class FeedTail {
     // What came after `seq`, at most `limit`. Empty optional: the tail does not reach back that far, read the store.
     std::optional<Items> after(core::Seq seq, std::size_t limit) const;
 
-    net::Bell& bell() { return bell_; }
+    net::Notifier& notifier() { return notifier_; }
 
  private:
     void run();
@@ -57,7 +57,7 @@ class FeedTail {
 
     const core::OrgId org_;
     store::ReadPool& reads_;
-    net::Bell bell_;
+    net::Notifier notifier_;
     mutable std::mutex mutex_;
     std::condition_variable work_;
     std::deque<std::shared_ptr<const FeedItem>> items_;

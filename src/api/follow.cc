@@ -29,7 +29,7 @@ net::Task<Result<core::Seq, store::ReadError>> current_head(Parts& parts, core::
 namespace {
 
 // A run's key is good until the run has ended, which the feed tells of like of anything else.
-net::Task<bool> may_stay(const net::StreamWriter& writer, Parts& parts, const Caller& caller) {
+net::Task<bool> may_stay(const net::StreamWriter& writer, Parts& parts, const Principal& caller) {
     if (writer.closed() || !parts.keys.in_force(caller.key_id) || parts.now() >= caller.until) co_return false;
     if (caller.run.value.empty()) co_return true;
     const core::OrgId org = caller.org;
@@ -52,11 +52,11 @@ net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> fo
     return response;
 }
 
-net::Task<bool> wait_for_news(net::StreamWriter& writer, Parts& parts, const Caller& caller, std::uint64_t seen) {
+net::Task<bool> wait_for_news(net::StreamWriter& writer, Parts& parts, const Principal& caller, std::uint64_t seen) {
     constexpr std::chrono::seconds quiet_max{15};
-    net::Bell& bell = parts.feeds.of(caller.org).bell();
+    net::Notifier& notifier = parts.feeds.of(caller.org).notifier();
     while (co_await may_stay(writer, parts, caller)) {
-        const bool news = co_await writer.wait(bell, seen, std::chrono::steady_clock::now() + quiet_max);
+        const bool news = co_await writer.wait(notifier, seen, std::chrono::steady_clock::now() + quiet_max);
         if (!co_await may_stay(writer, parts, caller)) break;
         if (news) co_return true;
         if (!co_await writer.write(net::sse_heartbeat)) break;

@@ -20,6 +20,6 @@ net::Response event_stream(std::function<net::Task<void>(net::StreamWriter&)> fo
 
 // Waits for the bell, for as long as the client is there and its key is in force, and keeps the connection alive
 // meanwhile. False: it has gone, or has to.
-net::Task<bool> wait_for_news(net::StreamWriter& writer, Parts& parts, const Caller& caller, std::uint64_t seen);
+net::Task<bool> wait_for_news(net::StreamWriter& writer, Parts& parts, const Principal& caller, std::uint64_t seen);
 
 }  // namespace interlock::api

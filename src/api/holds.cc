@@ -140,7 +140,7 @@ HoldView view_of(const core::Hold& hold, const BudgetMetrics& metrics) {
     return view;
 }
 
-Answered reserve(Call& call) {
+ResponseTask reserve(Call& call) {
     const auto body = read_body<HoldBody>(call);
     if (!body) co_return respond(call, body.error());
     if (auto problem = co_await check_account(call, attribution_of(call.caller, *body)))
@@ -182,7 +182,7 @@ net::Task<Result<core::HoldId, Problem>> reachable_hold(Call& call) {
     co_return id;
 }
 
-Answered settle(Call& call) {
+ResponseTask settle(Call& call) {
     const auto id = co_await reachable_hold(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<SettleBody>(call);
@@ -206,7 +206,7 @@ Answered settle(Call& call) {
         done->repeated);
 }
 
-Answered release(Call& call) {
+ResponseTask release(Call& call) {
     const auto id = co_await reachable_hold(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<OnlyKey>(call);
@@ -216,7 +216,7 @@ Answered release(Call& call) {
     co_return respond(200, ReleasedAnswer{.id = *id, .repeated = done->repeated}, done->repeated);
 }
 
-Answered extend(Call& call) {
+ResponseTask extend(Call& call) {
     const auto id = co_await reachable_hold(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<ExtendBody>(call);
@@ -230,7 +230,7 @@ Answered extend(Call& call) {
         done->repeated);
 }
 
-Answered get_hold(Call& call) {
+ResponseTask get_hold(Call& call) {
     const auto id = co_await reachable_hold(call);
     if (!id) co_return respond(call, id.error());
     const core::OrgId org = call.caller.org;
@@ -248,7 +248,7 @@ Answered get_hold(Call& call) {
     co_return respond(200, **view, false);
 }
 
-Answered list_holds(Call& call) {
+ResponseTask list_holds(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const std::string status(call.parameter("status").empty() ? "open" : call.parameter("status"));
@@ -283,7 +283,7 @@ Answered list_holds(Call& call) {
 
 }  // namespace
 
-std::vector<Route> hold_routes() {
+std::vector<ApiRoute> hold_routes() {
     using enum Access;
     using net::Method;
     return {

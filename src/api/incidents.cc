@@ -140,7 +140,7 @@ Result<void, store::ReadError> add_agents(store::Snapshot& snapshot, core::OrgId
                           .title = fmt::format("agent '{}' is paused", agent.name),
                           .detail = {},
                           .command = shell_command({"interlock", "agents", "resume", agent.name})};
-        for (const core::Pause& pause : agent.pauses) {
+        for (const core::AgentPause& pause : agent.pauses) {
             if (pause.until <= now) continue;
             if (incident.since == far_past || pause.since < incident.since) incident.since = pause.since;
             if (pause.by != "operator") incident.level = warn;
@@ -318,7 +318,7 @@ Result<Read, store::ReadError> read_incidents(store::Snapshot& snapshot, core::O
     return read;
 }
 
-Answered list_incidents(Call& call) {
+ResponseTask list_incidents(Call& call) {
     const core::OrgId org = call.caller.org;
     const Instant now = call.parts.now();
     auto found = co_await read(call, [=](store::Snapshot& snapshot) { return read_incidents(snapshot, org, now); });
@@ -432,7 +432,7 @@ std::vector<Incident> failed_runs(const std::vector<BadEnd>& ends) {
     return found;
 }
 
-std::vector<Route> incident_routes() {
+std::vector<ApiRoute> incident_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/incidents",
              .needs = Access::read,

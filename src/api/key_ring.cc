@@ -68,10 +68,10 @@ std::optional<std::uint32_t> user_of_grant(std::string_view id) {
     return whole ? std::optional(user) : std::nullopt;
 }
 
-bool Caller::is_local() const { return key_id.starts_with(local_prefix) || user_of_grant(key_id); }
+bool Principal::is_local() const { return key_id.starts_with(local_prefix) || user_of_grant(key_id); }
 
 void KeyRing::admit_user(core::OrgId org, std::uint32_t user) {
-    Caller caller{
+    Principal caller{
         .org = org, .key_id = local_id(user), .most = Access::administer, .agent = {}, .run = {}, .budget = {}};
     const std::unique_lock lock(mutex_);
     keys_[local_id(user)] = {std::move(caller), ""};  // No text has this hash.
@@ -79,7 +79,7 @@ void KeyRing::admit_user(core::OrgId org, std::uint32_t user) {
 
 void KeyRing::put(core::OrgId org, const core::ApiKey& key) {
     if (key.revoked_at != far_past) return revoke(key.id);
-    Caller caller{
+    Principal caller{
         .org = org, .key_id = key.id, .most = most_of(key), .agent = key.agent, .run = key.run, .budget = key.budget};
     const std::unique_lock lock(mutex_);
     if (revoked_.contains(key.id)) return;
@@ -104,7 +104,7 @@ bool KeyRing::in_force(std::string_view id) const {
     return keys_.contains(std::string(id));
 }
 
-std::optional<Caller> KeyRing::find(std::string_view text) const {
+std::optional<Principal> KeyRing::find(std::string_view text) const {
     const auto key = parse_key(text);
     if (!key) return std::nullopt;
     const std::shared_lock lock(mutex_);
@@ -114,12 +114,12 @@ std::optional<Caller> KeyRing::find(std::string_view text) const {
     return found->second.caller;
 }
 
-std::optional<Caller> KeyRing::user(std::uint32_t user) const {
+std::optional<Principal> KeyRing::user(std::uint32_t user) const {
     const std::shared_lock lock(mutex_);
     if (const auto admin = keys_.find(local_id(user)); admin != keys_.end()) return admin->second.caller;
     const auto granted = grants_.find(user);
     if (granted == grants_.end()) return std::nullopt;
-    std::optional<Caller> widest;
+    std::optional<Principal> widest;
     for (const std::string& id : granted->second) {
         const auto found = keys_.find(id);
         if (found != keys_.end() && (!widest || found->second.caller.most > widest->most)) {
@@ -129,7 +129,7 @@ std::optional<Caller> KeyRing::user(std::uint32_t user) const {
     return widest;
 }
 
-std::optional<Caller> KeyRing::holder_of(std::string_view id) const {
+std::optional<Principal> KeyRing::holder_of(std::string_view id) const {
     const std::shared_lock lock(mutex_);
     const auto found = keys_.find(std::string(id));
     return found == keys_.end() ? std::nullopt : std::optional(found->second.caller);

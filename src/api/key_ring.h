@@ -24,7 +24,7 @@ enum class Access { open, read, act, operate, administer };
 // What a key is bound to, from the widest to the narrowest.
 enum class Bound { nothing, agent, run, budget };
 
-struct Caller {
+struct Principal {
     core::OrgId org;
     std::string key_id;
     Access most = Access::open;  // The most it may do.
@@ -73,15 +73,15 @@ class KeyRing {
     void remove(std::string_view id);  // For keys that no store knows.
     bool in_force(std::string_view id) const;
     // Empty unless the text is a key in force.
-    std::optional<Caller> find(std::string_view text) const;
+    std::optional<Principal> find(std::string_view text) const;
     // The same, for those who have shown otherwise that they hold the key of this id.
-    std::optional<Caller> holder_of(std::string_view id) const;
+    std::optional<Principal> holder_of(std::string_view id) const;
     // What a user of this machine may do: as an admin, or as the widest of its grants says.
-    std::optional<Caller> user(std::uint32_t user) const;
+    std::optional<Principal> user(std::uint32_t user) const;
 
  private:
     struct Entry {
-        Caller caller;
+        Principal caller;
         std::string hash;
     };
     mutable std::shared_mutex mutex_;

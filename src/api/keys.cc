@@ -56,13 +56,13 @@ net::Task<Result<core::ApiKey, Problem>> find_key(Call& call, std::string id) {
     co_return std::move(**key);
 }
 
-Answered show_key(Call& call, std::string id) {
+ResponseTask show_key(Call& call, std::string id) {
     const auto key = co_await find_key(call, id);
     co_return key ? respond(200, view_of(*key), false) : respond(call, key.error());
 }
 
-Answered get_key(Call& call) { return show_key(call, call.names[0]); }
-Answered get_own_key(Call& call) {
+ResponseTask get_key(Call& call) { return show_key(call, call.names[0]); }
+ResponseTask get_own_key(Call& call) {
     const auto key = co_await find_key(call, call.caller.key_id);
     if (key) co_return respond(200, view_of(*key), false);
     if (call.caller.is_local()) {  // An admin: grants are stored.
@@ -83,7 +83,7 @@ Answered get_own_key(Call& call) {
     co_return respond(200, view_of(own), false);
 }
 
-Answered list_keys(Call& call) {
+ResponseTask list_keys(Call& call) {
     const core::OrgId org = call.caller.org;
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
@@ -98,7 +98,7 @@ Answered list_keys(Call& call) {
     co_return respond(page_of(std::move(views), count, [](const KeyView& view) { return view.id; }));
 }
 
-Answered create_key(Call& call) {
+ResponseTask create_key(Call& call) {
     const auto body = read_body<KeyBody>(call);
     if (!body) co_return respond(call, body.error());
     if (!body->run.value.empty()) {
@@ -125,19 +125,19 @@ Answered create_key(Call& call) {
     co_return respond(201, view, done->repeated);
 }
 
-Answered revoke_key(Call& call) {
+ResponseTask revoke_key(Call& call) {
     const auto done = co_await ask(call, core::RevokeKey{call.names[0]});
     if (!done) co_return respond(call, done.error());
     // Before the answer: from then on nobody comes in with it, and those who follow something by it are woken to leave.
     call.parts.keys.revoke(call.names[0]);
-    call.parts.feeds.of(call.caller.org).bell().ring();
+    call.parts.feeds.of(call.caller.org).notifier().notify_all();
     call.parts.log.info("key_revoked", {{"key", call.names[0]}, {"by", call.caller.key_id}});
     co_return no_content(done->repeated);
 }
 
 }  // namespace
 
-std::vector<Route> key_routes() {
+std::vector<ApiRoute> key_routes() {
     using enum Access;
     using net::Method;
     return {

@@ -5,7 +5,7 @@
 
 #include "api/route.h"
 #include "api/run_view.h"
-#include "net/bell.h"
+#include "net/notifier.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
@@ -17,23 +17,24 @@ constexpr std::int64_t wait_s_max = 30;
 constexpr std::chrono::milliseconds look_again{100};  // A log is written by another process, which tells nobody.
 
 // How a log looked at one moment. Whether the run has ended is asked first: then what is read is all there will be.
-struct Seen {
+struct LogSnapshot {
     bool ended = false;
     LogPiece piece;
 };
 
-Result<Seen, std::string> look(Parts& parts, core::OrgId org, core::RunId id, std::int64_t offset, std::int64_t limit) {
+Result<LogSnapshot, std::string> look(Parts& parts, core::OrgId org, core::RunId id, std::int64_t offset,
+                                      std::int64_t limit) {
     const auto run = parts.reads.with(
         [&](store::Snapshot& snapshot) { return store::read_row<core::Run>(snapshot, org, id.value); });
     if (!run) return fail(run.error().detail);
     auto piece = parts.run_log(id, offset, limit);
     if (!piece) return fail(piece.error());
-    return Seen{!*run || core::has_ended((*run)->state), std::move(*piece)};
+    return LogSnapshot{!*run || core::has_ended((*run)->state), std::move(*piece)};
 }
 
 Problem not_kept(std::string detail) { return {.status = 404, .code = "log_not_kept", .detail = std::move(detail)}; }
 
-net::Response to_response(Seen seen) {
+net::Response to_response(LogSnapshot seen) {
     net::Response response;
     // Whatever an agent prints must not become a page of ours.
     response.content_type = "text/plain; charset=utf-8";
@@ -53,7 +54,7 @@ net::Response to_response(Seen seen) {
     return response;
 }
 
-Answered get_log(Call& call) {
+ResponseTask get_log(Call& call) {
     const auto offset = read_count(call, "offset", 0, INT64_MIN, INT64_MAX);
     if (!offset) co_return respond(call, offset.error());
     const auto limit = read_count(call, "limit", piece_bytes, 1, piece_bytes_max);
@@ -75,7 +76,7 @@ Answered get_log(Call& call) {
     Parts& parts = call.parts;
     const core::OrgId org = call.caller.org;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(*wait_s);
-    net::Bell nobody_rings;
+    net::Notifier nobody_rings;
     std::int64_t from = *offset;
     while (true) {
         auto seen = co_await net::run_on(parts.workers, [&parts, org, run = *id, from, count = *limit] {
@@ -96,7 +97,7 @@ Answered get_log(Call& call) {
 
 }  // namespace
 
-std::vector<Route> log_routes() {
+std::vector<ApiRoute> log_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/runs/{id}/log",
              .needs = Access::read,

@@ -1,8 +1,8 @@
 // Calls to models, as the gateway saw them: newest first, and one with the money it moved.
 #include <fmt/format.h>
 
-#include "api/question.h"
 #include "api/route.h"
+#include "api/sql_query.h"
 #include "store/read_rows.h"
 
 namespace interlock::api {
@@ -103,14 +103,14 @@ CallView view_of(const core::ModelCall& call) {
 }
 
 // What the caller's key is bound to, as conditions: whatever it may not touch does not exist for it.
-void bind(Question& question, const Caller& caller) {
+void bind(SqlQuery& question, const Principal& caller) {
     if (!caller.agent.empty()) question.where("agent =", caller.agent);
     if (!caller.run.value.empty()) question.where("run =", caller.run.value);
     if (!caller.budget.empty()) question.where("api_key =", caller.key_id);
 }
 
-Result<Question, Problem> read_question(const Call& call) {
-    Question question;
+Result<SqlQuery, Problem> read_question(const Call& call) {
+    SqlQuery question;
     bind(question, call.caller);
     for (const char* name : {"agent", "model", "provider", "upstream"}) {
         if (const auto text = call.parameter(name); !text.empty())
@@ -146,7 +146,7 @@ Result<Question, Problem> read_question(const Call& call) {
     return question;
 }
 
-Answered list_calls(Call& call) {
+ResponseTask list_calls(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     auto question = read_question(call);
@@ -163,7 +163,7 @@ Answered list_calls(Call& call) {
 }
 
 Result<std::optional<CallDetail>, store::ReadError> read_call(store::Snapshot& snapshot, core::OrgId org,
-                                                              const Question& question) {
+                                                              const SqlQuery& question) {
     const auto call =
         store::first_of(store::read_rows<core::ModelCall>(snapshot, org, question.sql, question.parameters));
     if (!call) return fail(call.error());
@@ -204,10 +204,10 @@ Result<std::optional<CallDetail>, store::ReadError> read_call(store::Snapshot& s
     return detail;
 }
 
-Answered get_call(Call& call) {
+ResponseTask get_call(Call& call) {
     const auto id = read_id<core::CallId>("call", call.names[0]);
     if (!id) co_return respond(call, id.error());
-    Question question;
+    SqlQuery question;
     question.where("id =", id->value);
     bind(question, call.caller);
     const core::OrgId org = call.caller.org;
@@ -220,7 +220,7 @@ Answered get_call(Call& call) {
 
 }  // namespace
 
-std::vector<Route> model_call_routes() {
+std::vector<ApiRoute> model_call_routes() {
     return {
         {.method = net::Method::get,
          .path = "/v1/calls",

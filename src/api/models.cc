@@ -77,7 +77,7 @@ void put_price(ModelView& view, const UsedPrice& price, const std::map<std::stri
     if (const auto found = set_at.find(price.name); found != set_at.end()) view.price_from = to_iso8601(found->second);
 }
 
-Answered list_models(Call& call) {
+ResponseTask list_models(Call& call) {
     const core::OrgId org = call.caller.org;
     const std::int64_t from_day = utc_day(call.parts.now()) - days_shown + 1;
     auto used = co_await read(call, [=](store::Snapshot& snapshot) { return read_used(snapshot, org, from_day); });
@@ -97,7 +97,7 @@ json::value models_schema() {
 
 }  // namespace
 
-std::vector<Route> model_routes() {
+std::vector<ApiRoute> model_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/gateway/models",
              .needs = Access::read,

@@ -28,7 +28,7 @@ std::string_view scope_of(Access access) {
     return "";
 }
 
-json::array parameters_of(const Route& route) {
+json::array parameters_of(const ApiRoute& route) {
     json::array parameters;
     for (std::size_t at = route.path.find('{'); at != std::string_view::npos; at = route.path.find('{', at + 1)) {
         const std::string_view name = route.path.substr(at + 1, route.path.find('}', at) - at - 1);
@@ -45,7 +45,7 @@ json::array parameters_of(const Route& route) {
 }
 
 // "get_v1_agents_name"
-std::string operation_id(const Route& route) {
+std::string operation_id(const ApiRoute& route) {
     std::string id = lower_case(net::name_of(route.method));
     for (const char c : route.path) {
         if (c == '/' || c == '.')
@@ -56,7 +56,7 @@ std::string operation_id(const Route& route) {
     return id;
 }
 
-json::object operation_of(const Route& route) {
+json::object operation_of(const ApiRoute& route) {
     json::object success{{"description", net::reason_of(route.status)}};
     if (route.answer != nullptr) success["content"] = {{"application/json", {{"schema", route.answer()}}}};
     json::object operation{
@@ -80,7 +80,7 @@ json::object operation_of(const Route& route) {
 
 json::value openapi(const Routes& routes, std::string_view version) {
     json::object paths;
-    for (const Route& route : routes.all()) {
+    for (const ApiRoute& route : routes.all()) {
         json::value& path = paths.emplace(route.path, json::object()).first->value();
         path.as_object()[lower_case(net::name_of(route.method))] = operation_of(route);
     }

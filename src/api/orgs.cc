@@ -55,7 +55,7 @@ Problem name_taken(std::string_view name) {
     return {.status = 409, .code = "already_exists", .detail = fmt::format("org '{}' already exists", name)};
 }
 
-Answered list_orgs(Call& call) {
+ResponseTask list_orgs(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const auto after = read_count(call, "after", 0, 0, UINT32_MAX);
@@ -89,14 +89,14 @@ net::Task<Result<OrgKeyView, Problem>> make_admin_key(Call& call, core::OrgId or
     co_return OrgKeyView{name, id, repeated ? std::nullopt : std::optional(made.text), repeated};
 }
 
-struct Found {
+struct OrgLookup {
     core::OrgId org;
     bool by_us = false;      // This request made it, or did so when it was sent before.
     bool abandoned = false;  // Whoever made it has had the time to make its first key as well.
 };
 
 // Makes the org, or finds the one of that name.
-net::Task<Result<Found, Problem>> found_org(Call& call, std::string name, Key key) {
+net::Task<Result<OrgLookup, Problem>> found_org(Call& call, std::string name, Key key) {
     constexpr int tries_max = 20;
     constexpr std::chrono::minutes time_to_finish{1};
     for (int tries = 0; tries < tries_max; ++tries) {
@@ -116,12 +116,12 @@ net::Task<Result<Found, Problem>> found_org(Call& call, std::string name, Key ke
         // Another org has got the number meanwhile.
         if (reply != nullptr && reply->status == core::OrgStatus::name_taken) continue;
         if (auto refusal = refusal_of(answer->reply)) co_return fail(pointed(std::move(*refusal), call.request.body));
-        co_return Found{org, reply->status == core::OrgStatus::created, abandoned};
+        co_return OrgLookup{org, reply->status == core::OrgStatus::created, abandoned};
     }
     co_return fail(unavailable("other orgs were created at the same time; retry with the same key"));
 }
 
-Answered create_org(Call& call) {
+ResponseTask create_org(Call& call) {
     const auto body = read_body<OrgBody>(call);
     if (!body) co_return respond(call, body.error());
     // The rules say so too, but a lane would be opened for the org that is not made.
@@ -145,7 +145,7 @@ Answered create_org(Call& call) {
     co_return respond(201, *made, made->repeated);
 }
 
-Answered create_org_key(Call& call) {
+ResponseTask create_org_key(Call& call) {
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
     const auto key = read_key(call, body->key);
@@ -160,7 +160,7 @@ Answered create_org_key(Call& call) {
 
 }  // namespace
 
-std::vector<Route> org_routes() {
+std::vector<ApiRoute> org_routes() {
     using enum Access;
     using net::Method;
     return {

@@ -30,7 +30,7 @@ namespace interlock::api {
 
 class FeedTails;
 class KeyRing;
-struct Caller;
+struct Principal;
 class Metrics;
 
 struct ServerFacts {
@@ -182,7 +182,7 @@ struct Parts {
     std::function<Result<std::vector<OrgFacts>, std::string>()> orgs;
     KeyRing& keys;
     // Whom a request of the page is from, if a browser has logged in.
-    std::function<std::optional<Caller>(const net::Request& request)> page_caller;
+    std::function<std::optional<Principal>(const net::Request& request)> page_caller;
     // Whether a request comes from inside of a run. Asked for those that act as operator or admin.
     std::function<net::Task<Sender>(net::Peer* peer)> sender_of;
     // Whether a path means to the program that sends a request what it means to the server.
@@ -211,9 +211,9 @@ struct Parts {
     // negative. Nothing, and no error, where nothing is yet. Blocks.
     std::function<Result<LogPiece, std::string>(core::RunId run, std::int64_t offset, std::int64_t limit)> run_log;
     // Why this machine or its operator does not let such a process start, if it does not.
-    std::function<std::optional<std::string>(const core::Process& process)> sandbox_refusal;
+    std::function<std::optional<std::string>(const core::ProcessSpec& process)> sandbox_refusal;
     // The level that such a process gets here.
-    std::function<core::SandboxLevel(const core::Process& process)> sandbox_level;
+    std::function<core::SandboxLevel(const core::ProcessSpec& process)> sandbox_level;
     // Worktrees of this node; the errors are sentences. All three block, and may take long.
     std::function<Result<WorktreeLook, std::string>(core::RunId run)> worktree_reasons;
     std::function<Result<WorktreeRemoval, std::string>(core::RunId run, bool force)> remove_worktree;
@@ -242,7 +242,7 @@ struct Parts {
     std::function<Result<std::string, std::string>()> verify;
     std::function<LastVerify()> last_verify;  // Of this server, since it was started.
     // What the server sees when it looks at itself. Blocks.
-    std::function<std::vector<SelfFinding>()> look_at_itself;
+    std::function<std::vector<SelfFinding>()> run_self_check;
     // A copy of the store in a new file, as JSON facts about it. Blocks, and may take long.
     std::function<Result<std::string, std::string>(const std::string& to)> backup;
     std::function<engine::EngineStats()> engine_stats;
@@ -251,7 +251,7 @@ struct Parts {
     // What became of the org's calls to models, in Prometheus' text.
     std::function<void(std::string& out, core::OrgId org)> gateway_metrics;
     // Why no request can be answered at present, or nothing: what was read before may not hold any more.
-    std::function<std::optional<std::string>()> objection;
+    std::function<std::optional<std::string>()> block_reason;
     // Reads keys that another node may have made; empty where there is no other. Blocks.
     std::function<void()> refresh_keys;
     std::function<Result<std::vector<store::Node>, std::string>()> nodes;  // Blocks.

@@ -51,7 +51,7 @@ auto blocking(Call& call, Work work) -> net::Task<std::invoke_result_t<Work&>> {
     co_return co_await net::run_on(call.parts.workers, std::move(work));
 }
 
-Answered list_prices(Call& call) {
+ResponseTask list_prices(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const Parts& parts = call.parts;
@@ -74,7 +74,7 @@ Result<std::string, Problem> name_in_query(const Call& call) {
     return fmt::format("{}/{}", call.parameter("provider"), call.parameter("model"));
 }
 
-Answered show_price(Call& call, std::string provider, std::string model, bool repeated) {
+ResponseTask show_price(Call& call, std::string provider, std::string model, bool repeated) {
     const Parts& parts = call.parts;
     const core::OrgId org = call.caller.org;
     const auto price =
@@ -84,14 +84,14 @@ Answered show_price(Call& call, std::string provider, std::string model, bool re
     co_return respond_object((*price)->document, repeated);
 }
 
-Answered get_price(Call& call) {
+ResponseTask get_price(Call& call) {
     const auto name = name_in_query(call);
     if (!name) co_return respond(call, name.error());
     co_return co_await show_price(call, std::string(call.parameter("provider")), std::string(call.parameter("model")),
                                   false);
 }
 
-Answered put_price(Call& call) {
+ResponseTask put_price(Call& call) {
     const auto parsed = parse_body(call);
     if (!parsed) co_return respond(call, parsed.error());
     if (auto problem = too_large_for_setting(call)) co_return respond(call, *problem);
@@ -110,14 +110,14 @@ Answered put_price(Call& call) {
     co_return co_await show_price(call, provider, model, done->repeated);
 }
 
-Answered drop_price(Call& call) {
+ResponseTask drop_price(Call& call) {
     const auto name = name_in_query(call);
     if (!name) co_return respond(call, name.error());
     const auto done = co_await change_setting(call, core::DropSetting{std::string(core::price_setting), *name}, {});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
-Answered put_catalog(Call& call) {
+ResponseTask put_catalog(Call& call) {
     const Parts& parts = call.parts;
     const std::string& text = call.request.body;
     const auto facts = co_await blocking(call, [&parts, &text] { return parts.update_catalog(text); });
@@ -127,7 +127,7 @@ Answered put_catalog(Call& call) {
 }
 
 // By an index that has only such calls.
-Answered list_unpriced(Call& call) {
+ResponseTask list_unpriced(Call& call) {
     const std::int64_t from = micros(call.parts.now() - unpriced_since);
     const core::OrgId org = call.caller.org;
     auto views =
@@ -165,7 +165,7 @@ Answered list_unpriced(Call& call) {
 
 }  // namespace
 
-std::vector<Route> price_routes() {
+std::vector<ApiRoute> price_routes() {
     using enum Access;
     using net::Method;
     return {

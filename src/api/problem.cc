@@ -9,7 +9,7 @@
 namespace interlock::api {
 namespace {
 
-struct Meaning {
+struct OutcomeProblem {
     std::string_view outcome;
     int status;
     std::string_view code = {};  // Empty: the outcome's own name.
@@ -17,46 +17,46 @@ struct Meaning {
 
 // Every outcome that is a refusal (core/reply.h). All others are successes.
 constexpr std::array meanings{
-    Meaning{"invalid_request", 400},
-    Meaning{"agent_not_found", 404, "not_found"},
-    Meaning{"session_not_found", 404, "not_found"},
-    Meaning{"message_not_found", 404, "not_found"},
-    Meaning{"run_not_found", 404, "not_found"},
-    Meaning{"budget_not_found", 404, "not_found"},
-    Meaning{"hold_not_found", 404, "not_found"},
-    Meaning{"key_not_found", 404, "not_found"},
-    Meaning{"schedule_not_found", 404, "not_found"},
-    Meaning{"worktree_not_found", 404, "not_found"},
-    Meaning{"setting_not_found", 404, "not_found"},
-    Meaning{"charge_not_found", 404, "not_found"},
-    Meaning{"not_your_hold", 403},
-    Meaning{"beyond_key", 403},
-    Meaning{"beyond_parent", 403},
-    Meaning{"outside_roots", 403},
-    Meaning{"not_your_run", 403},
-    Meaning{"not_lower", 409},
-    Meaning{"budget_exceeded", 402},
-    Meaning{"budget_frozen", 402},
-    Meaning{"workspace_busy", 409},
-    Meaning{"concurrency_limit", 409},
-    Meaning{"agent_paused", 409},
-    Meaning{"parent_not_live", 409},
-    Meaning{"stale_fence", 409},
-    Meaning{"run_ended", 409},
-    Meaning{"wrong_state", 409},
-    Meaning{"hold_closed", 409},
-    Meaning{"session_closed", 409},
-    Meaning{"unexpected_seq", 409},
-    Meaning{"has_unfinished_runs", 409},
-    Meaning{"shape_is_fixed", 409},
-    Meaning{"hold_exists", 409, "already_exists"},
-    Meaning{"run_exists", 409, "already_exists"},
-    Meaning{"session_exists", 409, "already_exists"},
-    Meaning{"key_exists", 409, "already_exists"},
-    Meaning{"name_taken", 409, "already_exists"},
-    Meaning{"too_many", 409},
-    Meaning{"refused", 409},
-    Meaning{"amount_too_large", 422},
+    OutcomeProblem{"invalid_request", 400},
+    OutcomeProblem{"agent_not_found", 404, "not_found"},
+    OutcomeProblem{"session_not_found", 404, "not_found"},
+    OutcomeProblem{"message_not_found", 404, "not_found"},
+    OutcomeProblem{"run_not_found", 404, "not_found"},
+    OutcomeProblem{"budget_not_found", 404, "not_found"},
+    OutcomeProblem{"hold_not_found", 404, "not_found"},
+    OutcomeProblem{"key_not_found", 404, "not_found"},
+    OutcomeProblem{"schedule_not_found", 404, "not_found"},
+    OutcomeProblem{"worktree_not_found", 404, "not_found"},
+    OutcomeProblem{"setting_not_found", 404, "not_found"},
+    OutcomeProblem{"charge_not_found", 404, "not_found"},
+    OutcomeProblem{"not_your_hold", 403},
+    OutcomeProblem{"beyond_key", 403},
+    OutcomeProblem{"beyond_parent", 403},
+    OutcomeProblem{"outside_roots", 403},
+    OutcomeProblem{"not_your_run", 403},
+    OutcomeProblem{"not_lower", 409},
+    OutcomeProblem{"budget_exceeded", 402},
+    OutcomeProblem{"budget_frozen", 402},
+    OutcomeProblem{"workspace_busy", 409},
+    OutcomeProblem{"concurrency_limit", 409},
+    OutcomeProblem{"agent_paused", 409},
+    OutcomeProblem{"parent_not_live", 409},
+    OutcomeProblem{"stale_fence", 409},
+    OutcomeProblem{"run_ended", 409},
+    OutcomeProblem{"wrong_state", 409},
+    OutcomeProblem{"hold_closed", 409},
+    OutcomeProblem{"session_closed", 409},
+    OutcomeProblem{"unexpected_seq", 409},
+    OutcomeProblem{"has_unfinished_runs", 409},
+    OutcomeProblem{"shape_is_fixed", 409},
+    OutcomeProblem{"hold_exists", 409, "already_exists"},
+    OutcomeProblem{"run_exists", 409, "already_exists"},
+    OutcomeProblem{"session_exists", 409, "already_exists"},
+    OutcomeProblem{"key_exists", 409, "already_exists"},
+    OutcomeProblem{"name_taken", 409, "already_exists"},
+    OutcomeProblem{"too_many", 409},
+    OutcomeProblem{"refused", 409},
+    OutcomeProblem{"amount_too_large", 422},
 };
 
 std::string_view without_suffix(std::string_view text, std::string_view suffix) {
@@ -178,7 +178,7 @@ net::Response to_response(const Problem& problem, std::string_view request_id) {
 }
 
 std::optional<Problem> problem_of_outcome(std::string_view outcome, std::string_view detail) {
-    for (const Meaning& meaning : meanings) {
+    for (const OutcomeProblem& meaning : meanings) {
         if (meaning.outcome != outcome) continue;
         Problem problem{.status = meaning.status,
                         .code = std::string(meaning.code.empty() ? outcome : meaning.code),
@@ -203,7 +203,7 @@ std::string facts_of(const core::BudgetRefusal& budget) {
     return facts;
 }
 
-std::string facts_of(const core::Holder& holder) {
+std::string facts_of(const core::BlockingRun& holder) {
     return fmt::format(R"(,"holder":{{"run":{},"agent":{},"status":{},"path":{},"since":{}}})", to_json(holder.run),
                        to_json(holder.agent), to_json(holder.state),
                        holder.place.path.empty() ? "null" : to_json(holder.place.path), to_json(holder.since));

@@ -47,7 +47,7 @@ net::Response to_response(const Problem& problem, std::string_view request_id);
 std::optional<Problem> problem_of_outcome(std::string_view outcome, std::string_view detail);
 
 std::string facts_of(const core::BudgetRefusal& budget);
-std::string facts_of(const core::Holder& holder);
+std::string facts_of(const core::BlockingRun& holder);
 
 // The refusal in a reply, with every fact the reply has. Empty: the command was carried out.
 std::optional<Problem> refusal_of(const core::Reply& reply);

@@ -38,8 +38,8 @@ Routes::Routes() {
     }
 }
 
-void Routes::add(std::vector<Route> routes) {
-    for (Route& route : routes) {
+void Routes::add(std::vector<ApiRoute> routes) {
+    for (ApiRoute& route : routes) {
         segments_.push_back(split(route.path));
         routes_.push_back(std::move(route));
     }

@@ -24,23 +24,23 @@ class Needs {
     Access access_;
 };
 
-using Schema = json::value (*)();
+using SchemaMaker = json::value (*)();
 
 // What a route is about: rows of the caller's org, or the server as a whole.
 enum class Reach { org, server };
 
-struct Route {
+struct ApiRoute {
     net::Method method;
     std::string_view path;  // "/v1/agents/{name}"
     Needs needs;
     std::string_view summary;
-    Answered (*handler)(Call& call);
+    ResponseTask (*handler)(Call& call);
     Bound narrowest = Bound::nothing;  // Keys that are bound more narrowly may not use it.
     Reach reach = Reach::org;
     std::vector<std::string_view> query = {};
-    Schema body = nullptr;
+    SchemaMaker body = nullptr;
     std::string_view example = {};  // Of the body.
-    Schema answer = nullptr;
+    SchemaMaker answer = nullptr;
     int status = 200;  // When all goes well.
 };
 
@@ -48,51 +48,51 @@ class Routes {
  public:
     Routes();  // All of them.
 
-    const std::vector<Route>& all() const& { return routes_; }
+    const std::vector<ApiRoute>& all() const& { return routes_; }
     void all() && = delete;  // Nobody walks over a table that is gone.
 
     struct Match {
-        const Route* route = nullptr;
+        const ApiRoute* route = nullptr;
         std::vector<std::string> names;
         std::string allowed = {};  // The methods that the path takes, where this one it does not: "GET, PUT".
     };
     Match find(net::Method method, std::vector<std::string> segments) const;
 
  private:
-    void add(std::vector<Route> routes);
+    void add(std::vector<ApiRoute> routes);
 
-    std::vector<Route> routes_;
+    std::vector<ApiRoute> routes_;
     std::vector<std::vector<std::string_view>> segments_;  // Of each route's path.
 };
 
 // One function for each resource, in the file of its name.
-std::vector<Route> agent_routes();
-std::vector<Route> budget_routes();
-std::vector<Route> charge_routes();
-std::vector<Route> hold_routes();
-std::vector<Route> session_routes();
-std::vector<Route> session_tree_routes();
-std::vector<Route> transcript_routes();
-std::vector<Route> admission_routes();
-std::vector<Route> run_routes();
-std::vector<Route> log_routes();
-std::vector<Route> worktree_routes();
-std::vector<Route> schedule_routes();
-std::vector<Route> tick_routes();
-std::vector<Route> cap_routes();
-std::vector<Route> key_routes();
-std::vector<Route> user_routes();
-std::vector<Route> org_routes();
-std::vector<Route> setting_routes();
-std::vector<Route> price_routes();
-std::vector<Route> upstream_routes();
-std::vector<Route> model_routes();
-std::vector<Route> model_call_routes();
-std::vector<Route> event_routes();
-std::vector<Route> spend_routes();
-std::vector<Route> incident_routes();
-std::vector<Route> doctor_routes();
-std::vector<Route> system_routes();
+std::vector<ApiRoute> agent_routes();
+std::vector<ApiRoute> budget_routes();
+std::vector<ApiRoute> charge_routes();
+std::vector<ApiRoute> hold_routes();
+std::vector<ApiRoute> session_routes();
+std::vector<ApiRoute> session_tree_routes();
+std::vector<ApiRoute> transcript_routes();
+std::vector<ApiRoute> admission_routes();
+std::vector<ApiRoute> run_routes();
+std::vector<ApiRoute> log_routes();
+std::vector<ApiRoute> worktree_routes();
+std::vector<ApiRoute> schedule_routes();
+std::vector<ApiRoute> tick_routes();
+std::vector<ApiRoute> cap_routes();
+std::vector<ApiRoute> key_routes();
+std::vector<ApiRoute> user_routes();
+std::vector<ApiRoute> org_routes();
+std::vector<ApiRoute> setting_routes();
+std::vector<ApiRoute> price_routes();
+std::vector<ApiRoute> upstream_routes();
+std::vector<ApiRoute> model_routes();
+std::vector<ApiRoute> model_call_routes();
+std::vector<ApiRoute> event_routes();
+std::vector<ApiRoute> spend_routes();
+std::vector<ApiRoute> incident_routes();
+std::vector<ApiRoute> doctor_routes();
+std::vector<ApiRoute> system_routes();
 
 // The OpenAPI 3.1 document.
 json::value openapi(const Routes& routes, std::string_view version);

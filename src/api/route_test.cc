@@ -9,13 +9,13 @@ namespace {
 
 // A route says who may use it, or the program does not build.
 static_assert(!std::is_default_constructible_v<Needs>);
-static_assert(!std::is_default_constructible_v<Route>);
+static_assert(!std::is_default_constructible_v<ApiRoute>);
 
 TEST(RouteTest, every_path_leads_to_its_own_route_and_the_names_come_along) {
     const Routes routes;
     ASSERT_GT(routes.all().size(), 50u);
 
-    for (const Route& route : routes.all()) {
+    for (const ApiRoute& route : routes.all()) {
         std::vector<std::string> segments;
         std::vector<std::string> names;
         std::string_view rest = route.path;
@@ -46,7 +46,7 @@ TEST(RouteTest, an_unknown_path_and_an_unknown_method_are_told_apart) {
 TEST(RouteTest, only_the_two_probes_need_no_key_and_nothing_that_changes_something_is_for_readers) {
     const Routes routes;
     std::set<std::string_view> open;
-    for (const Route& route : routes.all()) {
+    for (const ApiRoute& route : routes.all()) {
         if (route.needs == Access::open) open.insert(route.path);
         // A login link for one's own key changes nothing that is stored.
         if (route.method == net::Method::get || route.path == "/v1/login") continue;
@@ -58,7 +58,7 @@ TEST(RouteTest, only_the_two_probes_need_no_key_and_nothing_that_changes_somethi
 
 TEST(RouteTest, budgets_agents_caps_schedules_and_keys_are_beyond_an_agents_key) {
     const Routes routes;
-    for (const Route& route : routes.all()) {
+    for (const ApiRoute& route : routes.all()) {
         const bool about_rules = route.path.starts_with("/v1/budgets") || route.path.starts_with("/v1/agents") ||
                                  route.path.starts_with("/v1/caps") || route.path.starts_with("/v1/keys") ||
                                  (route.path.starts_with("/v1/schedules") && !route.path.ends_with("/wake") &&
@@ -128,7 +128,7 @@ TEST(OpenApiTest, the_document_has_every_route_and_no_other) {
 TEST(OpenApiTest, every_example_fits_its_schema) {
     const Routes routes;
     std::size_t examples = 0;
-    for (const Route& route : routes.all()) {
+    for (const ApiRoute& route : routes.all()) {
         if (route.example.empty()) continue;
         ++examples;
         EXPECT_TRUE(fits(json::parse(route.example), route.body())) << route.path << ": " << route.example;

@@ -99,7 +99,7 @@ BOOST_DESCRIBE_STRUCT(AdmittedView, (RunDetail), (place_in_line, waits_for, repe
 // The first member that says how a process is started; empty when none is stated.
 std::string first_of_process(const ProcessBody& body) {
     std::string first;
-    boost::mp11::mp_for_each<wire_detail::Members<ProcessBody>>([&](auto member) {
+    boost::mp11::mp_for_each<wire_detail::DescribedMembers<ProcessBody>>([&](auto member) {
         if (first.empty() && (body.*member.pointer).has_value()) first = member.name;
     });
     return first;
@@ -126,7 +126,7 @@ std::optional<Problem> check_child(const RunBody& body) {
 // what a process is made of, nor its place: a build in a directory of the agent's choice is a command of its choice.
 // Nor what weakens a bound that its operator set: the resources that it locks, the mode, the isolation. What is left
 // are those members which a client-owned run of the same key may state as well: its account, name, turn and money.
-std::optional<Problem> check_permitted(const Caller& caller, const RunBody& body, IsChild is_child) {
+std::optional<Problem> check_permitted(const Principal& caller, const RunBody& body, IsChild is_child) {
     if (caller.may(Access::operate)) return std::nullopt;
     std::string beyond = first_of_process(body);
     if (beyond.empty() && body.workspace && is_child == IsChild::no) beyond = "workspace";
@@ -161,8 +161,8 @@ void state_each(std::vector<std::string>& members, const std::optional<std::vect
     if (body) members.insert(members.end(), body->begin(), body->end());
 }
 
-core::Process process_of(const core::Agent& agent, const RunBody& body) {
-    core::Process process = agent.process;
+core::ProcessSpec process_of(const core::Agent& agent, const RunBody& body) {
+    core::ProcessSpec process = agent.process;
     process.command = body.command && !body.command->empty() ? *body.command : agent.command;
     state_each(process.env, body.env);
     state_each(process.pass_env, body.pass_env);
@@ -214,7 +214,7 @@ net::Task<bool> is_repeat(Call& call, const std::optional<std::string>& key_in_b
     const core::OrgId org = call.caller.org;
     for (const Id id : {key->key.value, key->former.value}) {
         const auto known = co_await read(
-            call, [=](store::Snapshot& snapshot) { return store::read_row<core::Answer>(snapshot, org, id); });
+            call, [=](store::Snapshot& snapshot) { return store::read_row<core::StoredReply>(snapshot, org, id); });
         if (known && *known) co_return true;
     }
     co_return false;
@@ -281,7 +281,7 @@ net::Task<std::optional<Problem>> check_repository(Call& call, const core::Admit
 
 // ---- the answer ---------------------------------------------------------------------------------------------------
 
-net::Response admitted(StoredRun stored, const Done& done, const std::optional<std::string>& worktree,
+net::Response admitted(StoredRun stored, const DoneCommand& done, const std::optional<std::string>& worktree,
                        std::optional<std::string> shim_secret) {
     AdmittedView view;
     static_cast<RunDetail&>(view) = detail_of(stored);
@@ -309,7 +309,7 @@ net::Task<Result<std::string, Problem>> make_worktree(Call& call, const core::Ru
     co_return fail(cannot_start("no_worktree", std::move(why)));
 }
 
-Answered admit_and_show(Call& call, core::AdmitRun command, std::optional<std::string> key) {
+ResponseTask admit_and_show(Call& call, core::AdmitRun command, std::optional<std::string> key) {
     if (auto problem = co_await check_repository(call, command)) co_return respond(call, *problem);
     const bool makes_place = !command.process && command.worktrees;
     const std::string workspace = workspace_of(command);
@@ -420,7 +420,7 @@ net::Task<Result<bool, Problem>> is_server(Call& call, std::string name) {
     co_return std::ranges::any_of(*nodes, [&](const store::Node& node) { return node.name == name; });
 }
 
-Answered admit(Call& call) {
+ResponseTask admit(Call& call) {
     const auto body = read_body<RunBody>(call);
     if (!body) co_return respond(call, body.error());
     if (body->budget && !body->budget->positive()) {
@@ -541,7 +541,7 @@ std::optional<Problem> why_not_again(const StoredRun& stored) {
     return std::nullopt;
 }
 
-Answered retry(Call& call) {
+ResponseTask retry(Call& call) {
     const auto id = read_id<core::RunId>("run", call.names[0]);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<OnlyKey>(call);
@@ -588,7 +588,7 @@ Answered retry(Call& call) {
 
 }  // namespace
 
-std::vector<Route> admission_routes() {
+std::vector<ApiRoute> admission_routes() {
     return {
         {.method = net::Method::post,
          .path = "/v1/runs",

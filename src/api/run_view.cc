@@ -8,7 +8,7 @@ namespace interlock::api {
 namespace {
 
 ProcessView view_of(const core::Launch& launch) {
-    const core::Process& process = launch.process;
+    const core::ProcessSpec& process = launch.process;
     ProcessView view{.directory = process.directory,
                      .env = {},
                      .pass_env = process.pass_env,
@@ -32,7 +32,7 @@ ProcessView view_of(const core::Launch& launch) {
 
 }  // namespace
 
-Result<bool, store::ReadError> may_see(store::Snapshot& snapshot, const Caller& caller, const core::Run& run) {
+Result<bool, store::ReadError> may_see(store::Snapshot& snapshot, const Principal& caller, const core::Run& run) {
     if (caller.run.value.empty()) return caller.may_see_agent(run.who.agent);
     if (run.id == caller.run) return true;
     for (core::RunId above = run.parent; !above.value.empty();) {
@@ -105,7 +105,7 @@ RunDetail detail_of(const StoredRun& stored) {
 
 net::Task<Result<core::Run, Problem>> read_run(Call& call, core::RunId id) {
     const core::OrgId org = call.caller.org;
-    const Caller caller = call.caller;
+    const Principal caller = call.caller;
     auto run =
         co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::optional<core::Run>, store::ReadError> {
             auto row = store::read_row<core::Run>(snapshot, org, id.value);
@@ -121,7 +121,7 @@ net::Task<Result<core::Run, Problem>> read_run(Call& call, core::RunId id) {
 
 net::Task<Result<StoredRun, Problem>> read_stored_run(Call& call, core::RunId id) {
     const core::OrgId org = call.caller.org;
-    const Caller caller = call.caller;
+    const Principal caller = call.caller;
     auto found =
         co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::optional<StoredRun>, store::ReadError> {
             auto run = store::read_row<core::Run>(snapshot, org, id.value);

@@ -111,7 +111,7 @@ inline constexpr std::string_view at_work =
 std::optional<std::string> stated(const std::string& text);
 
 // Whether the caller may see the run. A run's key sees the runs below its own too.
-Result<bool, store::ReadError> may_see(store::Snapshot& snapshot, const Caller& caller, const core::Run& run);
+Result<bool, store::ReadError> may_see(store::Snapshot& snapshot, const Principal& caller, const core::Run& run);
 
 // What a caller's key may not see does not exist for it.
 net::Task<Result<core::Run, Problem>> read_run(Call& call, core::RunId id);

@@ -27,13 +27,13 @@ struct AnyFenceBody {
 };
 BOOST_DESCRIBE_STRUCT(AnyFenceBody, (), (fence, key))
 
-enum class Outcome { succeeded, failed, timed_out };
-BOOST_DESCRIBE_ENUM(Outcome, succeeded, failed, timed_out)
+enum class FinishOutcome { succeeded, failed, timed_out };
+BOOST_DESCRIBE_ENUM(FinishOutcome, succeeded, failed, timed_out)
 
 struct FinishBody {
     static constexpr std::array required{"fence"};
     core::Fence fence;
-    Outcome outcome = Outcome::succeeded;
+    FinishOutcome outcome = FinishOutcome::succeeded;
     std::string reason;
     std::optional<core::FinalCharge> charge;
     std::optional<std::string> key;
@@ -79,7 +79,7 @@ struct StepView {
 };
 BOOST_DESCRIBE_STRUCT(StepView, (), (at, status, waits_for, reason))
 
-Answered list_steps(Call& call) {
+ResponseTask list_steps(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const auto after = read_count(call, "after", 0, 0, INT64_MAX);
@@ -106,7 +106,7 @@ Answered list_steps(Call& call) {
     co_return respond(views);
 }
 
-Answered get_run(Call& call) {
+ResponseTask get_run(Call& call) {
     const auto id = read_id<core::RunId>("run", call.names[0]);
     if (!id) co_return respond(call, id.error());
     const auto stored = co_await read_stored_run(call, *id);
@@ -165,7 +165,7 @@ Result<std::vector<core::Run>, store::ReadError> read_list(store::Snapshot& snap
     return all;
 }
 
-Answered list_runs(Call& call) {
+ResponseTask list_runs(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const auto states = read_states(call);
@@ -216,7 +216,7 @@ Answered list_runs(Call& call) {
     co_return respond(page_of(std::move(views), count, [](const RunView& view) { return id_text(view.id); }));
 }
 
-net::Response answered(core::RunId id, const Done& done) {
+net::Response answered(core::RunId id, const DoneCommand& done) {
     const auto& reply = done.as<core::RunReply>();
     return respond(200,
                    RunAnswer{.id = id,
@@ -228,7 +228,7 @@ net::Response answered(core::RunId id, const Done& done) {
 }
 
 template <class Command>
-Answered with_fence(Call& call) {
+ResponseTask with_fence(Call& call) {
     const auto id = co_await reachable_run(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<FenceBody>(call);
@@ -239,7 +239,7 @@ Answered with_fence(Call& call) {
 
 // Its owner shows the fence. Whoever has none decides about somebody else's work, which takes an operator.
 template <class Command>
-Answered with_any_fence(Call& call) {
+ResponseTask with_any_fence(Call& call) {
     const auto id = co_await reachable_run(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<AnyFenceBody>(call);
@@ -254,14 +254,14 @@ Answered with_any_fence(Call& call) {
     co_return done ? answered(*id, *done) : respond(call, done.error());
 }
 
-Answered finish(Call& call) {
+ResponseTask finish(Call& call) {
     const auto id = co_await reachable_run(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<FinishBody>(call);
     if (!body) co_return respond(call, body.error());
-    const core::RunState outcome = body->outcome == Outcome::succeeded ? core::RunState::succeeded
-                                   : body->outcome == Outcome::failed  ? core::RunState::failed
-                                                                       : core::RunState::timed_out;
+    const core::RunState outcome = body->outcome == FinishOutcome::succeeded ? core::RunState::succeeded
+                                   : body->outcome == FinishOutcome::failed  ? core::RunState::failed
+                                                                             : core::RunState::timed_out;
     const auto done = co_await ask(call,
                                    core::FinishRun{.run = *id,
                                                    .fence = body->fence,
@@ -273,7 +273,7 @@ Answered finish(Call& call) {
     co_return done ? answered(*id, *done) : respond(call, done.error());
 }
 
-Answered cancel(Call& call) {
+ResponseTask cancel(Call& call) {
     const auto id = co_await reachable_run(call);
     if (!id) co_return respond(call, id.error());
     const auto body = read_body<CancelBody>(call);
@@ -286,7 +286,7 @@ Answered cancel(Call& call) {
     co_return done ? answered(*id, *done) : respond(call, done.error());
 }
 
-Answered list_places(Call& call) {
+ResponseTask list_places(Call& call) {
     const core::OrgId org = call.caller.org;
     struct Found {
         std::vector<core::Claim> claims;
@@ -320,7 +320,7 @@ Answered list_places(Call& call) {
 }
 
 template <class Body>
-Route transition(std::string_view path, std::string_view summary, Answered (*handler)(Call&)) {
+ApiRoute transition(std::string_view path, std::string_view summary, ResponseTask (*handler)(Call&)) {
     return {.method = net::Method::post,
             .path = path,
             .needs = Access::act,
@@ -334,7 +334,7 @@ Route transition(std::string_view path, std::string_view summary, Answered (*han
 
 }  // namespace
 
-std::vector<Route> run_routes() {
+std::vector<ApiRoute> run_routes() {
     using enum Access;
     using net::Method;
     return {

@@ -129,7 +129,7 @@ std::optional<std::int64_t> seconds_from_text(std::string_view text) {
     return all;
 }
 
-Answered show_schedule(Call& call, std::string name, bool repeated) {
+ResponseTask show_schedule(Call& call, std::string name, bool repeated) {
     const core::OrgId org = call.caller.org;
     const auto schedule = co_await read(
         call, [=](store::Snapshot& snapshot) { return store::read_row<core::Schedule>(snapshot, org, name); });
@@ -140,9 +140,9 @@ Answered show_schedule(Call& call, std::string name, bool repeated) {
     co_return respond(200, view_of(**schedule), repeated);
 }
 
-Answered get_schedule(Call& call) { return show_schedule(call, call.names[0], false); }
+ResponseTask get_schedule(Call& call) { return show_schedule(call, call.names[0], false); }
 
-Answered list_schedules(Call& call) {
+ResponseTask list_schedules(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const std::string after(call.parameter("after"));
@@ -172,7 +172,7 @@ net::Task<Result<std::vector<core::Place>, Problem>> places_of(Call& call, Sched
     co_return fail(invalid(fmt::format("agent '{}': {}", body.agent, places.error().detail)));
 }
 
-Answered put_schedule(Call& call) {
+ResponseTask put_schedule(Call& call) {
     auto body = read_body<ScheduleBody>(call);
     if (!body) co_return respond(call, body.error());
     if (!call.is_home()) {
@@ -226,12 +226,12 @@ Answered put_schedule(Call& call) {
     co_return co_await show_schedule(call, call.names[0], done->repeated);
 }
 
-Answered delete_schedule(Call& call) {
+ResponseTask delete_schedule(Call& call) {
     const auto done = co_await ask(call, core::DeleteSchedule{call.names[0]});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
-Answered enable(Call& call, bool enabled) {
+ResponseTask enable(Call& call, bool enabled) {
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
     const auto done = co_await ask(call, core::EnableSchedule{call.names[0], enabled}, body->key);
@@ -239,10 +239,10 @@ Answered enable(Call& call, bool enabled) {
     co_return co_await show_schedule(call, call.names[0], done->repeated);
 }
 
-Answered pause(Call& call) { return enable(call, false); }
-Answered resume(Call& call) { return enable(call, true); }
+ResponseTask pause(Call& call) { return enable(call, false); }
+ResponseTask resume(Call& call) { return enable(call, true); }
 
-Answered wake(Call& call) {
+ResponseTask wake(Call& call) {
     const auto body = read_body<OnlyKey>(call);
     if (!body) co_return respond(call, body.error());
     if (!call.caller.agent.empty()) {  // The schedule must be the caller's agent's.
@@ -268,7 +268,7 @@ Answered wake(Call& call) {
 
 }  // namespace
 
-std::vector<Route> schedule_routes() {
+std::vector<ApiRoute> schedule_routes() {
     using enum Access;
     using net::Method;
     return {

@@ -22,12 +22,12 @@ struct MemberView {
 };
 BOOST_DESCRIBE_STRUCT(MemberView, (), (id, parent, agent, title, first_seq, next_seq, closed, created_at))
 
-struct Tree {
+struct SessionTree {
     core::SessionId root;
     std::vector<MemberView> items;
     bool more = false;  // The family is larger than what is shown.
 };
-BOOST_DESCRIBE_STRUCT(Tree, (), (root, items, more))
+BOOST_DESCRIBE_STRUCT(SessionTree, (), (root, items, more))
 
 constexpr std::string_view find_root =
     "with recursive forebears(id, parent) as (select id, parent from sessions where org = $1 and id = $2 union all "
@@ -40,8 +40,9 @@ constexpr std::string_view of_family =
     "select fork.id from sessions fork join family on fork.parent = family.id where fork.org = $1) "
     "select id from family limit $3) order by id";
 
-Result<Tree, store::ReadError> read_tree(store::Snapshot& snapshot, const Caller& caller, core::SessionId id) {
-    Tree tree{.root = id, .items = {}};
+Result<SessionTree, store::ReadError> read_tree(store::Snapshot& snapshot, const Principal& caller,
+                                                core::SessionId id) {
+    SessionTree tree{.root = id, .items = {}};
     if (!caller.run.value.empty()) {
         tree.root = caller.session;  // What is above it is not the run's.
     } else {
@@ -71,10 +72,10 @@ Result<Tree, store::ReadError> read_tree(store::Snapshot& snapshot, const Caller
     return tree;
 }
 
-Answered get_tree(Call& call) {
+ResponseTask get_tree(Call& call) {
     const auto session = co_await find_session(call);
     if (!session) co_return respond(call, session.error());
-    const Caller caller = call.caller;
+    const Principal caller = call.caller;
     const core::SessionId id = session->id;
     const auto tree = co_await read(call, [=](store::Snapshot& snapshot) { return read_tree(snapshot, caller, id); });
     if (!tree) co_return respond(call, tree.error());
@@ -83,14 +84,14 @@ Answered get_tree(Call& call) {
 
 }  // namespace
 
-std::vector<Route> session_tree_routes() {
+std::vector<ApiRoute> session_tree_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/sessions/{id}/tree",
              .needs = Access::read,
              .summary = "Show the fork tree of a session",
              .handler = get_tree,
              .narrowest = Bound::run,
-             .answer = schema_of<Tree>}};
+             .answer = schema_of<SessionTree>}};
 }
 
 }  // namespace interlock::api

@@ -70,7 +70,7 @@ struct TurnAnswer {
 };
 BOOST_DESCRIBE_STRUCT(TurnAnswer, (), (first_seq, last_seq, repeated))
 
-Answered get_session(Call& call) {
+ResponseTask get_session(Call& call) {
     const auto session = co_await find_session(call);
     if (!session) co_return respond(call, session.error());
     co_return respond(200, session_view_of(*session), false);
@@ -152,7 +152,7 @@ Result<Page<SessionView>, store::ReadError> search_sessions(store::Snapshot& sna
     return page;
 }
 
-Answered list_sessions(Call& call) {
+ResponseTask list_sessions(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     Id before{~0ull, ~0ull};
@@ -185,7 +185,7 @@ Answered list_sessions(Call& call) {
     co_return respond(200, std::move(*text));
 }
 
-Answered create_session(Call& call) {
+ResponseTask create_session(Call& call) {
     auto body = read_body<SessionBody>(call);
     if (!body) co_return respond(call, body.error());
     if (body->agent.empty()) body->agent = call.caller.agent;
@@ -217,7 +217,7 @@ net::Task<std::optional<Problem>> check_fork(Call& call, std::int64_t at_seq) {
         .pointer = "/at_seq"};
 }
 
-Answered fork_session(Call& call) {
+ResponseTask fork_session(Call& call) {
     const auto from = co_await find_session(call);
     if (!from) co_return respond(call, from.error());
     const auto body = read_body<ForkBody>(call);
@@ -231,7 +231,7 @@ Answered fork_session(Call& call) {
     co_return co_await show_session(call, done->as<core::SessionReply>().session, 201, done->repeated);
 }
 
-Answered close_session(Call& call) {
+ResponseTask close_session(Call& call) {
     const auto session = co_await find_session(call);
     if (!session) co_return respond(call, session.error());
     const auto body = read_body<OnlyKey>(call);
@@ -270,7 +270,7 @@ net::Task<std::optional<Problem>> check_run(Call& call, core::RunId run) {
                                             .tags = {}});
 }
 
-Answered append_turn(Call& call, core::SessionId session, const json::value& parsed) {
+ResponseTask append_turn(Call& call, core::SessionId session, const json::value& parsed) {
     const auto body = from_json<TurnBody>(parsed);
     if (!body) co_return respond(call, invalid(body.error()));
     if (auto problem = co_await check_run(call, body->run)) co_return respond(call, *problem);
@@ -286,7 +286,7 @@ Answered append_turn(Call& call, core::SessionId session, const json::value& par
     co_return respond(201, TurnAnswer{reply.first_seq, reply.last_seq, done->repeated}, done->repeated);
 }
 
-Answered append_one(Call& call, core::SessionId session, const json::value& parsed) {
+ResponseTask append_one(Call& call, core::SessionId session, const json::value& parsed) {
     const auto body = from_json<OneBody>(parsed);
     if (!body) co_return respond(call, invalid(body.error()));
     if (auto problem = co_await check_run(call, body->run)) co_return respond(call, *problem);
@@ -313,7 +313,7 @@ Answered append_one(Call& call, core::SessionId session, const json::value& pars
     co_return respond(201, OneAnswer{done->as<core::AppendReply>().first_seq, id, done->repeated}, done->repeated);
 }
 
-Answered append(Call& call) {
+ResponseTask append(Call& call) {
     const auto session = co_await reachable_session(call);
     if (!session) co_return respond(call, session.error());
     const auto parsed = parse_body(call);
@@ -322,8 +322,8 @@ Answered append(Call& call) {
     co_return co_await (turn ? append_turn(call, *session, *parsed) : append_one(call, *session, *parsed));
 }
 
-Result<std::optional<core::Session>, store::ReadError> read_reachable(store::Snapshot& snapshot, const Caller& caller,
-                                                                      Id id) {
+Result<std::optional<core::Session>, store::ReadError> read_reachable(store::Snapshot& snapshot,
+                                                                      const Principal& caller, Id id) {
     auto session = store::read_row<core::Session>(snapshot, caller.org, id);
     if (!session || !*session) return session;
     const auto reachable = may_reach(snapshot, caller, **session);
@@ -337,7 +337,7 @@ json::value one_or_turn_answer() { return {{"oneOf", {schema_of<OneAnswer>(), sc
 
 }  // namespace
 
-Result<bool, store::ReadError> may_reach(store::Snapshot& snapshot, const Caller& caller,
+Result<bool, store::ReadError> may_reach(store::Snapshot& snapshot, const Principal& caller,
                                          const core::Session& session) {
     if (!caller.may_see_agent(session.agent)) return false;
     if (caller.run.value.empty()) return true;
@@ -360,7 +360,7 @@ Result<bool, store::ReadError> may_reach(store::Snapshot& snapshot, const Caller
 net::Task<Result<core::Session, Problem>> find_session(Call& call) {
     const auto id = read_id<core::SessionId>("session", call.names[0]);
     if (!id) co_return fail(id.error());
-    const Caller caller = call.caller;
+    const Principal caller = call.caller;
     const Id wanted = id->value;
     auto session =
         co_await read(call, [=](store::Snapshot& snapshot) { return read_reachable(snapshot, caller, wanted); });
@@ -369,7 +369,7 @@ net::Task<Result<core::Session, Problem>> find_session(Call& call) {
     co_return std::move(**session);
 }
 
-Answered show_session(Call& call, core::SessionId id, int status, bool repeated) {
+ResponseTask show_session(Call& call, core::SessionId id, int status, bool repeated) {
     const core::OrgId org = call.caller.org;
     const auto session = co_await read(
         call, [=](store::Snapshot& snapshot) { return store::read_row<core::Session>(snapshot, org, id.value); });
@@ -378,7 +378,7 @@ Answered show_session(Call& call, core::SessionId id, int status, bool repeated)
     co_return respond(status, session_view_of(**session), repeated);
 }
 
-std::vector<Route> session_routes() {
+std::vector<ApiRoute> session_routes() {
     using enum Access;
     using net::Method;
     return {

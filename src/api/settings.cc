@@ -18,13 +18,13 @@ namespace interlock::api {
 namespace {
 
 // How people call a kind.
-struct Kind {
+struct SettingKind {
     std::string_view kind;
     std::string_view noun;
 };
-constexpr Kind upstreams{core::upstream_setting, "upstream"};
-constexpr Kind rate_limits{core::rate_limit_setting, "rate limit"};
-constexpr Kind secrets{core::secret_setting, "secret"};
+constexpr SettingKind upstreams{core::upstream_setting, "upstream"};
+constexpr SettingKind rate_limits{core::rate_limit_setting, "rate limit"};
+constexpr SettingKind secrets{core::secret_setting, "secret"};
 
 // What only an admin changes, and why. The rest of the document is an operator's, who sends these members back as they
 // are.
@@ -152,8 +152,8 @@ json::value list_schema() {
               {"next", {{"type", {"string", "null"}}}}}}};
 }
 
-template <const Kind& kind>
-Answered list(Call& call) {
+template <const SettingKind& kind>
+ResponseTask list(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const core::OrgId org = call.caller.org;
@@ -171,15 +171,15 @@ Answered list(Call& call) {
     co_return respond(200, out + "],\"next\":" + to_json(page.next) + "}");
 }
 
-Answered show_setting(Call& call, Kind kind, std::string name, bool repeated) {
+ResponseTask show_setting(Call& call, SettingKind kind, std::string name, bool repeated) {
     const auto setting = co_await find_setting(call, kind.kind, name);
     if (!setting) co_return respond(call, setting.error());
     if (!*setting) co_return respond(call, not_found(kind.noun, name));
     co_return respond_object(shown(**setting), repeated);
 }
 
-template <const Kind& kind>
-Answered get(Call& call) {
+template <const SettingKind& kind>
+ResponseTask get(Call& call) {
     return show_setting(call, kind, call.names[0], false);
 }
 
@@ -194,8 +194,8 @@ Result<std::string, Problem> read_document(const Call& call) {
     return json::serialize(*parsed);
 }
 
-template <const Kind& kind>
-Answered put(Call& call) {
+template <const SettingKind& kind>
+ResponseTask put(Call& call) {
     const std::string name = call.names[0];
     if (const auto complaint = core::check_name("the name", name)) co_return respond(call, invalid(*complaint));
     auto document = read_document(call);
@@ -217,7 +217,7 @@ SecretView view_of(const core::Setting& secret, const std::vector<core::Setting>
     return {secret.name, hosts_of(secret, bindings), secret.version, secret.changed_at};
 }
 
-Answered list_secrets(Call& call) {
+ResponseTask list_secrets(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const core::OrgId org = call.caller.org;
@@ -236,7 +236,7 @@ Answered list_secrets(Call& call) {
     co_return respond(page_of(std::move(views), count, [](const SecretView& view) { return view.name; }));
 }
 
-Answered show_secret(Call& call, std::string name, bool repeated) {
+ResponseTask show_secret(Call& call, std::string name, bool repeated) {
     const auto secret = co_await find_setting(call, core::secret_setting, name);
     if (!secret) co_return respond(call, secret.error());
     if (!*secret) co_return respond(call, not_found(secrets.noun, name));
@@ -245,7 +245,7 @@ Answered show_secret(Call& call, std::string name, bool repeated) {
     co_return respond_object(to_json(view_of(**secret, *bindings)), repeated);
 }
 
-Answered put_secret(Call& call) {
+ResponseTask put_secret(Call& call) {
     const std::string name = call.names[0];
     if (const auto complaint = core::check_name("the name", name)) co_return respond(call, invalid(*complaint));
     const auto body = read_body<SecretBody>(call);
@@ -259,13 +259,13 @@ Answered put_secret(Call& call) {
     co_return co_await show_secret(call, name, done->repeated);
 }
 
-template <const Kind& kind>
-Answered drop(Call& call) {
+template <const SettingKind& kind>
+ResponseTask drop(Call& call) {
     const auto done = co_await change_setting(call, core::DropSetting{std::string(kind.kind), call.names[0]}, {});
     co_return done ? no_content(done->repeated) : respond(call, done.error());
 }
 
-Answered show_single(Call& call, Single single, bool repeated) {
+ResponseTask show_single(Call& call, Single single, bool repeated) {
     const std::string name(core::single_setting_name);
     auto setting = co_await find_setting(call, single.kind, name);
     if (!setting) co_return respond(call, setting.error());
@@ -282,7 +282,7 @@ Answered show_single(Call& call, Single single, bool repeated) {
 }
 
 template <const Single& single>
-Answered get_single(Call& call) {
+ResponseTask get_single(Call& call) {
     return show_single(call, single, false);
 }
 
@@ -306,7 +306,7 @@ json::object with_defaults(json::object defaults, const json::object& stored) {
 }
 
 template <const Single& single>
-Answered put_single(Call& call) {
+ResponseTask put_single(Call& call) {
     const std::string name(core::single_setting_name);
     auto document = read_document(call);
     if (!document) co_return respond(call, document.error());
@@ -361,8 +361,8 @@ net::Response respond_object(std::string object, bool repeated) {
 }
 
 // Whoever sets something finds it in force when the answer is there.
-net::Task<Result<Done, Problem>> change_setting(Call& call, core::CommandBody body,
-                                                std::optional<std::string> key_in_body) {
+net::Task<Result<DoneCommand, Problem>> change_setting(Call& call, core::CommandBody body,
+                                                       std::optional<std::string> key_in_body) {
     auto done = co_await ask(call, std::move(body), std::move(key_in_body));
     if (!done) co_return done;
     const Parts& parts = call.parts;
@@ -371,8 +371,8 @@ net::Task<Result<Done, Problem>> change_setting(Call& call, core::CommandBody bo
     co_return done;
 }
 
-net::Task<Result<Done, Problem>> put_setting(Call& call, std::string_view kind, std::string name, std::string document,
-                                             std::optional<std::string> key_in_body) {
+net::Task<Result<DoneCommand, Problem>> put_setting(Call& call, std::string_view kind, std::string name,
+                                                    std::string document, std::optional<std::string> key_in_body) {
     auto canonical = co_await checked(call, kind, name, std::move(document));
     if (!canonical) co_return fail(canonical.error());
     co_return co_await change_setting(call, core::PutSetting{std::string(kind), std::move(name), std::move(*canonical)},
@@ -390,7 +390,7 @@ net::Task<Result<std::optional<core::Setting>, Problem>> find_setting(Call& call
     co_return std::move(*found);
 }
 
-std::vector<Route> setting_routes() {
+std::vector<ApiRoute> setting_routes() {
     using net::Method;
     struct Of {
         std::string_view list_path;
@@ -399,16 +399,16 @@ std::vector<Route> setting_routes() {
         Access to_read;
         std::string_view list_summary;
         std::string_view put_summary;
-        Answered (*list)(Call&);
-        Answered (*get)(Call&);  // Null for what is never shown.
-        Answered (*put)(Call&);
-        Answered (*drop)(Call&);
-        Schema body;
-        Schema answer;
-        Schema answers;
+        ResponseTask (*list)(Call&);
+        ResponseTask (*get)(Call&);  // Null for what is never shown.
+        ResponseTask (*put)(Call&);
+        ResponseTask (*drop)(Call&);
+        SchemaMaker body;
+        SchemaMaker answer;
+        SchemaMaker answers;
         std::string_view example;
     };
-    std::vector<Route> routes;
+    std::vector<ApiRoute> routes;
     for (const Of& of :
          {Of{"/v1/upstreams", "/v1/upstreams/{name}", Access::administer, Access::read, "List where calls to models go",
              "Set an upstream; omitted members get their defaults", list<upstreams>, get<upstreams>, put<upstreams>,

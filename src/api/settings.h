@@ -18,11 +18,11 @@ net::Task<Result<std::string, Problem>> checked(Call& call, std::string_view kin
 std::optional<Problem> too_large_for_setting(const Call& call);
 
 // Sets or drops, and has it gone by.
-net::Task<Result<Done, Problem>> change_setting(Call& call, core::CommandBody body,
-                                                std::optional<std::string> key_in_body);
+net::Task<Result<DoneCommand, Problem>> change_setting(Call& call, core::CommandBody body,
+                                                       std::optional<std::string> key_in_body);
 
-net::Task<Result<Done, Problem>> put_setting(Call& call, std::string_view kind, std::string name, std::string document,
-                                             std::optional<std::string> key_in_body = {});
+net::Task<Result<DoneCommand, Problem>> put_setting(Call& call, std::string_view kind, std::string name,
+                                                    std::string document, std::optional<std::string> key_in_body = {});
 
 // A JSON object; that it answers a repeat is said in it, as everywhere.
 net::Response respond_object(std::string object, bool repeated);

@@ -77,7 +77,7 @@ Result<Spent, store::ReadError> read_spend(store::Snapshot& snapshot, core::OrgI
             view.cost = Money::nanos(number());
             view.events = number();
             view.calls = number();
-            boost::mp11::mp_for_each<wire_detail::Members<Usage>>(
+            boost::mp11::mp_for_each<wire_detail::DescribedMembers<Usage>>(
                 [&](auto member) { view.usage.*member.pointer = number(); });
             spent.total += view.cost.nanos();  // The rules keep all that is spent in an org within 62 bits.
             spent.items.push_back(std::move(view));
@@ -118,7 +118,7 @@ Result<MinutesView, store::ReadError> read_minutes(store::Snapshot& snapshot, co
     return view;
 }
 
-Answered get_minutes(Call& call) {
+ResponseTask get_minutes(Call& call) {
     const auto minutes = read_count(call, "minutes", 60, 1, 1440);
     if (!minutes) co_return respond(call, minutes.error());
     const core::OrgId org = call.caller.org;
@@ -131,7 +131,7 @@ Answered get_minutes(Call& call) {
     co_return respond(200, *view, false);
 }
 
-Answered get_spend(Call& call) {
+ResponseTask get_spend(Call& call) {
     const auto by = read_dimensions(call);
     if (!by) co_return respond(call, by.error());
     const auto from = read_day(call, "from", 0);
@@ -176,7 +176,7 @@ json::value spend_schema() {
 
 }  // namespace
 
-std::vector<Route> spend_routes() {
+std::vector<ApiRoute> spend_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/spend",
              .needs = Access::read,

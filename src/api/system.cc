@@ -103,7 +103,7 @@ EngineView engine_view(const Parts& parts) {
     return {stats.batches, stats.commands, stats.batch_max, stats.failed_commits, stats.reloads, parts.queue_depth()};
 }
 
-Answered get_status(Call& call) {
+ResponseTask get_status(Call& call) {
     const core::OrgId org = call.caller.org;
     auto view = co_await read(call, [=](store::Snapshot& snapshot) { return read_status(snapshot, org); });
     if (!view) co_return respond(call, view.error());
@@ -122,20 +122,20 @@ Answered get_status(Call& call) {
     co_return respond(200, *view, false);
 }
 
-Answered get_verify(Call& call) {
+ResponseTask get_verify(Call& call) {
     const auto& verify = call.parts.verify;
     const auto report = co_await net::run_on(call.parts.workers, [&verify] { return verify(); });
     if (!report) co_return respond(call, unavailable("the store could not be verified: " + report.error()));
     co_return respond(200, *report);
 }
 
-Answered get_last_verify(Call& call) {
+ResponseTask get_last_verify(Call& call) {
     const LastVerify last = call.parts.last_verify();
     co_return respond(200, "{\"at\":" + to_json(last.at) +
                                ",\"report\":" + (last.report.empty() ? std::string("null") : last.report) + "}");
 }
 
-Answered post_backup(Call& call) {
+ResponseTask post_backup(Call& call) {
     const auto body = read_body<BackupBody>(call);
     if (!body) co_return respond(call, body.error());
     if (!body->to.starts_with('/')) {
@@ -160,7 +160,7 @@ struct NodeView {
 };
 BOOST_DESCRIBE_STRUCT(NodeView, (), (id, boot, name, url, version, state, started_at, seen_at, lease_until))
 
-Answered list_nodes(Call& call) {
+ResponseTask list_nodes(Call& call) {
     const auto nodes = co_await net::run_on(call.parts.workers, call.parts.nodes);
     if (!nodes) co_return respond(call, unavailable("the nodes cannot be read: " + nodes.error()));
     Page<NodeView> page;
@@ -178,12 +178,12 @@ Answered list_nodes(Call& call) {
     co_return respond(page);
 }
 
-Answered post_login(Call& call) {
+ResponseTask post_login(Call& call) {
     if (const auto body = read_body<OnlyKey>(call); !body) co_return respond(call, body.error());
     co_return respond(201, "{\"link\":" + to_json(call.parts.login_link(call.caller.key_id)) + "}");
 }
 
-Answered get_metrics(Call& call) {
+ResponseTask get_metrics(Call& call) {
     const core::OrgId org = call.caller.org;
     const auto status = co_await read(call, [=](store::Snapshot& snapshot) { return read_status(snapshot, org); });
     std::string out;
@@ -216,14 +216,14 @@ Answered get_metrics(Call& call) {
     co_return response;
 }
 
-Answered get_openapi(Call& call) {
+ResponseTask get_openapi(Call& call) {
     static const Routes routes;
     co_return respond(200, json::serialize(openapi(routes, call.parts.facts.version)));
 }
 
-Answered get_health(Call&) { co_return respond(200, std::string("{\"status\":\"ok\"}")); }
+ResponseTask get_health(Call&) { co_return respond(200, std::string("{\"status\":\"ok\"}")); }
 
-Answered get_ready(Call& call) {
+ResponseTask get_ready(Call& call) {
     const auto why = co_await net::run_on(call.parts.workers, call.parts.ready);
     if (!why) co_return respond(200, std::string("{\"status\":\"ready\"}"));
     co_return respond(call, unavailable(*why));
@@ -238,7 +238,7 @@ json::value text() { return {{"type", "string"}}; }
 
 }  // namespace
 
-std::vector<Route> system_routes() {
+std::vector<ApiRoute> system_routes() {
     using enum Access;
     using net::Method;
     return {

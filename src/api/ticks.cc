@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "api/question.h"
 #include "api/route.h"
+#include "api/sql_query.h"
 #include "core/org_state.h"
 #include "core/schedules.h"
 #include "store/read_rows.h"
@@ -32,7 +32,7 @@ struct PastTick {
 BOOST_DESCRIBE_STRUCT(PastTick, (), (schedule, number, at, outcome, tick, run, run_status, late_ms, reason))
 
 Result<std::vector<PastTick>, store::ReadError> read_ticks(store::Snapshot& snapshot, core::OrgId org,
-                                                           const Question& question) {
+                                                           const SqlQuery& question) {
     const auto rows = store::read_rows<core::ScheduleTick>(snapshot, org, question.sql, question.parameters);
     if (!rows) return fail(rows.error());
     std::vector<PastTick> ticks;
@@ -68,7 +68,7 @@ net::Task<Result<core::Schedule, Problem>> find_schedule(Call& call) {
     co_return std::move(**schedule);
 }
 
-Answered get_next(Call& call) {
+ResponseTask get_next(Call& call) {
     const auto count = read_count(call, "count", 5, 1, 1000);
     if (!count) co_return respond(call, count.error());
     const auto schedule = co_await find_schedule(call);
@@ -80,14 +80,14 @@ Answered get_next(Call& call) {
     co_return respond(page);
 }
 
-Answered get_history(Call& call) {
+ResponseTask get_history(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const auto before = read_count(call, "after", INT64_MAX, 1, INT64_MAX);
     if (!before) co_return respond(call, before.error());
     const auto schedule = co_await find_schedule(call);
     if (!schedule) co_return respond(call, schedule.error());
-    Question question;
+    SqlQuery question;
     question.where("schedule =", schedule->name);
     question.where("number <", *before);
     // One of the same name that was deleted before has a history of its own.
@@ -125,7 +125,7 @@ Result<Cursor, Problem> read_cursor(std::string_view text) {
     return fail(invalid("after is not a cursor of this list"));
 }
 
-Answered list_ticks(Call& call) {
+ResponseTask list_ticks(Call& call) {
     const auto limit = read_limit(call);
     if (!limit) co_return respond(call, limit.error());
     const auto from = read_instant(call, "from", far_past);
@@ -138,7 +138,7 @@ Answered list_ticks(Call& call) {
         if (!cursor) co_return respond(call, cursor.error());
         after = *cursor;
     }
-    Question question;
+    SqlQuery question;
     const std::string schedule(call.parameter("schedule"));
     if (!schedule.empty()) question.where("schedule =", schedule);
     question.where("at >=", micros(*from));
@@ -163,7 +163,7 @@ Answered list_ticks(Call& call) {
 
 }  // namespace
 
-std::vector<Route> tick_routes() {
+std::vector<ApiRoute> tick_routes() {
     return {
         {.method = net::Method::get,
          .path = "/v1/schedules/{name}/next",

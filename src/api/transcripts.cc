@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view ndjson = "application/x-ndjson";
 constexpr std::int64_t messages_at_a_time = 256;
 
-Answered list_messages(Call& call) {
+ResponseTask list_messages(Call& call) {
     const auto session = co_await find_session(call);
     if (!session) co_return respond(call, session.error());
     const auto limit = read_limit(call);
@@ -46,22 +46,22 @@ Answered list_messages(Call& call) {
 // ---- following ----------------------------------------------------------------------------------------------------
 
 // The messages after `after` as events, and where the session ends now.
-struct News {
+struct NewMessages {
     std::int64_t next_seq = 0;
     std::int64_t last_seq = -1;  // Of the last message in `events`.
     std::string events;
 };
 
-net::Task<Result<News, store::ReadError>> read_news(Parts& parts, core::OrgId org, core::SessionId id,
-                                                    std::int64_t after) {
+net::Task<Result<NewMessages, store::ReadError>> read_news(Parts& parts, core::OrgId org, core::SessionId id,
+                                                           std::int64_t after) {
     co_return co_await net::run_on(parts.workers, [&parts, org, id, after] {
-        return parts.reads.with([&](store::Snapshot& snapshot) -> Result<News, store::ReadError> {
+        return parts.reads.with([&](store::Snapshot& snapshot) -> Result<NewMessages, store::ReadError> {
             const auto session = store::read_row<core::Session>(snapshot, org, id.value);
             if (!session) return fail(session.error());
             if (!*session) return fail(store::ReadError{"the session is gone"});
             const auto messages = read_messages(snapshot, org, **session, after, messages_at_a_time);
             if (!messages) return fail(messages.error());
-            News news{.next_seq = (*session)->next_seq, .last_seq = after, .events = {}};
+            NewMessages news{.next_seq = (*session)->next_seq, .last_seq = after, .events = {}};
             for (const MessageView& message : *messages) {
                 news.events += net::to_text(
                     net::SseEvent{.id = std::to_string(message.seq), .event = "message", .data = to_json(message)});
@@ -72,7 +72,8 @@ net::Task<Result<News, store::ReadError>> read_news(Parts& parts, core::OrgId or
     });
 }
 
-net::Task<void> follow(Parts& parts, Caller caller, core::SessionId id, std::int64_t after, net::StreamWriter& writer) {
+net::Task<void> follow(Parts& parts, Principal caller, core::SessionId id, std::int64_t after,
+                       net::StreamWriter& writer) {
     const core::OrgId org = caller.org;
     FeedTail& tail = parts.feeds.of(org);
     const FeedTail::Follower follower(tail);
@@ -91,7 +92,7 @@ net::Task<void> follow(Parts& parts, Caller caller, core::SessionId id, std::int
         }
         // 2. Sleep until the feed tells of this session.
         for (bool news = false; !news;) {
-            const std::uint64_t generation = tail.bell().generation();
+            const std::uint64_t generation = tail.notifier().generation();
             const auto items = tail.after(feed_seen, FeedTail::items_max);
             if (!items) {
                 const auto now_head = co_await current_head(parts, org);
@@ -109,7 +110,7 @@ net::Task<void> follow(Parts& parts, Caller caller, core::SessionId id, std::int
     }
 }
 
-Answered tail_session(Call& call) {
+ResponseTask tail_session(Call& call) {
     const auto session = co_await find_session(call);
     if (!session) co_return respond(call, session.error());
     const auto cursor = read_cursor(call);
@@ -168,7 +169,7 @@ net::Task<void> write_export(Parts& parts, core::OrgId org, core::Session sessio
     co_await writer.write(end);
 }
 
-Answered export_session(Call& call) {
+ResponseTask export_session(Call& call) {
     const auto session = co_await find_session(call);
     if (!session) co_return respond(call, session.error());
     net::Response response;
@@ -262,7 +263,7 @@ Result<Imported, Problem> parse_export(const Parts& parts, const std::string& ke
 
 // A session of any length comes in as several turns; the keys of all of them follow from the request's own, so a
 // repeat after a cut goes on where the first try ended.
-Answered import_session(Call& call) {
+ResponseTask import_session(Call& call) {
     if (!has_media_type(call, ndjson)) {
         co_return respond(call, Problem{.status = 415,
                                         .code = "unsupported_media_type",
@@ -299,7 +300,7 @@ Answered import_session(Call& call) {
         }
         seq += static_cast<std::int64_t>(turn.messages.size());
         const Key turn_key = key_of(call.caller, fmt::format("{} from {}", key->text, next));
-        engine::Answer answer = co_await submit(call, turn_key, std::move(turn));
+        engine::SubmitResult answer = co_await submit(call, turn_key, std::move(turn));
         if (!answer) co_return respond(call, problem_of(answer.error()));
         if (const auto refusal = refusal_of(answer->reply)) co_return respond(call, *refusal);
     }
@@ -311,7 +312,7 @@ json::value stream() { return {{"type", "string"}, {"description", "Server-sent 
 
 }  // namespace
 
-std::vector<Route> transcript_routes() {
+std::vector<ApiRoute> transcript_routes() {
     using enum Access;
     using net::Method;
     return {

@@ -20,7 +20,7 @@ std::string shown(const UpstreamFacts& upstream, double minutes) {
                               ratio(100 * upstream.errors, static_cast<double>(upstream.calls)));
 }
 
-Answered list_upstreams(Call& call) {
+ResponseTask list_upstreams(Call& call) {
     const Instant now = call.parts.now();
     // Before the server was there, nothing was counted.
     const Instant since = std::max(call.parts.facts.started_at, Instant(std::chrono::floor<std::chrono::minutes>(now)) -
@@ -45,7 +45,7 @@ json::value upstreams_schema() {
 
 }  // namespace
 
-std::vector<Route> upstream_routes() {
+std::vector<ApiRoute> upstream_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/gateway/upstreams",
              .needs = Access::read,

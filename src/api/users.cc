@@ -63,11 +63,11 @@ net::Task<Result<std::vector<core::ApiKey>, Problem>> read_grants(Call& call, st
 
 void revoke(Call& call, const std::string& id) {
     call.parts.keys.revoke(id);
-    call.parts.feeds.of(call.caller.org).bell().ring();
+    call.parts.feeds.of(call.caller.org).notifier().notify_all();
     call.parts.log.info("key_revoked", {{"key", id}, {"by", call.caller.key_id}});
 }
 
-Answered list_grants(Call& call) {
+ResponseTask list_grants(Call& call) {
     const auto grants = co_await read_grants(call, std::nullopt);
     if (!grants) co_return respond(call, grants.error());
     Page<GrantView> page;
@@ -75,7 +75,7 @@ Answered list_grants(Call& call) {
     co_return respond(page);
 }
 
-Answered put_grant(Call& call) {
+ResponseTask put_grant(Call& call) {
     const auto user = read_user(call);
     if (!user) co_return respond(call, user.error());
     const auto body = read_body<GrantBody>(call);
@@ -127,7 +127,7 @@ Answered put_grant(Call& call) {
     co_return respond(200, view_of(**made), done->repeated);
 }
 
-Answered drop_grant(Call& call) {
+ResponseTask drop_grant(Call& call) {
     const auto user = read_user(call);
     if (!user) co_return respond(call, user.error());
     const auto grants = co_await read_grants(call, *user);
@@ -144,7 +144,7 @@ Answered drop_grant(Call& call) {
 
 }  // namespace
 
-std::vector<Route> user_routes() {
+std::vector<ApiRoute> user_routes() {
     using enum Access;
     using net::Method;
     return {

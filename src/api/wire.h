@@ -180,7 +180,8 @@ constexpr bool is_map = false;
 template <class T>
 constexpr bool is_map<std::map<std::string, T>> = true;
 template <class T>
-using Members = boost::describe::describe_members<T, boost::describe::mod_public | boost::describe::mod_inherited>;
+using DescribedMembers =
+    boost::describe::describe_members<T, boost::describe::mod_public | boost::describe::mod_inherited>;
 
 template <class T>
 constexpr bool is_required(std::string_view name) {
@@ -365,10 +366,10 @@ constexpr auto with_new_names(const std::array<WireMember, count>& described) {
     return all;
 }
 
-template <class T, class Members>
-struct MembersOf;
+template <class T, class DescribedMembers>
+struct WireMembersOf;
 template <class T, template <class...> class List, class... Member>
-struct MembersOf<T, List<Member...>> {
+struct WireMembersOf<T, List<Member...>> {
     static constexpr auto all = with_new_names<T>(std::array<WireMember, sizeof...(Member)>{WireMember{
         Member::name, member_in<T, Member>, &wire_type<MemberType<T, Member>>, is_required<T>(Member::name)}...});
 };
@@ -434,7 +435,7 @@ constexpr WireType make_wire_type() {
         return {.read = read_struct,
                 .write = write_struct,
                 .schema = struct_schema,
-                .members = MembersOf<T, Members<T>>::all};
+                .members = WireMembersOf<T, DescribedMembers<T>>::all};
     }
 }
 

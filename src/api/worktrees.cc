@@ -42,27 +42,27 @@ struct CollectBody {
 };
 BOOST_DESCRIBE_STRUCT(CollectBody, (), (remove, force, runs))
 
-enum class Action { would_remove, removed, kept, failed };
-BOOST_DESCRIBE_ENUM(Action, would_remove, removed, kept, failed)
+enum class CollectAction { would_remove, removed, kept, failed };
+BOOST_DESCRIBE_ENUM(CollectAction, would_remove, removed, kept, failed)
 
 struct Collected {
     core::RunId run;
     std::string path;
-    Action action = Action::kept;
+    CollectAction action = CollectAction::kept;
     std::vector<WorktreeReason> reasons;
     std::optional<std::string> saved_as;
     std::string detail;
 };
 BOOST_DESCRIBE_STRUCT(Collected, (), (run, path, action, reasons, saved_as, detail))
 
-struct Known {
+struct KnownWorktree {
     core::Worktree worktree;
     std::optional<core::Run> run;
 };
 
-Result<std::vector<Known>, store::ReadError> read_known(store::Snapshot& snapshot, core::OrgId org,
-                                                        std::vector<core::Worktree> worktrees) {
-    std::vector<Known> known;
+Result<std::vector<KnownWorktree>, store::ReadError> read_known(store::Snapshot& snapshot, core::OrgId org,
+                                                                std::vector<core::Worktree> worktrees) {
+    std::vector<KnownWorktree> known;
     for (core::Worktree& worktree : worktrees) {
         auto run = store::read_row<core::Run>(snapshot, org, worktree.run.value);
         if (!run) return fail(run.error());
@@ -72,22 +72,23 @@ Result<std::vector<Known>, store::ReadError> read_known(store::Snapshot& snapsho
 }
 
 // Those the caller may see; all, or the one of a run.
-net::Task<Result<std::vector<Known>, Problem>> read_worktrees(Call& call, std::optional<core::RunId> only) {
+net::Task<Result<std::vector<KnownWorktree>, Problem>> read_worktrees(Call& call, std::optional<core::RunId> only) {
     const core::OrgId org = call.caller.org;
-    auto known = co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::vector<Known>, store::ReadError> {
-        auto rows = only ? store::read_rows<core::Worktree>(snapshot, org, "and run = $2", {only->value})
-                         : store::read_rows<core::Worktree>(snapshot, org, "order by run");
-        if (!rows) return fail(rows.error());
-        return read_known(snapshot, org, std::move(*rows));
-    });
+    auto known =
+        co_await read(call, [=](store::Snapshot& snapshot) -> Result<std::vector<KnownWorktree>, store::ReadError> {
+            auto rows = only ? store::read_rows<core::Worktree>(snapshot, org, "and run = $2", {only->value})
+                             : store::read_rows<core::Worktree>(snapshot, org, "order by run");
+            if (!rows) return fail(rows.error());
+            return read_known(snapshot, org, std::move(*rows));
+        });
     if (!known) co_return fail(known.error());
-    std::erase_if(*known, [&](const Known& each) {
+    std::erase_if(*known, [&](const KnownWorktree& each) {
         return !call.caller.may_see_agent(each.run ? std::string_view(each.run->who.agent) : "");
     });
     co_return std::move(*known);
 }
 
-net::Task<Result<Known, Problem>> read_worktree(Call& call, core::RunId run) {
+net::Task<Result<KnownWorktree, Problem>> read_worktree(Call& call, core::RunId run) {
     auto known = co_await read_worktrees(call, run);
     if (!known) co_return fail(known.error());
     if (known->empty()) co_return fail(not_found("worktree", id_text(run)));
@@ -96,7 +97,7 @@ net::Task<Result<Known, Problem>> read_worktree(Call& call, core::RunId run) {
 
 bool is_here(const Call& call, const core::Worktree& worktree) { return worktree.node == call.parts.node; }
 
-WorktreeView view_of(const Call& call, const Known& known) {
+WorktreeView view_of(const Call& call, const KnownWorktree& known) {
     const core::Worktree& worktree = known.worktree;
     return {.run = worktree.run,
             .agent = known.run ? known.run->who.agent : "",
@@ -113,11 +114,11 @@ WorktreeView view_of(const Call& call, const Known& known) {
             .here = is_here(call, worktree)};
 }
 
-Answered list_worktrees(Call& call) {
+ResponseTask list_worktrees(Call& call) {
     const auto known = co_await read_worktrees(call, {});
     if (!known) co_return respond(call, known.error());
     Page<WorktreeView> page;
-    for (const Known& each : *known) page.items.push_back(view_of(call, each));
+    for (const KnownWorktree& each : *known) page.items.push_back(view_of(call, each));
     co_return respond(page);
 }
 
@@ -126,7 +127,7 @@ net::Task<Result<WorktreeLook, std::string>> look_at(Call& call, core::RunId run
     co_return co_await net::run_on(call.parts.workers, [&look, run] { return look(run); });
 }
 
-Answered show_worktree(Call& call, core::RunId run) {
+ResponseTask show_worktree(Call& call, core::RunId run) {
     const auto known = co_await read_worktree(call, run);
     if (!known) co_return respond(call, known.error());
     WorktreeDetail detail;
@@ -141,16 +142,20 @@ Answered show_worktree(Call& call, core::RunId run) {
     co_return respond(200, detail, false);
 }
 
-Answered get_worktree(Call& call) {
+ResponseTask get_worktree(Call& call) {
     const auto run = read_id<core::RunId>("worktree", call.names[0]);
     if (!run) co_return respond(call, run.error());
     co_return co_await show_worktree(call, *run);
 }
 
-net::Task<Collected> collect(Call& call, Known known, bool remove, bool force) {
+net::Task<Collected> collect(Call& call, KnownWorktree known, bool remove, bool force) {
     const core::RunId run = known.worktree.run;
-    Collected collected{
-        .run = run, .path = known.worktree.path, .action = Action::kept, .reasons = {}, .saved_as = {}, .detail = {}};
+    Collected collected{.run = run,
+                        .path = known.worktree.path,
+                        .action = CollectAction::kept,
+                        .reasons = {},
+                        .saved_as = {},
+                        .detail = {}};
     if (!is_here(call, known.worktree)) {
         collected.detail = fmt::format("on the disk of node '{}'", known.worktree.node);
         co_return collected;
@@ -158,22 +163,22 @@ net::Task<Collected> collect(Call& call, Known known, bool remove, bool force) {
     if (!remove) {
         auto seen = co_await look_at(call, run);
         if (!seen) {
-            collected.action = Action::failed;
+            collected.action = CollectAction::failed;
             collected.detail = seen.error();
             co_return collected;
         }
-        collected.action = seen->reasons.empty() ? Action::would_remove : Action::kept;
+        collected.action = seen->reasons.empty() ? CollectAction::would_remove : CollectAction::kept;
         collected.reasons = std::move(seen->reasons);
         co_return collected;
     }
     const auto& take_away = call.parts.remove_worktree;
     auto removal = co_await net::run_on(call.parts.workers, [&take_away, run, force] { return take_away(run, force); });
     if (!removal) {
-        collected.action = Action::failed;
+        collected.action = CollectAction::failed;
         collected.detail = removal.error();
         co_return collected;
     }
-    collected.action = removal->removed ? Action::removed : Action::kept;
+    collected.action = removal->removed ? CollectAction::removed : CollectAction::kept;
     collected.reasons = std::move(removal->reasons);
     collected.saved_as = stated(removal->saved_as);
     collected.detail = std::move(removal->detail);
@@ -181,18 +186,19 @@ net::Task<Collected> collect(Call& call, Known known, bool remove, bool force) {
 }
 
 // One after the other: each may take a while on a worker, and the workers are for everybody.
-Answered post_collect(Call& call) {
+ResponseTask post_collect(Call& call) {
     const auto body = read_body<CollectBody>(call);
     if (!body) co_return respond(call, body.error());
     if (body->force && body->runs.empty()) {
         co_return respond(call, invalid("force needs runs: the runs whose worktrees to remove", "/force"));
     }
-    std::vector<Known> wanted;
+    std::vector<KnownWorktree> wanted;
     if (body->runs.empty()) {
         auto all = co_await read_worktrees(call, {});
         if (!all) co_return respond(call, all.error());
         wanted = std::move(*all);
-        std::erase_if(wanted, [](const Known& each) { return each.worktree.state != core::WorktreeState::open; });
+        std::erase_if(wanted,
+                      [](const KnownWorktree& each) { return each.worktree.state != core::WorktreeState::open; });
     }
     for (const core::RunId run : body->runs) {
         auto known = co_await read_worktree(call, run);
@@ -207,13 +213,13 @@ Answered post_collect(Call& call) {
         wanted.push_back(std::move(*known));
     }
     Page<Collected> page;
-    for (Known& each : wanted) {
+    for (KnownWorktree& each : wanted) {
         page.items.push_back(co_await collect(call, std::move(each), body->remove, body->force));
     }
     co_return respond(page);
 }
 
-Answered post_restore(Call& call) {
+ResponseTask post_restore(Call& call) {
     const auto run = read_id<core::RunId>("worktree", call.names[0]);
     if (!run) co_return respond(call, run.error());
     const auto body = read_body<OnlyKey>(call);
@@ -236,7 +242,7 @@ Answered post_restore(Call& call) {
 
 }  // namespace
 
-std::vector<Route> worktree_routes() {
+std::vector<ApiRoute> worktree_routes() {
     using enum Access;
     using net::Method;
     return {

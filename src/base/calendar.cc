@@ -206,7 +206,7 @@ namespace {
 
 // Reads a text from the left. After the first thing that is not there, everything else is not there either, so that
 // only the end needs a look.
-struct Reader {
+struct TextCursor {
     std::string_view rest;
     bool ok = true;
 
@@ -252,7 +252,7 @@ struct Reader {
 }  // namespace
 
 std::optional<Instant> from_iso8601(std::string_view text) {
-    Reader reader{.rest = text};
+    TextCursor reader{.rest = text};
     const int year = reader.digits(4);
     reader.need('-');
     const int month = reader.digits(2);

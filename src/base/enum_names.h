@@ -21,9 +21,9 @@ struct EnumName {
 
 namespace enum_names_detail {
 template <class Enumerators>
-struct Names;
+struct EnumNameList;
 template <template <class...> class List, class... Each>
-struct Names<List<Each...>> {
+struct EnumNameList<List<Each...>> {
     static constexpr std::array<EnumName, sizeof...(Each)> all{
         EnumName{Each::name, static_cast<std::int64_t>(Each::value)}...};
 };
@@ -32,7 +32,7 @@ struct Names<List<Each...>> {
 // Of a described enum, in the order of its definition.
 template <class Enum>
 constexpr std::span<const EnumName> enum_names =
-    enum_names_detail::Names<boost::describe::describe_enumerators<Enum>>::all;
+    enum_names_detail::EnumNameList<boost::describe::describe_enumerators<Enum>>::all;
 
 // Null if there is none.
 const EnumName* find_enum_value(std::span<const EnumName> names, std::int64_t value);

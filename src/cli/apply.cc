@@ -44,8 +44,8 @@ ExitCode report_mistakes(const Context& context, std::vector<Mistake> mistakes) 
          .problem = json::object{{"code", "wrong_files"}, {"detail", detail}, {"mistakes", std::move(all)}}});
 }
 
-Outcome<ServerState> read_state(Client& client) {
-    ServerState state;
+Outcome<ServerLists> read_state(ApiClient& client) {
+    ServerLists state;
     const auto read = [&](const std::string& target, json::array& into) -> Outcome<void> {
         auto answer = client.list({.target = target, .all = true});
         if (!answer) return fail(answer.error());
@@ -82,18 +82,18 @@ std::string value_text(const json::value& value) {
     return one_line(text.empty() ? "nothing" : text);
 }
 
-std::string field_line(const FieldChange& change, Action action) {
+std::string field_line(const FieldChange& change, PlanAction action) {
     if (change.secret) {
         return fmt::format("    {}: {}\n", one_line(change.field),
                            change.to.is_null()     ? "removed"
                            : change.from.is_null() ? "new"
                                                    : "changed");
     }
-    if (action == Action::create) return fmt::format("    {}: {}\n", one_line(change.field), value_text(change.to));
+    if (action == PlanAction::create) return fmt::format("    {}: {}\n", one_line(change.field), value_text(change.to));
     return fmt::format("    {}: {} -> {}\n", one_line(change.field), value_text(change.from), value_text(change.to));
 }
 
-std::string step_text(const Step& step, const CliOutput& output) {
+std::string step_text(const PlanStep& step, const CliOutput& output) {
     struct Look {
         std::string_view sign;
         Style style;
@@ -102,7 +102,7 @@ std::string step_text(const Step& step, const CliOutput& output) {
         {"+", Style::green}, {"~", Style::yellow}, {"=", Style::dim}, {"-", Style::red}, {"-", Style::dim}};
     const Look& look = looks[static_cast<std::size_t>(step.action)];
     std::string line = fmt::format("{} {} {}", look.sign, name_of(step.kind), one_line(step.name));
-    if (step.action == Action::leave) line += "  (add --prune to remove it)";
+    if (step.action == PlanAction::leave) line += "  (add --prune to remove it)";
     std::string text = output.paint(look.style, line) + "\n";
     for (const FieldChange& change : step.fields) text += field_line(change, step.action);
     return text;
@@ -114,8 +114,8 @@ void show_plan(const Context& context, const Plan& plan, bool applied) {
         document["applied"] = applied;
         return context.output.data(json::serialize(document) + "\n");
     }
-    for (const Step& step : plan.steps) {
-        const bool changes = step.action != Action::unchanged && step.action != Action::leave;
+    for (const PlanStep& step : plan.steps) {
+        const bool changes = step.action != PlanAction::unchanged && step.action != PlanAction::leave;
         if (!context.settings.quiet) {
             context.output.data(step_text(step, context.output));
         } else if (changes) {
@@ -126,9 +126,10 @@ void show_plan(const Context& context, const Plan& plan, bool applied) {
 
 std::string summary(const Plan& plan) {
     std::string text;
-    for (const auto& [action, what] : {std::pair{Action::create, "to create"}, std::pair{Action::change, "to change"},
-                                       std::pair{Action::remove, "to remove"},
-                                       std::pair{Action::unchanged, "unchanged"}, std::pair{Action::leave, "kept"}}) {
+    for (const auto& [action, what] :
+         {std::pair{PlanAction::create, "to create"}, std::pair{PlanAction::change, "to change"},
+          std::pair{PlanAction::remove, "to remove"}, std::pair{PlanAction::unchanged, "unchanged"},
+          std::pair{PlanAction::leave, "kept"}}) {
         if (plan.count(action) > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", plan.count(action), what);
     }
     return text.empty() ? "no objects" : text;
@@ -136,9 +137,9 @@ std::string summary(const Plan& plan) {
 
 // ---- carrying it out ----------------------------------------------------------------------------------------------
 
-Outcome<void> carry_out(const Context& context, Client& client, const Plan& plan) {
+Outcome<void> carry_out(const Context& context, ApiClient& client, const Plan& plan) {
     std::size_t done = 0;
-    for (const Request& request : plan.requests) {
+    for (const PlannedRequest& request : plan.requests) {
         const auto answer = client.change({.method = request.method,
                                            .target = request.target,
                                            .body = request.body,
@@ -205,8 +206,8 @@ ExitCode apply(Context& context, const Invocation& invocation) {
     context.output.step("");
     if (!done) return context.report(done.error());
     if (context.settings.json) show_plan(context, plan, true);
-    context.remark(fmt::format("applied: {} created, {} changed, {} removed", plan.count(Action::create),
-                               plan.count(Action::change), plan.count(Action::remove)));
+    context.remark(fmt::format("applied: {} created, {} changed, {} removed", plan.count(PlanAction::create),
+                               plan.count(PlanAction::change), plan.count(PlanAction::remove)));
     return ExitCode::ok;
 }
 

@@ -24,7 +24,7 @@ std::string name_of_cap(const json::value& cap) {
     return kind == "org" ? kind : kind + "/" + text_of(member_of(cap, "name"));
 }
 
-std::map<Name, json::value> by_name(const ServerState& state) {
+std::map<Name, json::value> by_name(const ServerLists& state) {
     std::map<Name, json::value> found;
     const auto add = [&](Kind kind, const json::array& items) {
         for (const json::value& item : items) {
@@ -123,7 +123,7 @@ std::string target_of(Kind kind, const std::string& name) {
 
 class Planner {
  public:
-    Planner(const ApplyFiles& files, const ServerState& state, Prune prune)
+    Planner(const ApplyFiles& files, const ServerLists& state, Prune prune)
         : files_(files), found_(by_name(state)), prune_(prune) {
         for (const Wanted& wanted : files.wanted) wanted_.insert({wanted.kind, wanted.name});
     }
@@ -190,20 +190,20 @@ class Planner {
         if (wanted.kind == Kind::schedule && body["enabled"].is_null()) {
             body["enabled"] = found != nullptr ? member_of(*found, "enabled") : json::value(true);
         }
-        Step step{.action = Action::unchanged,
-                  .kind = wanted.kind,
-                  .name = wanted.name,
-                  .file = wanted.file,
-                  .at = wanted.at};
+        PlanStep step{.action = PlanAction::unchanged,
+                      .kind = wanted.kind,
+                      .name = wanted.name,
+                      .file = wanted.file,
+                      .at = wanted.at};
         if (found == nullptr) {
-            step.action = Action::create;
+            step.action = PlanAction::create;
             step.fields = stated(wanted.kind, wanted.body);
         } else {
             step.fields = compare(wanted.kind, *found, body);
-            if (!step.fields.empty()) step.action = Action::change;
+            if (!step.fields.empty()) step.action = PlanAction::change;
         }
         check_fixed(step);
-        if (step.action != Action::unchanged) {
+        if (step.action != PlanAction::unchanged) {
             plan_.requests.push_back({.method = "PUT",
                                       .target = target_of(wanted.kind, wanted.name),
                                       .body = json::serialize(body),
@@ -213,8 +213,8 @@ class Planner {
     }
 
     // Scope, metric, window and timezone of a budget are fixed, because its counters depend on them.
-    void check_fixed(const Step& step) {
-        if (step.kind != Kind::budget || step.action != Action::change) return;
+    void check_fixed(const PlanStep& step) {
+        if (step.kind != Kind::budget || step.action != PlanAction::change) return;
         for (const FieldChange& change : step.fields) {
             if (change.field != "scope" && change.field != "metric" && change.field != "window" &&
                 change.field != "timezone") {
@@ -233,7 +233,7 @@ class Planner {
             if (kind == Kind::agent && prune_ == Prune::yes) unmark();
             for (const Name& name : removals_) {
                 if (name.first != kind) continue;
-                plan_.steps.push_back({.action = prune_ == Prune::yes ? Action::remove : Action::leave,
+                plan_.steps.push_back({.action = prune_ == Prune::yes ? PlanAction::remove : PlanAction::leave,
                                        .kind = kind,
                                        .name = name.second});
                 if (prune_ != Prune::yes) continue;
@@ -266,26 +266,27 @@ class Planner {
 
 }  // namespace
 
-Plan make_plan(const ApplyFiles& files, const ServerState& state, Prune prune) {
+Plan make_plan(const ApplyFiles& files, const ServerLists& state, Prune prune) {
     return Planner(files, state, prune).make();
 }
 
-std::string_view name_of(Action action) {
+std::string_view name_of(PlanAction action) {
     constexpr std::string_view names[] = {"create", "change", "unchanged", "remove", "leave"};
     return names[static_cast<std::size_t>(action)];
 }
 
-std::size_t Plan::count(Action action) const {
-    return static_cast<std::size_t>(std::ranges::count(steps, action, &Step::action));
+std::size_t Plan::count(PlanAction action) const {
+    return static_cast<std::size_t>(std::ranges::count(steps, action, &PlanStep::action));
 }
 
 json::object to_json(const Plan& plan) {
     json::array steps;
     json::object counts;
-    for (const Action action : {Action::create, Action::change, Action::unchanged, Action::remove, Action::leave}) {
+    for (const PlanAction action :
+         {PlanAction::create, PlanAction::change, PlanAction::unchanged, PlanAction::remove, PlanAction::leave}) {
         counts[name_of(action)] = plan.count(action);
     }
-    for (const Step& step : plan.steps) {
+    for (const PlanStep& step : plan.steps) {
         json::array fields;
         for (const FieldChange& change : step.fields) {
             json::object field{{"field", change.field}};

@@ -15,21 +15,21 @@
 namespace interlock::cli {
 
 // The server's objects, from its lists.
-struct ServerState {
+struct ServerLists {
     boost::json::array caps = {};
     boost::json::array agents = {};
     boost::json::array budgets = {};
     boost::json::array schedules = {};
 };
 
-enum class Action {
+enum class PlanAction {
     create,
     change,
     unchanged,
     remove,
     leave,  // --prune would remove it.
 };
-std::string_view name_of(Action action);
+std::string_view name_of(PlanAction action);
 
 struct FieldChange {
     std::string field;        // "timeout_s", "tags.team"
@@ -38,8 +38,8 @@ struct FieldChange {
     bool secret = false;      // The values must not be shown.
 };
 
-struct Step {
-    Action action = Action::unchanged;
+struct PlanStep {
+    PlanAction action = PlanAction::unchanged;
     Kind kind = Kind::agent;
     std::string name;
     std::vector<FieldChange> fields = {};
@@ -48,7 +48,7 @@ struct Step {
 };
 
 // A request of the plan.
-struct Request {
+struct PlannedRequest {
     std::string method;
     std::string target;
     std::string body = {};
@@ -56,15 +56,15 @@ struct Request {
 };
 
 struct Plan {
-    std::vector<Step> steps;        // To show.
-    std::vector<Request> requests;  // To send, in this order.
-    std::vector<Mistake> mistakes;  // Changes that the server refuses.
+    std::vector<PlanStep> steps;           // To show.
+    std::vector<PlannedRequest> requests;  // To send, in this order.
+    std::vector<Mistake> mistakes;         // Changes that the server refuses.
 
-    std::size_t count(Action action) const;
+    std::size_t count(PlanAction action) const;
 };
 
 enum class Prune { no, yes };
-Plan make_plan(const ApplyFiles& files, const ServerState& state, Prune prune);
+Plan make_plan(const ApplyFiles& files, const ServerLists& state, Prune prune);
 
 boost::json::object to_json(const Plan& plan);
 

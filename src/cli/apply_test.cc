@@ -30,7 +30,7 @@ class ApplyPlanTest : public testing::Test {
     Plan plan(Prune prune = Prune::no) { return make_plan(files, state, prune); }
     // What the server has once a plan was carried out.
     void carry_out(const Plan& plan) {
-        for (const Request& request : plan.requests) {
+        for (const PlannedRequest& request : plan.requests) {
             const std::string noun = request.target.substr(4, request.target.find('/', 4) - 4);
             const std::string name = request.target.substr(request.target.rfind('/') + 1);
             json::array& items = noun == "agents" ? state.agents : noun == "budgets" ? state.budgets : state.schedules;
@@ -46,11 +46,11 @@ class ApplyPlanTest : public testing::Test {
     // "+ agent coder", …
     static std::string steps(const Plan& plan) {
         std::string all;
-        for (const Step& step : plan.steps) {
+        for (const PlanStep& step : plan.steps) {
             all += std::string(1, "+~=-."[static_cast<std::size_t>(step.action)]) + " " +
                    std::string(name_of(step.kind)) + " " + step.name;
             for (const FieldChange& change : step.fields) {
-                if (step.action != Action::change) continue;
+                if (step.action != PlanAction::change) continue;
                 all += " " + change.field + ":" + json::serialize(change.from) + ">" + json::serialize(change.to);
             }
             all += "\n";
@@ -59,12 +59,12 @@ class ApplyPlanTest : public testing::Test {
     }
     static std::string requests(const Plan& plan) {
         std::string all;
-        for (const Request& request : plan.requests) all += request.method + " " + request.target + "\n";
+        for (const PlannedRequest& request : plan.requests) all += request.method + " " + request.target + "\n";
         return all;
     }
 
     ApplyFiles files;
-    ServerState state;
+    ServerLists state;
 };
 
 TEST_F(ApplyPlanTest, what_is_not_there_is_made_and_then_nothing_is_left_to_do) {

@@ -12,7 +12,7 @@ namespace interlock::cli {
 namespace {
 
 namespace json = boost::json;
-using Clock = std::chrono::steady_clock;
+using std::chrono::steady_clock;
 
 struct Load {
     std::string name;
@@ -28,7 +28,7 @@ struct Measured {
     std::string first_error = {};
 };
 
-struct Report {
+struct BenchReport {
     Load load;
     Measured all;
     double took_s = 0;
@@ -36,13 +36,13 @@ struct Report {
     double rate() const { return took_s > 0 ? static_cast<double>(all.charges) / took_s : 0; }
 };
 
-struct Target {
+struct BenchTarget {
     const Context& context;
-    Server server;
+    ServerAddress server;
     std::string agent;
 };
 
-std::string body_of(const Target& target, const Load& load, const std::string& key) {
+std::string body_of(const BenchTarget& target, const Load& load, const std::string& key) {
     const auto charge = [&](std::size_t number) {
         return json::object{{"agent", target.agent}, {"provider", "bench"}, {"model", "bench"},
                             {"cost", "0.000000001"}, {"calls", 1},          {"key", fmt::format("{}-{}", key, number)}};
@@ -54,17 +54,17 @@ std::string body_of(const Target& target, const Load& load, const std::string& k
 }
 
 // One connection, one request after the other, without retries. Failures are counted.
-Measured drive(const Target& target, const Load& load, std::size_t worker, Clock::time_point until) {
+Measured drive(const BenchTarget& target, const Load& load, std::size_t worker, steady_clock::time_point until) {
     Measured measured;
     const auto transport = target.context.world.dial(target.server.address(), target.context.timeout());
-    for (std::int64_t number = 0; Clock::now() < until; ++number) {
+    for (std::int64_t number = 0; steady_clock::now() < until; ++number) {
         const std::string key = fmt::format("{}-{}-{}-{}", target.agent, load.name, worker, number);
         HttpRequest request{.method = "POST", .target = "/v1/charges", .body = body_of(target, load, key)};
         request.headers = {{"Authorization", "Bearer " + target.server.key}, {"Content-Type", "application/json"}};
 
-        const auto start = Clock::now();
+        const auto start = steady_clock::now();
         const auto answer = transport->send(request);
-        const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
+        const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start);
         const bool good = answer && answer->status < 300;
         boost::system::error_code unreadable;
         const json::value refused =
@@ -82,12 +82,13 @@ Measured drive(const Target& target, const Load& load, std::size_t worker, Clock
     return measured;
 }
 
-Report measure(const Target& target, const Load& load) {
+BenchReport measure(const BenchTarget& target, const Load& load) {
     target.context.output.step(fmt::format("{}: {} for {:g} s", load.name,
                                            count_of(static_cast<std::int64_t>(load.connections), "connection"),
                                            load.seconds));
-    const auto start = Clock::now();
-    const auto until = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(load.seconds));
+    const auto start = steady_clock::now();
+    const auto until =
+        start + std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(load.seconds));
     std::vector<Measured> each(load.connections);
     {
         std::vector<std::jthread> threads;
@@ -95,7 +96,8 @@ Report measure(const Target& target, const Load& load) {
             threads.emplace_back([&, i] { each[i] = drive(target, load, i, until); });
         }
     }
-    Report result{.load = load, .all = {}, .took_s = std::chrono::duration<double>(Clock::now() - start).count()};
+    BenchReport result{
+        .load = load, .all = {}, .took_s = std::chrono::duration<double>(steady_clock::now() - start).count()};
     for (Measured& one : each) {
         std::ranges::move(one.waits_us, std::back_inserter(result.all.waits_us));
         result.all.charges += one.charges;
@@ -107,11 +109,11 @@ Report measure(const Target& target, const Load& load) {
     return result;
 }
 
-void print(const Context& context, const std::vector<Report>& results) {
+void print(const Context& context, const std::vector<BenchReport>& results) {
     constexpr std::array<std::pair<const char*, double>, 3> shares{{{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}}};
     if (context.settings.json) {
         json::array rows;
-        for (const Report& result : results) {
+        for (const BenchReport& result : results) {
             json::object row{{"load", result.load.name},      {"connections", result.load.connections},
                              {"batch", result.load.batch},    {"seconds", result.took_s},
                              {"charges", result.all.charges}, {"charges_per_s", result.rate()},
@@ -122,18 +124,18 @@ void print(const Context& context, const std::vector<Report>& results) {
         }
         return context.output.data(json::serialize(json::object{{"items", std::move(rows)}}) + "\n");
     }
-    Table table{.columns = {{"LOAD"},
-                            {"CONNECTIONS", Align::right},
-                            {"CHARGES/S", Align::right},
-                            {"P50", Align::right},
-                            {"P95", Align::right},
-                            {"P99", Align::right},
-                            {"ERRORS", Align::right}},
-                .rows = {}};
-    for (const Report& result : results) {
-        std::vector<Cell> row{{.text = result.load.name},
-                              {.text = fmt::format("{}", result.load.connections)},
-                              {.text = count(static_cast<std::int64_t>(result.rate()))}};
+    TextTable table{.columns = {{"LOAD"},
+                                {"CONNECTIONS", Align::right},
+                                {"CHARGES/S", Align::right},
+                                {"P50", Align::right},
+                                {"P95", Align::right},
+                                {"P99", Align::right},
+                                {"ERRORS", Align::right}},
+                    .rows = {}};
+    for (const BenchReport& result : results) {
+        std::vector<TextCell> row{{.text = result.load.name},
+                                  {.text = fmt::format("{}", result.load.connections)},
+                                  {.text = count(static_cast<std::int64_t>(result.rate()))}};
         for (const auto& [name, share] : shares) {
             row.push_back({.text = duration(std::chrono::microseconds(percentile(result.all.waits_us, share)))});
         }
@@ -168,8 +170,9 @@ ExitCode bench(Context& context, const Invocation& invocation) {
     if (!made) return context.report(made.error());
 
     // 3. Measure single charges, then batches.
-    const Target target{.context = context, .server = *server, .agent = agent};
-    std::vector<Report> results{measure(target, {.name = "single", .connections = connections, .seconds = seconds})};
+    const BenchTarget target{.context = context, .server = *server, .agent = agent};
+    std::vector<BenchReport> results{
+        measure(target, {.name = "single", .connections = connections, .seconds = seconds})};
     if (batch_size > 1) {
         results.push_back(measure(target, {.name = fmt::format("batches of {}", batch_size),
                                            .connections = connections,
@@ -183,7 +186,7 @@ ExitCode bench(Context& context, const Invocation& invocation) {
     if (!archived) return context.report(archived.error());
     context.remark(fmt::format("agent {} is archived; its charges of one nano-dollar each stay in the ledger", agent));
     std::int64_t errors = 0;
-    for (const Report& result : results) {
+    for (const BenchReport& result : results) {
         errors += result.all.errors;
         if (!result.all.first_error.empty())
             context.remark(fmt::format("first error of {}: {}", result.load.name, one_line(result.all.first_error)));

@@ -79,7 +79,7 @@ std::vector<Flag> budget_flags() {
         {.name = "limit",
          .value = "AMOUNT",
          .help = "Limit in dollars, or a count",
-         .takes = Takes::amount,
+         .takes = ValueType::amount,
          .required = true},
         scope("agent", "NAME", "Count only this agent", "agents"),
         scope("workflow", "NAME", "Count only this workflow", ""),
@@ -98,11 +98,11 @@ std::vector<Flag> budget_flags() {
          .help = "Period after which the budget resets (default month)",
          .choices = {"day", "week", "month", "total"}},
         {.name = "timezone", .value = "ZONE", .help = "Timezone of the window, such as Europe/Berlin (default UTC)"},
-        {.name = "soft", .help = "Count and warn, but never refuse", .takes = Takes::off, .member = "hard"},
+        {.name = "soft", .help = "Count and warn, but never refuse", .takes = ValueType::off, .member = "hard"},
         {.name = "warn",
          .value = "PERCENT,…",
          .help = "Warn at these percentages of the limit",
-         .takes = Takes::numbers},
+         .takes = ValueType::numbers},
         {.name = "on-exhausted",
          .value = "ACTION",
          .help = "If the budget is exhausted (default refuse)",
@@ -111,7 +111,7 @@ std::vector<Flag> budget_flags() {
 
 }  // namespace
 
-std::vector<Command> budget_commands() {
+std::vector<CliCommand> budget_commands() {
     const View* view = &budgets_view();
     return {
         {.words = {"budgets", "ls"},
@@ -119,7 +119,7 @@ std::vector<Command> budget_commands() {
          .examples = {{"interlock budgets ls", ""}, {"interlock budgets ls --watch 1", "refreshed every second"}},
          .method = "GET",
          .path = "/v1/budgets",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"budgets", "show"},
          .summary = "Show one budget",
@@ -143,7 +143,7 @@ std::vector<Command> budget_commands() {
          .summary = "Change only the limit of a budget",
          .arguments =
              {budget_argument(),
-              {.name = "LIMIT", .help = "Limit in dollars, or a count", .takes = Takes::amount, .member = "limit"}},
+              {.name = "LIMIT", .help = "Limit in dollars, or a count", .takes = ValueType::amount, .member = "limit"}},
          .examples = {{"interlock budgets limit daily 20.00", ""}},
          .method = "PUT",
          .path = "/v1/budgets/{NAME}/limit",
@@ -154,7 +154,7 @@ std::vector<Command> budget_commands() {
          .examples = {{"interlock budgets rm daily", ""}},
          .method = "DELETE",
          .path = "/v1/budgets/{NAME}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "removed budget {NAME}"},
         {.words = {"budgets", "unfreeze"},
          .summary = "Unfreeze a budget",
@@ -169,7 +169,7 @@ std::vector<Command> budget_commands() {
          .examples = {{"interlock budgets windows daily --limit 7", "the last seven days"}},
          .method = "GET",
          .path = "/v1/budgets/{NAME}/windows",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &windows_view()},
         {.words = {"budgets", "line"},
          .summary = "Show the spending of a budget's current window and its projection",

@@ -49,14 +49,16 @@ const View& new_key_view() {
     return view;
 }
 
-Argument cap_argument() { return {.name = "CAP", .help = "org, provider/NAME or node/NAME", .takes = Takes::segments}; }
+Argument cap_argument() {
+    return {.name = "CAP", .help = "org, provider/NAME or node/NAME", .takes = ValueType::segments};
+}
 Argument key_argument() {
     return {.name = "ID", .help = "Id of the API key (not the key itself)", .completes = "keys"};
 }
 
 }  // namespace
 
-std::vector<Command> cap_commands() {
+std::vector<CliCommand> cap_commands() {
     const View* view = &caps_view();
     return {
         {.words = {"caps", "ls"},
@@ -64,12 +66,12 @@ std::vector<Command> cap_commands() {
          .examples = {{"interlock caps ls", ""}},
          .method = "GET",
          .path = "/v1/caps",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = view},
         {.words = {"caps", "set"},
          .summary = "Set the maximum number of live runs of the org, a provider or a node",
          .arguments = {cap_argument(),
-                       {.name = "MAX", .help = "Maximum", .takes = Takes::number, .member = "max_live"}},
+                       {.name = "MAX", .help = "Maximum", .takes = ValueType::number, .member = "max_live"}},
          .examples = {{"interlock caps set org 20", ""}, {"interlock caps set provider/anthropic 5", ""}},
          .method = "PUT",
          .path = "/v1/caps/{CAP}",
@@ -80,12 +82,12 @@ std::vector<Command> cap_commands() {
          .examples = {{"interlock caps rm node/build-1", ""}},
          .method = "DELETE",
          .path = "/v1/caps/{CAP}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "removed the cap on {CAP}"},
     };
 }
 
-std::vector<Command> key_commands() {
+std::vector<CliCommand> key_commands() {
     const View* view = &keys_view();
     return {
         {.words = {"keys", "ls"},
@@ -93,14 +95,14 @@ std::vector<Command> key_commands() {
          .examples = {{"interlock keys ls", ""}},
          .method = "GET",
          .path = "/v1/keys",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"keys", "create"},
          .summary = "Create an API key and print its secret, which is shown only once",
          .flags = {{.name = "scope",
                     .value = "SCOPE,…",
                     .help = "Rights of the key",
-                    .takes = Takes::words,
+                    .takes = ValueType::words,
                     .member = "scopes",
                     .choices = {"admin", "operator", "agent", "read"},
                     .required = true},
@@ -133,7 +135,7 @@ std::vector<Command> key_commands() {
          .examples = {{"interlock keys revoke 01jcq3w8y5", ""}},
          .method = "DELETE",
          .path = "/v1/keys/{ID}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "revoked key {ID}"},
     };
 }

@@ -81,24 +81,25 @@ Flag ttl_flag() {
     return {.name = "ttl",
             .value = "SECONDS",
             .help = "Time until the hold expires (default 60)",
-            .takes = Takes::number,
+            .takes = ValueType::number,
             .member = "ttl_s"};
 }
 Flag dispatched_flag() {
     return {.name = "dispatched",
             .help = "The request was sent: charge the hold if it expires, instead of releasing it",
-            .takes = Takes::on};
+            .takes = ValueType::on};
 }
 std::vector<Flag> price_flags() {
-    return {
-        {.name = "calls", .value = "N", .help = "Number of calls (default 1)", .takes = Takes::number},
-        {.name = "price", .value = "ID", .help = "Price that the cost was computed with"},
-        {.name = "unpriced", .help = "Mark the cost as unknown, because the model has no price", .takes = Takes::on}};
+    return {{.name = "calls", .value = "N", .help = "Number of calls (default 1)", .takes = ValueType::number},
+            {.name = "price", .value = "ID", .help = "Price that the cost was computed with"},
+            {.name = "unpriced",
+             .help = "Mark the cost as unknown, because the model has no price",
+             .takes = ValueType::on}};
 }
 
 }  // namespace
 
-std::vector<Command> charge_commands() {
+std::vector<CliCommand> charge_commands() {
     const View* view = &charges_view();
     return {
         {.words = {"charges", "ls"},
@@ -109,26 +110,26 @@ std::vector<Command> charge_commands() {
                    {.name = "from",
                     .value = "WHEN",
                     .help = "Start of the period: a date, or 24h for a day ago",
-                    .takes = Takes::instant},
-                   {.name = "to", .value = "WHEN", .help = "End of the period", .takes = Takes::instant}},
+                    .takes = ValueType::instant},
+                   {.name = "to", .value = "WHEN", .help = "End of the period", .takes = ValueType::instant}},
          .examples = {{"interlock charges ls --agent coder --from 24h", "the last day"},
                       {"interlock charges ls --all --json | jq '.items[].cost'", ""}},
          .method = "GET",
          .path = "/v1/charges",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &ledger_view()},
         {.words = {"charges", "add"},
          .summary = "Record a cost",
          .arguments = {charged_agent_argument(),
                        {.name = "COST",
                         .help = "Exact cost in dollars, such as 0.00075",
-                        .takes = Takes::amount,
+                        .takes = ValueType::amount,
                         .member = "cost"}},
          .flags = joined(attribution_flags(), {usage_flags("usage."),
                                                price_flags(),
                                                {{.name = "incurred",
                                                  .help = "Record a cost that was already spent, even past a budget",
-                                                 .takes = Takes::on}}}),
+                                                 .takes = ValueType::on}}}),
          .examples = {{"interlock charges add coder 0.00075 --provider anthropic --model claude-sonnet-4", ""},
                       {"interlock charges add coder 0.02 --input-tokens 5000 --output-tokens 800", ""},
                       {"interlock charges add coder 0.02 --idempotency-key call-17",
@@ -142,7 +143,7 @@ std::vector<Command> charge_commands() {
          .flags = {{.name = "to",
                     .value = "DOLLARS",
                     .help = "New cost; 0 cancels the charge",
-                    .takes = Takes::amount,
+                    .takes = ValueType::amount,
                     .required = true},
                    {.name = "why", .value = "TEXT", .help = "Reason to record", .required = true}},
          .examples = {{"interlock charges correct 1475 --to 0.05 --why 'charged dollars as cents'", ""}},
@@ -152,7 +153,7 @@ std::vector<Command> charge_commands() {
     };
 }
 
-std::vector<Command> hold_commands() {
+std::vector<CliCommand> hold_commands() {
     const View* view = &holds_view();
     return {
         {.words = {"holds", "ls"},
@@ -165,7 +166,7 @@ std::vector<Command> hold_commands() {
          .examples = {{"interlock holds ls --status open", "the amounts reserved now"}},
          .method = "GET",
          .path = "/v1/holds",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"holds", "show"},
          .summary = "Show one hold with the budgets that it counts in",
@@ -178,10 +179,10 @@ std::vector<Command> hold_commands() {
          .summary = "Reserve an amount before it is spent",
          .arguments =
              {charged_agent_argument(),
-              {.name = "AMOUNT", .help = "Maximum cost in dollars", .takes = Takes::amount, .member = "amount"}},
+              {.name = "AMOUNT", .help = "Maximum cost in dollars", .takes = ValueType::amount, .member = "amount"}},
          .flags = joined(attribution_flags(),
-                         {{{.name = "tokens", .value = "N", .help = "Maximum tokens", .takes = Takes::number},
-                           {.name = "calls", .value = "N", .help = "Maximum calls", .takes = Takes::number},
+                         {{{.name = "tokens", .value = "N", .help = "Maximum tokens", .takes = ValueType::number},
+                           {.name = "calls", .value = "N", .help = "Maximum calls", .takes = ValueType::number},
                            ttl_flag(),
                            dispatched_flag()}}),
          .examples = {{"hold=$(interlock holds reserve coder 0.25 --ttl 120 --quiet)", "prints only the id"}},
@@ -191,10 +192,10 @@ std::vector<Command> hold_commands() {
         {.words = {"holds", "settle"},
          .summary = "Replace a hold by its actual cost",
          .arguments = {hold_argument(),
-                       {.name = "COST", .help = "Exact cost in dollars", .takes = Takes::amount, .member = "cost"}},
+                       {.name = "COST", .help = "Exact cost in dollars", .takes = ValueType::amount, .member = "cost"}},
          .flags = joined(
              usage_flags("usage."),
-             {price_flags(), {{.name = "estimated", .help = "Mark the cost as an estimate", .takes = Takes::on}}}),
+             {price_flags(), {{.name = "estimated", .help = "Mark the cost as an estimate", .takes = ValueType::on}}}),
          .examples = {{"interlock holds settle $hold 0.2 --output-tokens 800", ""}},
          .method = "POST",
          .path = "/v1/holds/{HOLD}/settle",

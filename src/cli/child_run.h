@@ -15,6 +15,6 @@ namespace interlock::cli {
 ExitCode start_child_run(Context& context, const Invocation& invocation, boost::json::object body);
 
 // A run that this command does not follow: its id, and how to get to it.
-ExitCode leave_behind(const Context& context, const Answer& answer);
+ExitCode leave_behind(const Context& context, const ApiResponse& answer);
 
 }  // namespace interlock::cli

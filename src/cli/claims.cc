@@ -76,11 +76,11 @@ json::array items_of(const json::value& document) {
 // ---- ls -----------------------------------------------------------------------------------------------------------
 
 struct Found {
-    Answer claims;
+    ApiResponse claims;
     json::array worktrees;
 };
 
-Outcome<Found> look(Client& client) {
+Outcome<Found> look(ApiClient& client) {
     auto claims = client.get("/v1/claims");
     if (!claims) return fail(claims.error());
     const auto worktrees = client.get("/v1/worktrees");
@@ -227,7 +227,7 @@ ExitCode collect(Context& context, const Invocation& invocation) {
     if (context.settings.json) {
         context.output.data(answer->response.body + "\n");
     } else {
-        const Command& self = *find_command({"claims", "gc"});
+        const CliCommand& self = *find_command({"claims", "gc"});
         show(context, self, invocation, {.response = answer->response, .document = json::object{{"items", rows}}});
         if (could_go > 0)
             context.remark(fmt::format("{} removable; add --remove to remove {}", count_of(could_go, "worktree"),
@@ -238,7 +238,7 @@ ExitCode collect(Context& context, const Invocation& invocation) {
 
 }  // namespace
 
-std::vector<Command> claim_commands() {
+std::vector<CliCommand> claim_commands() {
     Argument runs = run_argument();
     runs.needed = Argument::Needed::many;
     runs.help = "Runs whose worktrees to remove (default all)";
@@ -248,7 +248,7 @@ std::vector<Command> claim_commands() {
          .examples = {{"interlock claims ls", "the same as 'interlock claims'"}},
          .method = "GET",
          .path = "/v1/claims",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = &claims_view(),
          .run = list},
         {.words = {"claims", "why"},
@@ -259,15 +259,16 @@ std::vector<Command> claim_commands() {
         {.words = {"claims", "gc"},
          .summary = "Remove worktrees without unsaved work, or list them",
          .arguments = {runs},
-         .flags = {{.name = "remove", .help = "Remove them instead of listing them", .takes = Takes::on, .local = true},
-                   {.name = "force",
-                    .help = "Also remove worktrees with unsaved work, after saving it in their repository",
-                    .takes = Takes::on,
-                    .local = true}},
+         .flags =
+             {{.name = "remove", .help = "Remove them instead of listing them", .takes = ValueType::on, .local = true},
+              {.name = "force",
+               .help = "Also remove worktrees with unsaved work, after saving it in their repository",
+               .takes = ValueType::on,
+               .local = true}},
          .examples = {{"interlock claims gc", "what is removable, and why the rest is kept"},
                       {"interlock claims gc --remove", ""},
                       {"interlock claims gc --remove --force $run", "'interlock claims restore' brings it back"}},
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = &collected_view(),
          .run = collect},
         {.words = {"claims", "restore"},

@@ -27,7 +27,7 @@ struct FakeServer {
     std::vector<std::chrono::milliseconds> slept = {};
     Instant now = noon;
 
-    void answers(int status, std::string body, Headers headers = {}) {
+    void answers(int status, std::string body, HeaderList headers = {}) {
         replies.push_back(HttpResponse{.status = status, .headers = std::move(headers), .body = std::move(body)});
     }
     void fails(TransportError::Kind kind) { replies.push_back(fail(TransportError{kind, "no luck"})); }
@@ -39,7 +39,7 @@ struct FakeServer {
         if (replies.size() > 1) replies.pop_front();
         return reply;
     }
-    World world() {
+    Platform world() {
         return {.now = [this] { return now; },
                 .sleep =
                     [this](std::chrono::milliseconds length) {
@@ -102,7 +102,7 @@ class Kept {
 class CliTest : public testing::Test {
  protected:
     ExitCode run(const std::vector<std::string>& words, const Invocation& invocation = {}) {
-        const Command* command = find_command(words);
+        const CliCommand* command = find_command(words);
         EXPECT_NE(command, nullptr) << words[0];
         return cli::run(context, *command, invocation);
     }

@@ -21,8 +21,8 @@ constexpr milliseconds wait_first{100};
 constexpr milliseconds wait_max{2000};
 constexpr std::size_t page_items_max = 1000;  // What the server gives at most.
 
-Outcome<Answer> read_answer(HttpResponse response) {
-    Answer answer{.response = std::move(response), .document = nullptr};
+Outcome<ApiResponse> read_answer(HttpResponse response) {
+    ApiResponse answer{.response = std::move(response), .document = nullptr};
     if (answer.response.body.empty()) return answer;
     boost::system::error_code unreadable;
     answer.document = json::parse(answer.response.body, unreadable);
@@ -57,7 +57,7 @@ milliseconds retry_after(const HttpResponse& response, milliseconds otherwise) {
 
 }  // namespace
 
-World real_world() {
+Platform real_world() {
     return {.now = [] { return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()); },
             .sleep = [](milliseconds length) { std::this_thread::sleep_for(length); },
             .fresh_key =
@@ -79,20 +79,20 @@ std::string HttpResponse::header(std::string_view name) const {
     return found == headers.end() ? "" : found->second;
 }
 
-HttpRequest Client::request(std::string method, std::string target) const {
+HttpRequest ApiClient::request(std::string method, std::string target) const {
     HttpRequest made{.method = std::move(method), .target = std::move(target)};
     if (!options_.key.empty()) made.headers.emplace_back("Authorization", "Bearer " + options_.key);
     made.headers.emplace_back("Accept", "application/json");
     return made;
 }
 
-Outcome<Answer> Client::get(const std::string& target) {
+Outcome<ApiResponse> ApiClient::get(const std::string& target) {
     auto response = fetch(target);
     if (!response) return fail(response.error());
     return read_answer(std::move(*response));
 }
 
-Outcome<HttpResponse> Client::fetch(const std::string& target) {
+Outcome<HttpResponse> ApiClient::fetch(const std::string& target) {
     const auto response = transport_->send(request("GET", target));
     if (!response) {
         const TransportError& error = response.error();
@@ -103,7 +103,7 @@ Outcome<HttpResponse> Client::fetch(const std::string& target) {
     return *response;
 }
 
-Outcome<Answer> Client::change(const Change& change) {
+Outcome<ApiResponse> ApiClient::change(const Change& change) {
     ensure(!change.key.empty(), "invariant (1)");
     HttpRequest asked = request(change.method, change.target);
     asked.headers.emplace_back("Idempotency-Key", change.key);
@@ -150,7 +150,7 @@ Outcome<Answer> Client::change(const Change& change) {
     }
 }
 
-Outcome<Answer> Client::list(const Pages& pages) {
+Outcome<ApiResponse> ApiClient::list(const Pages& pages) {
     const bool one_page = !pages.all && pages.items_max <= page_items_max;
     const bool server_decides = one_page && pages.items_max == 0;
     json::array items;
@@ -187,13 +187,13 @@ Outcome<Answer> Client::list(const Pages& pages) {
     }
 }
 
-Outcome<void> Client::follow(const std::string& target, std::string after,
-                             const std::function<bool(const net::SseEvent&)>& on_event) {
+Outcome<void> ApiClient::follow(const std::string& target, std::string after,
+                                const std::function<bool(const net::SseEvent&)>& on_event) {
     milliseconds wait = wait_first;
     bool connected_before = false;
     while (true) {
         HttpRequest asked = request("GET", target);
-        std::ranges::find(asked.headers, "Accept", &Headers::value_type::first)->second = "text/event-stream";
+        std::ranges::find(asked.headers, "Accept", &HeaderList::value_type::first)->second = "text/event-stream";
         if (!after.empty()) asked.headers.emplace_back("Last-Event-ID", after);
 
         bool wants_more = true;
@@ -220,9 +220,9 @@ Outcome<void> Client::follow(const std::string& target, std::string after,
     }
 }
 
-Outcome<void> Client::download(const std::string& target, const std::function<bool(std::string_view)>& on_piece) {
+Outcome<void> ApiClient::download(const std::string& target, const std::function<bool(std::string_view)>& on_piece) {
     HttpRequest asked = request("GET", target);
-    std::ranges::find(asked.headers, "Accept", &Headers::value_type::first)->second = "*/*";
+    std::ranges::find(asked.headers, "Accept", &HeaderList::value_type::first)->second = "*/*";
     const auto ended = transport_->stream(asked, on_piece);
     if (!ended) return fail(not_reachable(ended.error().detail));
     if (!is_good(*ended)) return fail(failure_of(*ended, Asked::reading));

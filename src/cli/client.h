@@ -23,7 +23,7 @@
 namespace interlock::cli {
 
 // Clock, sleep, network and process control. Tests replace them.
-struct World {
+struct Platform {
     std::function<Instant()> now;
     std::function<void(std::chrono::milliseconds)> sleep;
     std::function<std::string()> fresh_key;
@@ -53,9 +53,9 @@ struct World {
     };
     std::function<ExitCode(const StoreToVerify& store, const CliOutput& output)> verify_store = {};
 };
-World real_world();
+Platform real_world();
 
-struct Answer {
+struct ApiResponse {
     HttpResponse response;
     boost::json::value document;  // Null for an empty body.
 };
@@ -76,22 +76,22 @@ struct Pages {
     std::string after = {};  // Cursor; empty: from the beginning.
 };
 
-class Client {
+class ApiClient {
  public:
     struct Options {
         std::string key;
         std::chrono::milliseconds timeout = std::chrono::seconds(30);
     };
 
-    Client(std::unique_ptr<Transport> transport, World world, Options options)
+    ApiClient(std::unique_ptr<Transport> transport, Platform world, Options options)
         : transport_(std::move(transport)), world_(std::move(world)), options_(std::move(options)) {}
 
-    Outcome<Answer> get(const std::string& target);
+    Outcome<ApiResponse> get(const std::string& target);
     // The same for responses that are not JSON.
     Outcome<HttpResponse> fetch(const std::string& target);
-    Outcome<Answer> change(const Change& change);
+    Outcome<ApiResponse> change(const Change& change);
     // One list document with the items of all requested pages and the cursor behind them.
-    Outcome<Answer> list(const Pages& pages);
+    Outcome<ApiResponse> list(const Pages& pages);
     // Follows a stream of events, across lost connections, until `on_event` returns false. `after` is the id of the
     // last known event; empty: from now on.
     Outcome<void> follow(const std::string& target, std::string after,
@@ -99,13 +99,13 @@ class Client {
     // The body, piece by piece.
     Outcome<void> download(const std::string& target, const std::function<bool(std::string_view)>& on_piece);
 
-    const World& world() const { return world_; }
+    const Platform& world() const { return world_; }
 
  private:
     HttpRequest request(std::string method, std::string target) const;
 
     std::unique_ptr<Transport> transport_;
-    World world_;
+    Platform world_;
     Options options_;
 };
 

@@ -10,7 +10,8 @@ constexpr const char* busy = R"({"code":"busy","detail":"Too much at once."})";
 
 class ClientTest : public CliTest {
  protected:
-    Client client{server.dial("http://fake"), server.world(), {.key = "ilk_a_b", .timeout = std::chrono::seconds(10)}};
+    ApiClient client{
+        server.dial("http://fake"), server.world(), {.key = "ilk_a_b", .timeout = std::chrono::seconds(10)}};
     Change charge{.method = "POST", .target = "/v1/charges", .body = "{}", .key = "call-17"};
 };
 

@@ -18,7 +18,7 @@ namespace interlock::cli {
 struct Context;
 
 // The type of a value, which decides its form in the query or body.
-enum class Takes {
+enum class ValueType {
     text,
     number,    // A whole number.
     decimal,   // A number that may have a fraction.
@@ -40,7 +40,7 @@ enum class Takes {
     off,       // A switch: present → false.
 };
 
-constexpr bool is_switch(Takes takes) { return takes == Takes::on || takes == Takes::off; }
+constexpr bool is_switch(ValueType takes) { return takes == ValueType::on || takes == ValueType::off; }
 
 struct Range {
     double min;
@@ -51,7 +51,7 @@ struct Flag {
     std::string name;  // Without the dashes.
     std::string value = {};
     std::string help = {};
-    Takes takes = Takes::text;
+    ValueType takes = ValueType::text;
     std::string member = {};                // Of the request, such as "scope.agent". Empty: the name, with _ for -.
     std::vector<std::string> choices = {};  // Allowed values; empty: any.
     std::string completes = {};             // The noun whose names complete it.
@@ -68,7 +68,7 @@ struct Argument {
     std::string name;  // Replaces {name} in the path. If the path lacks it, it is a member of the request.
     std::string help = {};
     std::string completes = {};
-    Takes takes = Takes::text;
+    ValueType takes = ValueType::text;
     Needed needed = Needed::yes;
     std::vector<std::string> choices = {};
     std::string member = {};
@@ -101,8 +101,8 @@ struct Invocation {
     }
 };
 
-struct Command {
-    enum class Answer {
+struct CliCommand {
+    enum class ResponseShape {
         list,   // In pages.
         whole,  // A list without pages.
         one,
@@ -118,7 +118,7 @@ struct Command {
     // Most commands are one request and its response…
     std::string method = {};
     std::string path = {};
-    Answer answer = Answer::one;
+    ResponseShape answer = ResponseShape::one;
     const View* view = nullptr;
     std::string done = {};  // "paused agent {name}", for the error stream.
 
@@ -140,12 +140,12 @@ struct Noun {
 };
 
 // The commands that are requests to a server, in the order of the help. Those that are none come from main.
-const std::vector<Command>& commands();
+const std::vector<CliCommand>& commands();
 const std::vector<Noun>& nouns();
-const Command* find_command(const std::vector<std::string>& words);
+const CliCommand* find_command(const std::vector<std::string>& words);
 
 // Flags that every command of a kind has, beside its own.
 const std::vector<Flag>& global_flags();
-std::vector<Flag> all_flags(const Command& command);
+std::vector<Flag> all_flags(const CliCommand& command);
 
 }  // namespace interlock::cli

@@ -62,7 +62,7 @@ Outcome<std::map<std::string, std::vector<std::string>>> values_of(const std::ve
 
 // One command as CLI11 sees it.
 struct Typed {
-    const Command* command;
+    const CliCommand* command;
     CLI::App* app;
     std::vector<std::vector<std::string>> arguments = {};  // The values of each argument.
     FlagValues flags = {};
@@ -151,17 +151,17 @@ std::vector<std::string> names_below(const CLI::App& app) {
 }  // namespace
 
 struct CommandLine::Parts {
-    Parts(std::vector<Command> local, std::string own_version)
+    Parts(std::vector<CliCommand> local, std::string own_version)
         : local_commands(std::move(local)), version(std::move(own_version)) {}
 
-    void add(const Command& command);
+    void add(const CliCommand& command);
     Outcome<void> read_settings();
     std::string help(const CLI::App* of, const std::string& name, CLI::AppFormatMode mode) const;
     Failure explained(const CLI::ParseError& error) const;
     const Typed* chosen() const;
 
     CLI::App app{"Interlock", "interlock"};
-    const std::vector<Command> local_commands;
+    const std::vector<CliCommand> local_commands;
     std::string version;
     FlagValues global_values;
     Settings settings;
@@ -169,7 +169,7 @@ struct CommandLine::Parts {
     std::vector<std::unique_ptr<Typed>> typed;
 };
 
-CommandLine::CommandLine(std::vector<Command> local_commands, std::string version)
+CommandLine::CommandLine(std::vector<CliCommand> local_commands, std::string version)
     : parts_(std::make_unique<Parts>(std::move(local_commands), std::move(version))) {
     Parts* parts = parts_.get();
     CLI::App& app = parts->app;
@@ -185,8 +185,8 @@ CommandLine::CommandLine(std::vector<Command> local_commands, std::string versio
         noun_app->require_subcommand(1);
         parts->noun_apps[noun.name] = noun_app;
     }
-    for (const Command& command : parts->local_commands) parts->add(command);
-    for (const Command& command : commands()) parts->add(command);
+    for (const CliCommand& command : parts->local_commands) parts->add(command);
+    for (const CliCommand& command : commands()) parts->add(command);
 }
 
 CommandLine::~CommandLine() = default;
@@ -228,7 +228,7 @@ std::optional<int> CommandLine::parse(int argc, const char* const* argv, const C
     return std::nullopt;
 }
 
-int CommandLine::run(const Environment& environment, CliOutput output, World world) {
+int CommandLine::run(const Environment& environment, CliOutput output, Platform world) {
     const auto typed = chosen();
     if (!typed) return static_cast<int>(ExitCode::bad_usage);
     if (parts_->settings.no_color) output.styled = output.err_styled = false;
@@ -256,7 +256,7 @@ const Typed* CommandLine::Parts::chosen() const {
     return found == typed.end() ? nullptr : found->get();
 }
 
-void CommandLine::Parts::add(const Command& command) {
+void CommandLine::Parts::add(const CliCommand& command) {
     CLI::App* parent = command.words.size() == 2 ? noun_apps.at(command.words[0]) : &app;
     CLI::App* made = parent->add_subcommand(command.words.back(), command.summary);
     if (!command.old_name.empty()) made->alias(command.old_name);

@@ -22,16 +22,16 @@ namespace interlock::cli {
 
 class CommandLine {
  public:
-    CommandLine(std::vector<Command> local_commands, std::string version);
+    CommandLine(std::vector<CliCommand> local_commands, std::string version);
     ~CommandLine();
 
     // The exit code, if the program ends here: help was asked for, or the arguments are wrong.
     std::optional<int> parse(int argc, const char* const* argv, const CliOutput& output);
-    int run(const Environment& environment, CliOutput output, World world = real_world());
+    int run(const Environment& environment, CliOutput output, Platform world = real_world());
 
     // The command that was typed, with its arguments and flags.
     struct Chosen {
-        const Command& command;
+        const CliCommand& command;
         Invocation invocation;
     };
     std::optional<Chosen> chosen() const;

@@ -36,15 +36,16 @@ class CommandLineTest : public CliTest {
         return chosen->command.method + " " + built->target + (built->body.empty() ? "" : " " + built->body);
     }
 
-    CommandLine commands{{{.words = {"up"},
-                           .summary = "Start a server",
-                           .flags = {{.name = "port", .value = "N", .takes = Takes::number, .range = Range{1, 65535}},
-                                     {.name = "log", .value = "LEVEL", .choices = {"debug", "info"}},
-                                     {.name = "ready-fd", .value = "FD", .hidden = true}},
-                           .run = [](Context&, const Invocation& invocation) -> ExitCode {
-                               return static_cast<ExitCode>(invocation.number("port", 0));
-                           }}},
-                         "0.1.0"};
+    CommandLine commands{
+        {{.words = {"up"},
+          .summary = "Start a server",
+          .flags = {{.name = "port", .value = "N", .takes = ValueType::number, .range = Range{1, 65535}},
+                    {.name = "log", .value = "LEVEL", .choices = {"debug", "info"}},
+                    {.name = "ready-fd", .value = "FD", .hidden = true}},
+          .run = [](Context&, const Invocation& invocation) -> ExitCode {
+              return static_cast<ExitCode>(invocation.number("port", 0));
+          }}},
+        "0.1.0"};
 };
 
 struct Line {
@@ -282,14 +283,15 @@ TEST_F(CommandLineTest, help_is_data_and_ends_well) {
 }
 
 TEST_F(CommandLineTest, help_fits_a_narrow_terminal) {
-    for (const Command& command : cli::commands()) {
+    for (const CliCommand& command : cli::commands()) {
         std::istringstream lines(help_of(command));
         for (std::string line; std::getline(lines, line) && line != "Examples:";) {
             if (line.starts_with("Usage: ")) continue;  // Never broken, so that it can be copied.
             EXPECT_LE(display_width(line), 80u) << command.name() << ": " << line;
         }
     }
-    EXPECT_NE(help_of(*find_command({"run"})).find("\n                                created if missing)\n"), std::string::npos)
+    EXPECT_NE(help_of(*find_command({"run"})).find("\n                                created if missing)\n"),
+              std::string::npos)
         << "continued below the text: " << help_of(*find_command({"run"}));
 }
 
@@ -308,7 +310,7 @@ TEST_F(CommandLineTest, the_overview_names_every_command_also_local_ones) {
 
 // An example that does not parse is worse than none.
 TEST_F(CommandLineTest, every_command_has_examples_and_they_are_real) {
-    for (const Command& command : cli::commands()) {
+    for (const CliCommand& command : cli::commands()) {
         if (command.hidden) continue;
         EXPECT_FALSE(command.examples.empty()) << command.name();
         for (const Example& example : command.examples) {
@@ -331,7 +333,7 @@ TEST_F(CommandLineTest, every_command_has_examples_and_they_are_real) {
 
 TEST_F(CommandLineTest, no_two_commands_have_one_name_and_no_command_two_flags_of_one) {
     std::set<std::vector<std::string>> names;
-    for (const Command& command : cli::commands()) {
+    for (const CliCommand& command : cli::commands()) {
         EXPECT_TRUE(names.insert(command.words).second) << command.name();
         std::set<std::string> flags;
         for (const Flag& flag : all_flags(command)) {

@@ -5,9 +5,9 @@
 
 namespace interlock::cli {
 
-const std::vector<Command>& commands() {
-    static const std::vector<Command> all = [] {
-        std::vector<Command> made;
+const std::vector<CliCommand>& commands() {
+    static const std::vector<CliCommand> all = [] {
+        std::vector<CliCommand> made;
         for (const auto& part :
              {agent_commands(),  budget_commands(), charge_commands(), hold_commands(),    session_commands(),
               launch_commands(), run_commands(),    log_commands(),    claim_commands(),   schedule_commands(),
@@ -45,40 +45,43 @@ const std::vector<Noun>& nouns() {
     return all;
 }
 
-std::string Command::name() const {
+std::string CliCommand::name() const {
     std::string text;
     for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
     return text;
 }
 
-const Command* find_command(const std::vector<std::string>& words) {
-    const auto found = std::ranges::find(commands(), words, &Command::words);
+const CliCommand* find_command(const std::vector<std::string>& words) {
+    const auto found = std::ranges::find(commands(), words, &CliCommand::words);
     return found == commands().end() ? nullptr : &*found;
 }
 
 const std::vector<Flag>& global_flags() {
     static const std::vector<Flag> all{
-        {.name = "json", .help = "Print the server's response as JSON", .takes = Takes::on},
-        {.name = "quiet", .help = "Print only names and ids", .takes = Takes::on, .short_name = "q"},
+        {.name = "json", .help = "Print the server's response as JSON", .takes = ValueType::on},
+        {.name = "quiet", .help = "Print only names and ids", .takes = ValueType::on, .short_name = "q"},
         {.name = "url", .value = "URL", .help = "Server address (INTERLOCK_URL)"},
         {.name = "key", .value = "KEY", .help = "API key (INTERLOCK_KEY)"},
         {.name = "data-dir", .value = "DIR", .help = "Data directory of a server on this machine (INTERLOCK_DATA)"},
         {.name = "request-timeout",
          .value = "SECONDS",
          .help = "Limit for a request with its retries (default 30)",
-         .takes = Takes::decimal,
+         .takes = ValueType::decimal,
          .old_names = {"timeout"},
          .range = Range{0.1, 86400}},
-        {.name = "no-color", .help = "Print without colours (NO_COLOR)", .takes = Takes::on}};
+        {.name = "no-color", .help = "Print without colours (NO_COLOR)", .takes = ValueType::on}};
     return all;
 }
 
-std::vector<Flag> all_flags(const Command& command) {
+std::vector<Flag> all_flags(const CliCommand& command) {
     std::vector<Flag> flags = command.flags;
-    if (command.answer == Command::Answer::list) {
-        flags.push_back(
-            {.name = "limit", .value = "N", .help = "Maximum number of rows", .takes = Takes::number, .local = true});
-        flags.push_back({.name = "all", .help = "Print all rows, page by page", .takes = Takes::on, .local = true});
+    if (command.answer == CliCommand::ResponseShape::list) {
+        flags.push_back({.name = "limit",
+                         .value = "N",
+                         .help = "Maximum number of rows",
+                         .takes = ValueType::number,
+                         .local = true});
+        flags.push_back({.name = "all", .help = "Print all rows, page by page", .takes = ValueType::on, .local = true});
     }
     if (command.reads() && !command.run) {
         flags.push_back(
@@ -95,7 +98,7 @@ std::vector<Flag> all_flags(const Command& command) {
 
 std::vector<Flag> attribution_flags() {
     return {{.name = "run", .value = "ID", .help = "Run that it belongs to", .completes = "runs"},
-            {.name = "fence", .value = "N", .help = "Fence of the run", .takes = Takes::number},
+            {.name = "fence", .value = "N", .help = "Fence of the run", .takes = ValueType::number},
             {.name = "session", .value = "ID", .help = "Session that it belongs to", .completes = "sessions"},
             {.name = "workflow", .value = "NAME", .help = "Workflow to count it under"},
             {.name = "provider", .value = "NAME", .help = "Provider to count it under"},
@@ -113,7 +116,7 @@ std::vector<Flag> usage_flags(const std::string& prefix) {
                                      {"reasoning-tokens", "Reasoning tokens"}}) {
         std::string member = prefix + name;
         std::ranges::replace(member, '-', '_');
-        flags.push_back({.name = name, .value = "N", .help = help, .takes = Takes::number, .member = member});
+        flags.push_back({.name = name, .value = "N", .help = help, .takes = ValueType::number, .member = member});
     }
     return flags;
 }
@@ -126,7 +129,7 @@ Flag fence_flag() {
     return {.name = "fence",
             .value = "N",
             .help = "Fence from the run's admission",
-            .takes = Takes::number,
+            .takes = ValueType::number,
             .required = true};
 }
 
@@ -134,7 +137,7 @@ Flag tag_flag(std::string member) {
     return {.name = "tag",
             .value = "NAME=VALUE",
             .help = "Tag; repeatable",
-            .takes = Takes::pairs,
+            .takes = ValueType::pairs,
             .member = std::move(member)};
 }
 
@@ -150,7 +153,7 @@ Flag allow_host_flag() {
     return {.name = "allow-host",
             .value = "NAME[:PORT]",
             .help = "Host that runs at level sealed can reach; repeatable",
-            .takes = Takes::repeat,
+            .takes = ValueType::repeat,
             .member = "allowed_hosts"};
 }
 

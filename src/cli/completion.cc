@@ -14,28 +14,28 @@ namespace {
 namespace json = boost::json;
 
 // A word that can come next, with its help.
-struct Word {
+struct Suggestion {
     std::string text;
     std::string help;
 };
 
 // The words that can follow the typed words.
-struct Place {
+struct CompletionPoint {
     std::vector<std::string> typed;
-    std::vector<Word> words;
+    std::vector<Suggestion> words;
     std::string names;                    // The noun whose names can follow.
     std::vector<Flag> flags_with_values;  // Flags with choices or names.
 };
 
-std::vector<Place> places(const std::vector<Command>& local_commands) {
-    std::vector<Command> all = commands();
+std::vector<CompletionPoint> places(const std::vector<CliCommand>& local_commands) {
+    std::vector<CliCommand> all = commands();
     all.insert(all.end(), local_commands.begin(), local_commands.end());
-    std::erase_if(all, &Command::hidden);
+    std::erase_if(all, &CliCommand::hidden);
 
-    std::vector<Place> made;
-    std::vector<Word> first;
-    for (const Command& command : all) {
-        Place place{.typed = command.words, .words = {}, .names = "", .flags_with_values = {}};
+    std::vector<CompletionPoint> made;
+    std::vector<Suggestion> first;
+    for (const CliCommand& command : all) {
+        CompletionPoint place{.typed = command.words, .words = {}, .names = "", .flags_with_values = {}};
         for (const Argument& argument : command.arguments) {
             if (!argument.completes.empty()) place.names = argument.completes;
             for (const std::string& choice : argument.choices) place.words.push_back({choice, argument.help});
@@ -51,15 +51,15 @@ std::vector<Place> places(const std::vector<Command>& local_commands) {
         if (command.words.size() == 1) first.push_back({command.words[0], command.summary});
     }
     for (const Noun& noun : nouns()) {
-        Place place{.typed = {noun.name}, .words = {}, .names = "", .flags_with_values = {}};
-        for (const Command& command : all) {
+        CompletionPoint place{.typed = {noun.name}, .words = {}, .names = "", .flags_with_values = {}};
+        for (const CliCommand& command : all) {
             if (command.words.size() == 2 && command.words[0] == noun.name)
                 place.words.push_back({command.words[1], command.summary});
         }
         made.push_back(std::move(place));
         first.push_back({noun.name, noun.summary});
     }
-    std::ranges::sort(first, {}, &Word::text);
+    std::ranges::sort(first, {}, &Suggestion::text);
     made.push_back({.typed = {}, .words = std::move(first), .names = "", .flags_with_values = {}});
     return made;
 }
@@ -78,11 +78,11 @@ std::string joined_words(const std::vector<std::string>& words) {
 }
 
 // The pattern for `case "first second "`; the most telling ones come first.
-std::string pattern_of(const Place& place) {
+std::string pattern_of(const CompletionPoint& place) {
     return place.typed.empty() ? "*" : shell_quoted(joined_words(place.typed) + " ") + "*";
 }
 
-std::string bash(const std::vector<Place>& places) {
+std::string bash(const std::vector<CompletionPoint>& places) {
     std::string text = R"sh(# Completions of interlock for bash: source <(interlock completion bash)
 _interlock() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} typed= word candidates= names=
@@ -91,9 +91,9 @@ _interlock() {
     done
     case $typed in
 )sh";
-    for (const Place& place : places) {
+    for (const CompletionPoint& place : places) {
         std::string words;
-        for (const Word& word : place.words) words += (words.empty() ? "" : " ") + word.text;
+        for (const Suggestion& word : place.words) words += (words.empty() ? "" : " ") + word.text;
         text += fmt::format("        {})\n            candidates={} names={}\n", pattern_of(place), shell_quoted(words),
                             shell_quoted(place.names));
         if (!place.flags_with_values.empty()) {
@@ -118,7 +118,7 @@ complete -o default -F _interlock interlock
 )sh";
 }
 
-std::string zsh(const std::vector<Place>& places) {
+std::string zsh(const std::vector<CompletionPoint>& places) {
     std::string text = R"sh(#compdef interlock
 # Completions of interlock for zsh: interlock completion zsh > a directory in fpath/_interlock
 _interlock() {
@@ -129,15 +129,15 @@ _interlock() {
     done
     case $typed in
 )sh";
-    for (const Place& place : places) {
-        const auto described = [](const Word& word) {
+    for (const CompletionPoint& place : places) {
+        const auto described = [](const Suggestion& word) {
             std::string help = word.help;
             std::ranges::replace(help, ':', ',');
             return shell_quoted(word.text + ":" + help);
         };
         text += fmt::format("        {})\n            names={}\n            candidates=(\n", pattern_of(place),
                             shell_quoted(place.names));
-        for (const Word& word : place.words) text += fmt::format("                {}\n", described(word));
+        for (const Suggestion& word : place.words) text += fmt::format("                {}\n", described(word));
         text += "            )\n";
         if (!place.flags_with_values.empty()) {
             text += "            case $previous in\n";
@@ -161,10 +161,10 @@ fi
 )sh";
 }
 
-std::string fish(const std::vector<Place>& places) {
+std::string fish(const std::vector<CompletionPoint>& places) {
     std::string text =
         "# Completions of interlock for fish: interlock completion fish > ~/.config/fish/completions/interlock.fish\n";
-    for (const Place& place : places) {
+    for (const CompletionPoint& place : places) {
         std::string when = "__fish_use_subcommand";
         if (!place.typed.empty()) {
             when.clear();
@@ -174,10 +174,10 @@ std::string fish(const std::vector<Place>& places) {
         const bool noun = place.typed.size() == 1 && !place.words.empty() && !place.words[0].text.starts_with("--");
         if (noun) {
             when += "; and not __fish_seen_subcommand_from";
-            for (const Word& word : place.words) when += ' ' + word.text;
+            for (const Suggestion& word : place.words) when += ' ' + word.text;
         }
         const std::string begin = fmt::format("complete -c interlock -n {}", shell_quoted(when));
-        for (const Word& word : place.words) {
+        for (const Suggestion& word : place.words) {
             if (!word.text.starts_with("--")) {
                 text += fmt::format("{} -f -a {} -d {}\n", begin, word.text, shell_quoted(word.help));
                 continue;
@@ -200,7 +200,7 @@ std::string fish(const std::vector<Place>& places) {
 
 }  // namespace
 
-std::optional<std::string> completion_script(const std::string& shell, const std::vector<Command>& local_commands) {
+std::optional<std::string> completion_script(const std::string& shell, const std::vector<CliCommand>& local_commands) {
     if (shell == "bash") return bash(places(local_commands));
     if (shell == "zsh") return zsh(places(local_commands));
     if (shell == "fish") return fish(places(local_commands));
@@ -208,11 +208,11 @@ std::optional<std::string> completion_script(const std::string& shell, const std
 }
 
 ExitCode complete_names(Context& context, const Invocation& invocation) {
-    const Command* command = find_command({invocation.arguments[0], "ls"});
+    const CliCommand* command = find_command({invocation.arguments[0], "ls"});
     if (command == nullptr) return ExitCode::ok;
     auto client = context.connect();
     if (!client) return ExitCode::ok;
-    const bool in_pages = command->answer == Command::Answer::list;
+    const bool in_pages = command->answer == CliCommand::ResponseShape::list;
     const auto answer =
         in_pages ? client->list({.target = command->path, .items_max = 1000}) : client->get(command->path);
     if (!answer) return ExitCode::ok;

@@ -9,7 +9,7 @@
 namespace interlock::cli {
 namespace {
 
-const std::vector<Command> others{
+const std::vector<CliCommand> others{
     {.words = {"up"}, .summary = "Start a server", .flags = {{.name = "port"}, {.name = "ready-fd", .hidden = true}}}};
 
 class EveryShell : public testing::TestWithParam<std::string> {};
@@ -19,7 +19,7 @@ TEST_P(EveryShell, knows_every_noun_verb_and_flag) {
     const std::string script = *completion_script(GetParam(), others);
     const bool fish = GetParam() == "fish";
 
-    for (const Command& command : commands()) {
+    for (const CliCommand& command : commands()) {
         if (command.hidden && command.words[0] != "__complete") continue;  // Their words are common.
         for (const std::string& word : command.words) {
             EXPECT_NE(script.find(word), std::string::npos) << command.name();

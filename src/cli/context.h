@@ -17,11 +17,11 @@ struct Context {
     CliOutput output;
     Environment environment;
     Settings settings;
-    World world;
+    Platform world;
     std::string version;
-    std::vector<Command> local_commands = {};  // Those that main brought; for completion.
+    std::vector<CliCommand> local_commands = {};  // Those that main brought; for completion.
 
-    Outcome<Client> connect() const;
+    Outcome<ApiClient> connect() const;
     std::chrono::milliseconds timeout() const {
         return std::chrono::milliseconds(static_cast<std::int64_t>(settings.request_timeout_s * 1000));
     }
@@ -38,10 +38,10 @@ Outcome<std::size_t> limit_of(const Invocation& invocation);
 std::string key_of(const Context& context, const Invocation& invocation);
 
 // Runs a command that is one request, and shows the response.
-ExitCode run_request(Context& context, const Command& command, const Invocation& invocation);
-ExitCode run(Context& context, const Command& command, const Invocation& invocation);
+ExitCode run_request(Context& context, const CliCommand& command, const Invocation& invocation);
+ExitCode run(Context& context, const CliCommand& command, const Invocation& invocation);
 
 // Shows a response as table, JSON or names. `invocation` tells if an empty list had a filter.
-void show(const Context& context, const Command& command, const Invocation& invocation, const Answer& answer);
+void show(const Context& context, const CliCommand& command, const Invocation& invocation, const ApiResponse& answer);
 
 }  // namespace interlock::cli

@@ -19,7 +19,7 @@ namespace interlock::cli {
 namespace {
 
 namespace json = boost::json;
-using Level = Finding::Level;
+using Level = DoctorFinding::Level;
 
 constexpr std::int64_t space_fail_bytes = 100'000'000;
 constexpr std::int64_t space_warn_bytes = 1'000'000'000;
@@ -27,24 +27,25 @@ constexpr rlim_t open_files_min = 1024;
 constexpr std::chrono::seconds clock_difference_max{5};
 constexpr const char* default_url = "http://127.0.0.1:4100";
 
-json::value to_json(const std::vector<Finding>& findings, bool ok);
-std::string to_text(const std::vector<Finding>& findings, const CliOutput& output);
-Finding look_at_the_port(const Context& context, const Failure& failure);
-void add_own_findings(Client& client, std::vector<Finding>& findings);
+json::value to_json(const std::vector<DoctorFinding>& findings, bool ok);
+std::string to_text(const std::vector<DoctorFinding>& findings, const CliOutput& output);
+DoctorFinding look_at_the_port(const Context& context, const Failure& failure);
+void add_own_findings(ApiClient& client, std::vector<DoctorFinding>& findings);
 
 }  // namespace
 
 ExitCode doctor(Context& context, const Invocation&) {
     const std::string data_dir = find_data_dir(context.settings, context.environment);
-    std::vector<Finding> findings{check_data_dir(data_dir), check_key_file(data_dir)};
-    std::vector<Finding> of_server = check_server(context);
+    std::vector<DoctorFinding> findings{check_data_dir(data_dir), check_key_file(data_dir)};
+    std::vector<DoctorFinding> of_server = check_server(context);
     // The server's own report on its disk and limits comes first, because it may run elsewhere.
-    for (Finding& finding : std::array{check_disk_space(data_dir), check_open_files()}) {
-        if (std::ranges::find(of_server, finding.what, &Finding::what) == of_server.end()) findings.push_back(finding);
+    for (DoctorFinding& finding : std::array{check_disk_space(data_dir), check_open_files()}) {
+        if (std::ranges::find(of_server, finding.what, &DoctorFinding::what) == of_server.end())
+            findings.push_back(finding);
     }
     std::ranges::move(of_server, std::back_inserter(findings));
 
-    const bool ok = std::ranges::none_of(findings, [](const Finding& f) { return f.level == Level::fail; });
+    const bool ok = std::ranges::none_of(findings, [](const DoctorFinding& f) { return f.level == Level::fail; });
     if (context.settings.json) {
         context.output.data(json::serialize(to_json(findings, ok)) + "\n");
     } else if (!context.settings.quiet || !ok) {
@@ -53,7 +54,7 @@ ExitCode doctor(Context& context, const Invocation&) {
     return ok ? ExitCode::ok : ExitCode::refused;
 }
 
-Finding check_data_dir(const std::string& data_dir) {
+DoctorFinding check_data_dir(const std::string& data_dir) {
     const std::string what = "data directory";
     struct stat found{};
     if (stat(data_dir.c_str(), &found) != 0) {
@@ -69,7 +70,7 @@ Finding check_data_dir(const std::string& data_dir) {
     return {Level::ok, what, data_dir};
 }
 
-Finding check_key_file(const std::string& data_dir) {
+DoctorFinding check_key_file(const std::string& data_dir) {
     const std::string what = "admin key";
     const std::string path = data_dir + "/admin.key";
     struct stat found{};
@@ -86,7 +87,7 @@ Finding check_key_file(const std::string& data_dir) {
                         shell_word(path))};
 }
 
-Finding check_disk_space(const std::string& data_dir) {
+DoctorFinding check_disk_space(const std::string& data_dir) {
     const std::string what = "disk space";
     // The server creates a missing directory in its parent.
     std::filesystem::path at = std::filesystem::absolute(data_dir);
@@ -105,7 +106,7 @@ Finding check_disk_space(const std::string& data_dir) {
     return {Level::ok, what, detail};
 }
 
-Finding check_open_files() {
+DoctorFinding check_open_files() {
     rlimit limit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return {Level::warn, "open files", "the limit cannot be read", "ulimit -n"};
@@ -117,7 +118,7 @@ Finding check_open_files() {
                         open_files_min * 4)};
 }
 
-Finding check_clock(const std::string& date, Instant now) {
+DoctorFinding check_clock(const std::string& date, Instant now) {
     std::tm parts{};
     const char* end = strptime(date.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
     if (date.empty() || end == nullptr) return {Level::warn, "clock", "the server's response has no date", ""};
@@ -129,11 +130,11 @@ Finding check_clock(const std::string& date, Instant now) {
             "use NTP on both machines, because windows, leases and schedules follow the server's clock"};
 }
 
-std::vector<Finding> check_server(const Context& context) {
+std::vector<DoctorFinding> check_server(const Context& context) {
     const auto server = find_server(context.settings, context.environment);
     if (!server) return {look_at_the_port(context, server.error())};
-    Client client(context.world.dial(server->address(), context.timeout()), context.world,
-                  {.key = server->key, .timeout = context.timeout()});
+    ApiClient client(context.world.dial(server->address(), context.timeout()), context.world,
+                     {.key = server->key, .timeout = context.timeout()});
     const auto status = client.get("/v1/status");
     if (!status && status.error().exit == ExitCode::not_permitted) {
         return {{Level::ok, "server", server->url + " responds"},
@@ -146,7 +147,7 @@ std::vector<Finding> check_server(const Context& context) {
         return {{Level::fail, "server", fmt::format("a server that is not Interlock listens at {}", server->url),
                  "stop it, or use another port: interlock up --listen 127.0.0.1:4101"}};
     }
-    std::vector<Finding> findings{{Level::ok, "server", server->url + " responds and accepts the key"}};
+    std::vector<DoctorFinding> findings{{Level::ok, "server", server->url + " responds and accepts the key"}};
     if (version == context.version) {
         findings.push_back({Level::ok, "version", version});
     } else {
@@ -162,7 +163,7 @@ std::vector<Finding> check_server(const Context& context) {
 namespace {
 
 // There is no server file. Checks if a process listens at the default address.
-Finding look_at_the_port(const Context& context, const Failure& failure) {
+DoctorFinding look_at_the_port(const Context& context, const Failure& failure) {
     const auto answer =
         context.world.dial(default_url, std::chrono::seconds(2))->send({.method = "GET", .target = "/healthz"});
     const bool silent = !answer && answer.error().kind == TransportError::Kind::not_reachable;
@@ -179,14 +180,14 @@ Finding look_at_the_port(const Context& context, const Failure& failure) {
 constexpr std::array names{"ok", "warn", "fail"};
 
 // Adds what the server reports about itself. Older servers, and keys without the scope, get no such report.
-void add_own_findings(Client& client, std::vector<Finding>& findings) {
+void add_own_findings(ApiClient& client, std::vector<DoctorFinding>& findings) {
     const auto answer = client.get("/v1/doctor");
     if (!answer) return;
     const auto* items = member_of(answer->document, "items").if_array();
     for (const json::value& item : items == nullptr ? json::array() : *items) {
         const auto level = std::ranges::find(names, text_of(member_of(item, "level"))) - names.begin();
         const std::string what = text_of(member_of(item, "what"));
-        const bool is_known = std::ranges::find(findings, what, &Finding::what) != findings.end();
+        const bool is_known = std::ranges::find(findings, what, &DoctorFinding::what) != findings.end();
         if (is_known || level == std::ssize(names)) continue;
         findings.push_back(
             {static_cast<Level>(level), what, text_of(member_of(item, "detail")), text_of(member_of(item, "do"))});
@@ -195,9 +196,9 @@ void add_own_findings(Client& client, std::vector<Finding>& findings) {
 
 constexpr std::array styles{Style::green, Style::yellow, Style::red};
 
-json::value to_json(const std::vector<Finding>& findings, bool ok) {
+json::value to_json(const std::vector<DoctorFinding>& findings, bool ok) {
     json::array checks;
-    for (const Finding& finding : findings) {
+    for (const DoctorFinding& finding : findings) {
         checks.push_back(json::object{{"level", names[static_cast<std::size_t>(finding.level)]},
                                       {"what", finding.what},
                                       {"detail", finding.detail},
@@ -206,9 +207,9 @@ json::value to_json(const std::vector<Finding>& findings, bool ok) {
     return json::object{{"ok", ok}, {"checks", std::move(checks)}};
 }
 
-std::string to_text(const std::vector<Finding>& findings, const CliOutput& output) {
+std::string to_text(const std::vector<DoctorFinding>& findings, const CliOutput& output) {
     std::string text;
-    for (const Finding& finding : findings) {
+    for (const DoctorFinding& finding : findings) {
         const auto level = static_cast<std::size_t>(finding.level);
         text += fmt::format("{}  {}  {}\n", output.paint(styles[level], padded(names[level], 4)),
                             padded(finding.what, 14), printable(finding.detail));

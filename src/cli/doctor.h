@@ -8,7 +8,7 @@
 
 namespace interlock::cli {
 
-struct Finding {
+struct DoctorFinding {
     enum class Level { ok, warn, fail };
     Level level;
     std::string what;
@@ -16,14 +16,14 @@ struct Finding {
     std::string advice = {};  // What to do; empty where all is well.
 };
 
-Finding check_data_dir(const std::string& data_dir);
-Finding check_key_file(const std::string& data_dir);
-Finding check_disk_space(const std::string& data_dir);
-Finding check_open_files();
+DoctorFinding check_data_dir(const std::string& data_dir);
+DoctorFinding check_key_file(const std::string& data_dir);
+DoctorFinding check_disk_space(const std::string& data_dir);
+DoctorFinding check_open_files();
 // `date` is the server's Date header: "Sun, 15 Nov 2026 09:00:00 GMT".
-Finding check_clock(const std::string& date, Instant now);
+DoctorFinding check_clock(const std::string& date, Instant now);
 // The server itself, and what only it can tell: its version, our key, its clock, and what it finds in itself.
-std::vector<Finding> check_server(const Context& context);
+std::vector<DoctorFinding> check_server(const Context& context);
 
 ExitCode doctor(Context& context, const Invocation& invocation);
 

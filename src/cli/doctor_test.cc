@@ -9,7 +9,7 @@
 namespace interlock::cli {
 namespace {
 
-using Level = Finding::Level;
+using Level = DoctorFinding::Level;
 
 class DoctorTest : public CliTest {
  protected:

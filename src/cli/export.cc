@@ -48,7 +48,7 @@ class ExportFile {
 
 struct Source {
     const Context& context;
-    Client client;
+    ApiClient client;
     ExportFile file;
 };
 

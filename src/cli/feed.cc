@@ -37,7 +37,7 @@ void print_event(const Context& context, const std::string& text) {
     if (unreadable) return;
     View line = events_view();
     line.columns[1].format = Format::text;
-    const Table table = table_of({event}, line, context.output, context.world.now());
+    const TextTable table = table_of({event}, line, context.output, context.world.now());
     const auto& cells = table.rows[0];
     const std::string head =
         fmt::format("{:>9}  {}  {}", cells[0].text, cells[1].text.substr(0, 19), padded(cells[2].text, 20));
@@ -59,7 +59,7 @@ ExitCode follow(Context& context, const Invocation& invocation) {
 
 // The newest `wanted` events. The feed is read forward, so the window behind its head is made wider until enough of the
 // wanted types are in it.
-Outcome<Answer> newest(Client& client, const std::string& target, std::size_t wanted) {
+Outcome<ApiResponse> newest(ApiClient& client, const std::string& target, std::size_t wanted) {
     const auto head = client.get("/v1/events?limit=1");
     if (!head) return head;
     const auto* number = member_of(head->document, "head").if_int64();
@@ -80,10 +80,10 @@ Outcome<Answer> newest(Client& client, const std::string& target, std::size_t wa
 
 ExitCode events(Context& context, const Invocation& invocation) {
     if (invocation.has("follow")) return follow(context, invocation);
-    const Command& self = *find_command({"events"});
+    const CliCommand& self = *find_command({"events"});
     const bool from_there = invocation.has("after") || invocation.has("all");
     if (from_there) {
-        Command plain = self;
+        CliCommand plain = self;
         plain.run = {};
         return run_request(context, plain, invocation);
     }
@@ -123,7 +123,7 @@ View minutes_view() {
 }
 
 ExitCode spend(Context& context, const Invocation& invocation) {
-    Command self = *find_command({"spend"});
+    CliCommand self = *find_command({"spend"});
     Invocation asked = invocation;
     const bool by_minute = asked.has("minutes");
     if (by_minute) self.path += "/minutes";
@@ -149,35 +149,36 @@ ExitCode spend(Context& context, const Invocation& invocation) {
     }
     rows.push_back(
         json::object{{view.columns.front().member, "total"}, {"cost", member_of(answer->document, "total")}});
-    Table table = table_of(rows, view, context.output, context.world.now());
-    for (Cell& cell : table.rows.back()) cell.style = Style::bold;
+    TextTable table = table_of(rows, view, context.output, context.world.now());
+    for (TextCell& cell : table.rows.back()) cell.style = Style::bold;
     context.output.data(render(table, context.output));
     return ExitCode::ok;
 }
 
 }  // namespace
 
-std::vector<Command> feed_commands() {
+std::vector<CliCommand> feed_commands() {
     return {
         {.words = {"events"},
          .summary = "List recent events, or follow new ones",
-         .flags = {{.name = "follow",
-                    .help = "Print each event as it happens, until Ctrl-C",
-                    .takes = Takes::on,
-                    .local = true,
-                    .short_name = "f"},
-                   {.name = "after",
-                    .value = "SEQ",
-                    .help = "Start after this event",
-                    .takes = Takes::number,
-                    .local = true},
-                   {.name = "type", .value = "TYPE,…", .help = "Only events of these types", .takes = Takes::words}},
+         .flags =
+             {{.name = "follow",
+               .help = "Print each event as it happens, until Ctrl-C",
+               .takes = ValueType::on,
+               .local = true,
+               .short_name = "f"},
+              {.name = "after",
+               .value = "SEQ",
+               .help = "Start after this event",
+               .takes = ValueType::number,
+               .local = true},
+              {.name = "type", .value = "TYPE,…", .help = "Only events of these types", .takes = ValueType::words}},
          .examples = {{"interlock events", "the newest twenty"},
                       {"interlock events -f --type charged,budget_warned", ""},
                       {"interlock events -f --after 0 --json", "all events, one JSON object per line"}},
          .method = "GET",
          .path = "/v1/events",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &events_view(),
          .run = events},
         {.words = {"spend"},
@@ -185,17 +186,17 @@ std::vector<Command> feed_commands() {
          .flags = {{.name = "by",
                     .value = "GROUP,…",
                     .help = "Grouping (default agent)",
-                    .takes = Takes::words,
+                    .takes = ValueType::words,
                     .choices = {"agent", "provider", "model", "day"}},
                    {.name = "from",
                     .value = "DATE",
                     .help = "First day, such as 2026-11-01, or 7d for a week ago",
-                    .takes = Takes::date},
-                   {.name = "to", .value = "DATE", .help = "Day after the last one", .takes = Takes::date},
+                    .takes = ValueType::date},
+                   {.name = "to", .value = "DATE", .help = "Day after the last one", .takes = ValueType::date},
                    {.name = "minutes",
                     .value = "N",
                     .help = "Costs of each of the last N minutes instead",
-                    .takes = Takes::number}},
+                    .takes = ValueType::number}},
          .examples = {{"interlock spend --by agent,model --from 7d", "the last week"},
                       {"interlock spend --by day --from 2026-11-01 --to 2026-12-01", ""},
                       {"interlock spend --minutes 60", "the last hour"}},

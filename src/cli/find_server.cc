@@ -68,10 +68,10 @@ Outcome<ServerFile> read_server_file(const std::string& data_dir) {
     return found;
 }
 
-Outcome<Server> find_server(const Settings& settings, const Environment& environment) {
+Outcome<ServerAddress> find_server(const Settings& settings, const Environment& environment) {
     const std::string data_dir = find_data_dir(settings, environment);
-    Server server{.url = without_slash(first_of(settings.url, environment.url)),
-                  .key = first_of(settings.key, environment.key)};
+    ServerAddress server{.url = without_slash(first_of(settings.url, environment.url)),
+                         .key = first_of(settings.key, environment.key)};
     if (server.key.empty() && !environment.run.empty()) return fail(no_key_of_the_run(environment.run));
     const auto here = read_server_file(data_dir);
     // Another user's server, by its socket: the data directory is closed to this user.
@@ -101,6 +101,6 @@ Outcome<Server> find_server(const Settings& settings, const Environment& environ
     return server;
 }
 
-std::string Server::address() const { return socket.empty() ? url : local_address(socket, owner); }
+std::string ServerAddress::address() const { return socket.empty() ? url : local_address(socket, owner); }
 
 }  // namespace interlock::cli

@@ -25,13 +25,13 @@ struct Settings {
     bool no_color = false;
 };
 
-struct Server {
+struct ServerAddress {
     std::string url;
     std::string key;          // Empty: the server uses the socket's user, or refuses.
     std::string socket = {};  // Empty: over the network.
     std::uint32_t owner = 0;  // The user whose server must listen there.
 
-    // The argument of World::dial.
+    // The argument of Platform::dial.
     std::string address() const;
 };
 
@@ -45,6 +45,6 @@ struct ServerFile {
 std::string find_data_dir(const Settings& settings, const Environment& environment);
 Outcome<ServerFile> read_server_file(const std::string& data_dir);
 
-Outcome<Server> find_server(const Settings& settings, const Environment& environment);
+Outcome<ServerAddress> find_server(const Settings& settings, const Environment& environment);
 
 }  // namespace interlock::cli

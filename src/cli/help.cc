@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t help_columns = 80;
 constexpr std::size_t help_left_columns = 32;
 
-struct Line {
+struct HelpLine {
     std::string left;
     std::string right;
 };
@@ -41,12 +41,12 @@ std::string wrapped(std::string_view text, std::size_t columns, const std::strin
     return made;
 }
 
-std::string block(std::string_view title, const std::vector<Line>& lines) {
+std::string block(std::string_view title, const std::vector<HelpLine>& lines) {
     if (lines.empty()) return "";
     std::size_t widest = 0;
-    for (const Line& line : lines) widest = std::max(widest, display_width(line.left));
+    for (const HelpLine& line : lines) widest = std::max(widest, display_width(line.left));
     std::string text = fmt::format("\n{}:\n", title);
-    for (const Line& line : lines) {
+    for (const HelpLine& line : lines) {
         const std::size_t column = std::min(widest, help_left_columns) + 2;
         const std::string left = line.right.empty() ? line.left : padded(line.left, column);
         text += "  " + left + wrapped(line.right, help_columns - column - 2, std::string(column + 2, ' ')) + '\n';
@@ -66,7 +66,7 @@ std::string shown(const Argument& argument) {
     return argument.name;
 }
 
-Line line_of(const Flag& flag) {
+HelpLine line_of(const Flag& flag) {
     const std::string dash = flag.short_name.empty() ? "    " : '-' + flag.short_name + ", ";
     const std::string value =
         flag.value.empty()
@@ -78,15 +78,15 @@ Line line_of(const Flag& flag) {
     return {fmt::format("{}--{}{}", dash, flag.name, value), help};
 }
 
-std::vector<Line> lines_of(const std::vector<Flag>& flags) {
-    std::vector<Line> lines;
+std::vector<HelpLine> lines_of(const std::vector<Flag>& flags) {
+    std::vector<HelpLine> lines;
     for (const Flag& flag : flags) {
         if (!flag.hidden) lines.push_back(line_of(flag));
     }
     return lines;
 }
 
-std::string examples_of(const Command& command) {
+std::string examples_of(const CliCommand& command) {
     if (command.examples.empty()) return "";
     std::string text = "\nExamples:\n";
     for (const Example& example : command.examples) {
@@ -98,7 +98,7 @@ std::string examples_of(const Command& command) {
 
 }  // namespace
 
-std::string usage_of(const Command& command) {
+std::string usage_of(const CliCommand& command) {
     std::string text = command.name();
     for (const Flag& flag : command.flags) {
         if (flag.required) text += fmt::format(" --{} {}", flag.name, flag.value);
@@ -110,19 +110,19 @@ std::string usage_of(const Command& command) {
     return text;
 }
 
-std::string overview(const std::vector<Command>& local_commands) {
+std::string overview(const std::vector<CliCommand>& local_commands) {
     std::string text =
         "Interlock coordinates AI agents that share budgets, sessions and directories.\n\n"
         "Usage: interlock COMMAND [FLAGS]\n";
-    const auto lines_of_commands = [](const std::vector<Command>& all) {
-        std::vector<Line> lines;
-        for (const Command& command : all) {
+    const auto lines_of_commands = [](const std::vector<CliCommand>& all) {
+        std::vector<HelpLine> lines;
+        for (const CliCommand& command : all) {
             if (command.words.size() == 1 && !command.hidden) lines.push_back({command.name(), command.summary});
         }
         return lines;
     };
     text += block("Local commands", lines_of_commands(local_commands));
-    std::vector<Line> lines;
+    std::vector<HelpLine> lines;
     for (const Noun& noun : nouns()) lines.push_back({noun.name, noun.summary});
     text += block("Resources", lines);
     text += block("Other commands", lines_of_commands(commands()));
@@ -135,9 +135,9 @@ std::string overview(const std::vector<Command>& local_commands) {
 }
 
 std::string help_of(const Noun& noun) {
-    std::vector<Line> lines;
+    std::vector<HelpLine> lines;
     std::string examples;
-    for (const Command& command : commands()) {
+    for (const CliCommand& command : commands()) {
         if (command.words.size() != 2 || command.words[0] != noun.name || command.hidden) continue;
         lines.push_back({command.words[1], command.summary});
         if (examples.size() < 200 && !command.examples.empty()) examples += "  " + command.examples.front().line + '\n';
@@ -147,9 +147,9 @@ std::string help_of(const Noun& noun) {
         noun.summary, noun.name, block("Verbs", lines), examples, noun.name);
 }
 
-std::string help_of(const Command& command) {
+std::string help_of(const CliCommand& command) {
     std::string text = fmt::format("{}\n\nUsage: interlock {} [FLAGS]\n", command.summary, usage_of(command));
-    std::vector<Line> lines;
+    std::vector<HelpLine> lines;
     for (const Argument& argument : command.arguments) lines.push_back({argument.name, argument.help});
     text += block("Arguments", lines);
     text += block("Flags", lines_of(all_flags(command)));
@@ -177,7 +177,7 @@ std::string exit_codes_help() {
            "Errors go to standard error: as text, or with --json as the server's problem document.\n";
 }
 
-std::string complaint_about(const Command& command, const Invocation& invocation) {
+std::string complaint_about(const CliCommand& command, const Invocation& invocation) {
     for (std::size_t i = 0; i < command.arguments.size(); ++i) {
         if (command.arguments[i].needed == Argument::Needed::yes && i >= invocation.arguments.size()) {
             return fmt::format("'interlock {}' needs {}: {}", command.name(), command.arguments[i].name,

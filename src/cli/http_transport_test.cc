@@ -35,9 +35,9 @@ class HttpTransportTest : public testing::Test {
         EXPECT_TRUE(started);
         url = "http://127.0.0.1:" + std::to_string(started.value_or(0));
     }
-    Client client(const std::string& where) {
-        return Client(http_transport(where, std::chrono::seconds(5)), real_world(),
-                      {.key = "ilk_a_b", .timeout = std::chrono::seconds(5)});
+    ApiClient client(const std::string& where) {
+        return ApiClient(http_transport(where, std::chrono::seconds(5)), real_world(),
+                         {.key = "ilk_a_b", .timeout = std::chrono::seconds(5)});
     }
 
     Log log{{.clock = [] { return Instant(); }, .write = [](std::string_view) {}}};

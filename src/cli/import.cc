@@ -44,7 +44,7 @@ class LineReader {
     std::size_t capacity_ = 0;
 };
 
-struct Checked {
+struct CheckedImport {
     // A keyed hash of each line proves that the lines sent later are those that were checked and shown.
     std::vector<std::uint64_t> lines = {};
     // Every command that the file can start on this machine. All are shown, because a hostile file could hide one, and
@@ -90,7 +90,7 @@ void note_starts(const json::value& record, std::vector<std::string>& starts) {
 }
 
 // Invariant (2): count and checksum, before anything is sent.
-Outcome<Checked> check_file(std::FILE* file, const std::string& path) {
+Outcome<CheckedImport> check_file(std::FILE* file, const std::string& path) {
     const auto broken = [&](std::string_view why) {
         return fail(Failure{.exit = ExitCode::refused,
                             .code = "broken_export",
@@ -99,7 +99,7 @@ Outcome<Checked> check_file(std::FILE* file, const std::string& path) {
     };
     LineReader lines(file);
     Sha256Hasher hasher;
-    Checked checked;
+    CheckedImport checked;
     std::size_t count = 0;
     while (const auto line = lines.next()) {
         const auto parsed = parse_strict_json(*line);
@@ -137,7 +137,7 @@ json::object picked(const json::value& from, const std::vector<std::string_view>
 
 class Import {
  public:
-    Import(const Context& context, Client& client, bool enables)
+    Import(const Context& context, ApiClient& client, bool enables)
         : context_(context), client_(client), enables_(enables) {}
 
     Outcome<void> take(std::string_view line) {
@@ -172,7 +172,7 @@ class Import {
     std::int64_t skipped() const { return skipped_; }
 
  private:
-    Outcome<Answer> ask(std::string method, std::string target, const json::object& body, std::string key) {
+    Outcome<ApiResponse> ask(std::string method, std::string target, const json::object& body, std::string key) {
         const bool has_body = method != "DELETE";
         return client_.change({.method = std::move(method),
                                .target = std::move(target),
@@ -297,7 +297,7 @@ class Import {
     }
 
     const Context& context_;
-    Client& client_;
+    ApiClient& client_;
     bool enables_;                                 // Schedules are enabled as they were.
     std::map<std::string, std::string> sessions_;  // Their ids there, and here.
     std::vector<std::pair<std::string, std::string>> to_close_;
@@ -310,7 +310,7 @@ class Import {
 };
 
 // Shows the commands that the file can start, and asks.
-Outcome<bool> may_start(const Context& context, const Invocation& invocation, const Checked& checked,
+Outcome<bool> may_start(const Context& context, const Invocation& invocation, const CheckedImport& checked,
                         const std::string& path) {
     if (checked.starts.empty()) return true;
     for (const std::string& start : checked.starts) context.remark(start);
@@ -323,7 +323,7 @@ Outcome<bool> may_start(const Context& context, const Invocation& invocation, co
 }
 
 // The number of imported lines; empty if the user declined.
-Outcome<std::optional<std::int64_t>> import_from(Context& context, const Invocation& invocation, Client& client,
+Outcome<std::optional<std::int64_t>> import_from(Context& context, const Invocation& invocation, ApiClient& client,
                                                  std::FILE* file, const std::string& path) {
     // 1. Read and check the whole file, and ask.
     const auto checked = check_file(file, path);

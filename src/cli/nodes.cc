@@ -17,14 +17,14 @@ const View& nodes_view() {
 
 }  // namespace
 
-std::vector<Command> node_commands() {
+std::vector<CliCommand> node_commands() {
     return {
         {.words = {"nodes", "ls"},
          .summary = "List the servers that share the store, with their addresses and states",
          .examples = {{"interlock nodes ls", "the same as 'interlock nodes'"}, {"interlock nodes ls --watch 1", ""}},
          .method = "GET",
          .path = "/v1/nodes",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = &nodes_view(),
          .notes = "The embedded store has one server. Each start of a node is a row; rows of ended nodes are removed "
                   "after a day."},

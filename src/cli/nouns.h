@@ -8,31 +8,32 @@
 
 namespace interlock::cli {
 
-std::vector<Command> agent_commands();
-std::vector<Command> budget_commands();
-std::vector<Command> charge_commands();
-std::vector<Command> hold_commands();
-std::vector<Command> session_commands();
-std::vector<Command> launch_commands();  // run
-std::vector<Command> run_commands();
-std::vector<Command> log_commands();              // runs logs, attach and, for old scripts, stop
-Command cancel_command(std::vector<Flag> flags);  // runs cancel, with the flags of its request
-std::vector<Command> claim_commands();
-std::vector<Command> schedule_commands();
-std::vector<Command> cap_commands();
-std::vector<Command> key_commands();
-std::vector<Command> user_commands();
-std::vector<Command> org_commands();
-std::vector<Command> upstream_commands();
-std::vector<Command> limit_commands();
-std::vector<Command> secret_commands();
-std::vector<Command> gateway_commands();
-std::vector<Command> sandbox_commands();
-std::vector<Command> price_commands();
-std::vector<Command> call_commands();
-std::vector<Command> node_commands();
-std::vector<Command> feed_commands();    // events, spend
-std::vector<Command> system_commands();  // status, verify, doctor, backup, export, import, bench, completion, version
+std::vector<CliCommand> agent_commands();
+std::vector<CliCommand> budget_commands();
+std::vector<CliCommand> charge_commands();
+std::vector<CliCommand> hold_commands();
+std::vector<CliCommand> session_commands();
+std::vector<CliCommand> launch_commands();  // run
+std::vector<CliCommand> run_commands();
+std::vector<CliCommand> log_commands();              // runs logs, attach and, for old scripts, stop
+CliCommand cancel_command(std::vector<Flag> flags);  // runs cancel, with the flags of its request
+std::vector<CliCommand> claim_commands();
+std::vector<CliCommand> schedule_commands();
+std::vector<CliCommand> cap_commands();
+std::vector<CliCommand> key_commands();
+std::vector<CliCommand> user_commands();
+std::vector<CliCommand> org_commands();
+std::vector<CliCommand> upstream_commands();
+std::vector<CliCommand> limit_commands();
+std::vector<CliCommand> secret_commands();
+std::vector<CliCommand> gateway_commands();
+std::vector<CliCommand> sandbox_commands();
+std::vector<CliCommand> price_commands();
+std::vector<CliCommand> call_commands();
+std::vector<CliCommand> node_commands();
+std::vector<CliCommand> feed_commands();  // events, spend
+std::vector<CliCommand>
+system_commands();  // status, verify, doctor, backup, export, import, bench, completion, version
 
 // The attribution of a charge or hold, besides its agent.
 std::vector<Flag> attribution_flags();

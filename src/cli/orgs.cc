@@ -23,14 +23,14 @@ constexpr const char* only_once = "store the key now; it is not shown again";
 
 }  // namespace
 
-std::vector<Command> org_commands() {
+std::vector<CliCommand> org_commands() {
     return {
         {.words = {"orgs", "ls"},
          .summary = "List the orgs of the server",
          .examples = {{"interlock orgs ls", ""}},
          .method = "GET",
          .path = "/v1/orgs",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &orgs_view()},
         {.words = {"orgs", "create"},
          .summary = "Create an org and print its first admin key, which is shown only once",

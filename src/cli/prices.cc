@@ -125,7 +125,7 @@ ExitCode with_model(Context& context, const std::vector<std::string>& words, con
         return context.report(bad_usage(fmt::format("'{}' is not PROVIDER/MODEL", one_line(both)),
                                         "'interlock prices ls' lists providers and models"));
     }
-    Command split = *find_command(words);
+    CliCommand split = *find_command(words);
     split.run = {};
     split.arguments = {{.name = "provider"}, {.name = "model"}};
     Invocation parts = invocation;
@@ -159,7 +159,7 @@ std::vector<Flag> price_flags() {
         return Flag{.name = std::move(name),
                     .value = "AMOUNT",
                     .help = std::move(help),
-                    .takes = Takes::amount,
+                    .takes = ValueType::amount,
                     .member = std::move(member)};
     };
     std::vector<Flag> flags{
@@ -177,14 +177,14 @@ std::vector<Flag> price_flags() {
         dollars("per-call", "Price of each call (default 0)", "per_call"),
         dollars("per-paid-tool", "Price of each use of a paid tool (default 0)", "per_paid_tool"),
         dollars("per-image", "Price of each image that a tool creates", "per_image"),
-        {.name = "input-max", .value = "N", .help = "Maximum input tokens", .takes = Takes::number},
-        {.name = "output-max", .value = "N", .help = "Maximum output tokens", .takes = Takes::number},
-        {.name = "image-max", .value = "N", .help = "Maximum tokens of one image", .takes = Takes::number}};
+        {.name = "input-max", .value = "N", .help = "Maximum input tokens", .takes = ValueType::number},
+        {.name = "output-max", .value = "N", .help = "Maximum output tokens", .takes = ValueType::number},
+        {.name = "image-max", .value = "N", .help = "Maximum tokens of one image", .takes = ValueType::number}};
     flags[0].required = flags[1].required = true;
     return flags;
 }
 
-Command list_command(std::string verb) {
+CliCommand list_command(std::string verb) {
     return {.words = {"prices", std::move(verb)},
             .summary = "List prices of models in dollars per million tokens",
             .arguments = {{.name = "FILTER",
@@ -194,20 +194,20 @@ Command list_command(std::string verb) {
             .examples = {{"interlock prices ls claude", ""}, {"interlock prices ls openai --all", ""}},
             .method = "GET",
             .path = "/v1/prices",
-            .answer = Command::Answer::list,
+            .answer = CliCommand::ResponseShape::list,
             .view = &prices_view()};
 }
 
 }  // namespace
 
-std::vector<Command> price_commands() {
+std::vector<CliCommand> price_commands() {
     const View* view = &prices_view();
     const auto split = [](std::string verb) {
         return [verb](Context& context, const Invocation& invocation) {
             return with_model(context, {"prices", verb}, invocation);
         };
     };
-    Command list = list_command("list");  // A common guess for `ls`.
+    CliCommand list = list_command("list");  // A common guess for `ls`.
     list.hidden = true;
     return {
         list_command("ls"),
@@ -239,7 +239,7 @@ std::vector<Command> price_commands() {
          .examples = {{"interlock prices unset openai/ft:gpt-5", ""}},
          .method = "DELETE",
          .path = "/v1/prices",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "removed the price",
          .run = split("unset")},
         {.words = {"prices", "unpriced"},
@@ -247,7 +247,7 @@ std::vector<Command> price_commands() {
          .examples = {{"interlock prices unpriced", ""}},
          .method = "GET",
          .path = "/v1/prices/unpriced",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = &unpriced_view()},
         {.words = {"prices", "update"},
          .summary = "Replace the built-in price list",
@@ -262,7 +262,7 @@ std::vector<Command> price_commands() {
     };
 }
 
-std::vector<Command> call_commands() {
+std::vector<CliCommand> call_commands() {
     const View* view = &calls_view();
     return {
         {.words = {"calls", "ls"},
@@ -273,14 +273,17 @@ std::vector<Command> call_commands() {
               {.name = "provider", .value = "NAME", .help = "Only calls to this provider"},
               {.name = "model", .value = "NAME", .help = "Only calls of this model"},
               {.name = "upstream", .value = "NAME", .help = "Only calls to this upstream", .completes = "upstreams"},
-              {.name = "status", .value = "CODE", .help = "Only calls with this HTTP status", .takes = Takes::number},
-              {.name = "refused", .help = "Only calls that the gateway refused", .takes = Takes::on},
+              {.name = "status",
+               .value = "CODE",
+               .help = "Only calls with this HTTP status",
+               .takes = ValueType::number},
+              {.name = "refused", .help = "Only calls that the gateway refused", .takes = ValueType::on},
               {.name = "after", .value = "ID", .help = "Only calls before this one", .local = true}},
          .examples = {{"interlock calls ls --agent coder --limit 20", ""},
                       {"interlock calls ls --refused --watch 1", "refreshed every second"}},
          .method = "GET",
          .path = "/v1/calls",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"calls", "show"},
          .summary = "Show a model call with its hold and cost",

@@ -21,22 +21,22 @@ namespace {
 
 namespace json = boost::json;
 
-struct Place {
+struct ArgumentTarget {
     bool in_body;
     std::string label;  // As it was typed: "--limit", "NAME".
     std::string help;   // The command that explains it.
 };
 
-Outcome<json::value> value_of(Takes takes, const Place& place, const std::vector<std::string>& texts,
+Outcome<json::value> value_of(ValueType takes, const ArgumentTarget& place, const std::vector<std::string>& texts,
                               const std::vector<std::string>& choices, Instant now, std::FILE* in);
-Failure wrong(const Place& place, std::string_view text, std::string_view wanted);
+Failure wrong(const ArgumentTarget& place, std::string_view text, std::string_view wanted);
 void put(json::object& body, std::string_view path, json::value value);
 std::string member_name(const std::string& member, const std::string& name);
 std::string encoded_segments(std::string_view text);
 
 }  // namespace
 
-Outcome<Built> build_request(const Command& command, const Invocation& invocation, Instant now, std::FILE* in) {
+Outcome<Built> build_request(const CliCommand& command, const Invocation& invocation, Instant now, std::FILE* in) {
     const bool in_body = command.method == "POST" || command.method == "PUT";
     Built built{.target = command.path};
     const std::string help = fmt::format("interlock {} --help", command.name());
@@ -53,7 +53,7 @@ Outcome<Built> build_request(const Command& command, const Invocation& invocatio
         const bool many = argument.needed == Argument::Needed::many;
         const auto first = invocation.arguments.begin() + static_cast<std::ptrdiff_t>(i);
         const std::vector<std::string> texts(first, many ? invocation.arguments.end() : first + 1);
-        auto value = value_of(many ? Takes::repeat : argument.takes, {in_body, argument.name, help}, texts,
+        auto value = value_of(many ? ValueType::repeat : argument.takes, {in_body, argument.name, help}, texts,
                               argument.choices, now, in);
         if (!value) return fail(value.error());
         const std::string hole = '{' + argument.name + '}';
@@ -65,7 +65,7 @@ Outcome<Built> build_request(const Command& command, const Invocation& invocatio
         if (texts[0].empty()) {
             return fail(bad_usage(fmt::format("{} is empty", argument.name), "pass a name or an id"));
         }
-        const bool segments = argument.takes == Takes::segments;
+        const bool segments = argument.takes == ValueType::segments;
         built.target.replace(at, hole.size(), segments ? encoded_segments(texts[0]) : percent_encoded(texts[0]));
     }
 
@@ -85,7 +85,7 @@ Outcome<void> check_values(const std::vector<Flag>& flags, const Invocation& inv
     for (const Flag& flag : flags) {
         const auto given = invocation.flags.find(flag.name);
         if (given == invocation.flags.end() || (flag.choices.empty() && !flag.range)) continue;
-        const Place place{.in_body = false, .label = "--" + flag.name, .help = help};
+        const ArgumentTarget place{.in_body = false, .label = "--" + flag.name, .help = help};
         const auto value = value_of(flag.takes, place, given->second, flag.choices, far_past, nullptr);
         if (!value) return fail(value.error());
         if (!flag.range) continue;
@@ -134,17 +134,17 @@ bool is_decimal(std::string_view text) {
            std::ranges::count(text, '.') <= 1 && text != ".";
 }
 
-Failure wrong(const Place& place, std::string_view text, std::string_view wanted) {
+Failure wrong(const ArgumentTarget& place, std::string_view text, std::string_view wanted) {
     return bad_usage(fmt::format("{} takes {}, not '{}'", place.label, wanted, one_line(text)), place.help);
 }
 
-Outcome<json::value> number_value(const Place& place, const std::string& text) {
+Outcome<json::value> number_value(const ArgumentTarget& place, const std::string& text) {
     const auto number = number_from(text);
     if (!number) return fail(wrong(place, text, "a whole number"));
     return json::value(*number);
 }
 
-Outcome<json::value> pairs_value(const Place& place, const std::vector<std::string>& texts) {
+Outcome<json::value> pairs_value(const ArgumentTarget& place, const std::vector<std::string>& texts) {
     json::object object;
     for (const std::string& text : texts) {
         const std::size_t equals = text.find('=');
@@ -154,7 +154,7 @@ Outcome<json::value> pairs_value(const Place& place, const std::vector<std::stri
     return json::value(std::move(object));
 }
 
-Outcome<json::value> counts_value(const Place& place, const std::vector<std::string>& texts) {
+Outcome<json::value> counts_value(const ArgumentTarget& place, const std::vector<std::string>& texts) {
     auto pairs = pairs_value(place, texts);
     if (!pairs) return pairs;
     for (auto& [name, value] : pairs->get_object()) {
@@ -171,19 +171,19 @@ json::value path_value(const std::string& text) {
     return json::value(path);
 }
 
-Outcome<json::value> time_value(const Place& place, const std::string& text, Instant now, Takes takes) {
+Outcome<json::value> time_value(const ArgumentTarget& place, const std::string& text, Instant now, ValueType takes) {
     const auto at = instant_from_text(text, now);
     if (!at) return fail(wrong(place, text, "a date (2026-11-01), an instant, or a time ago (24h, 7d)"));
-    return json::value(takes == Takes::date ? to_iso8601(*at).substr(0, 10) : to_iso8601(*at));
+    return json::value(takes == ValueType::date ? to_iso8601(*at).substr(0, 10) : to_iso8601(*at));
 }
 
-Outcome<json::value> value_of(Takes takes, const Place& place, const std::vector<std::string>& texts,
+Outcome<json::value> value_of(ValueType takes, const ArgumentTarget& place, const std::vector<std::string>& texts,
                               const std::vector<std::string>& choices, Instant now, std::FILE* in) {
     for (const std::string& each : texts) {
         if (!is_utf8(each)) return fail(wrong(place, each, "text in UTF-8"));
     }
     const std::string text = texts.empty() ? "" : texts.back();
-    const std::vector<std::string> chosen = takes == Takes::words ? split(text, ',') : std::vector{text};
+    const std::vector<std::string> chosen = takes == ValueType::words ? split(text, ',') : std::vector{text};
     for (const std::string& word : chosen) {
         if (choices.empty() || std::ranges::find(choices, word) != choices.end()) continue;
         const auto meant = nearest(word, choices);
@@ -191,26 +191,26 @@ Outcome<json::value> value_of(Takes takes, const Place& place, const std::vector
                               meant ? fmt::format("did you mean '{}'?", *meant) : place.help));
     }
     switch (takes) {
-        case Takes::text:
-        case Takes::segments:
+        case ValueType::text:
+        case ValueType::segments:
             return json::value(text);
-        case Takes::number:
+        case ValueType::number:
             return number_value(place, text);
-        case Takes::decimal: {
+        case ValueType::decimal: {
             double number = 0;
             const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
             if (error != std::errc() || end != text.data() + text.size()) return fail(wrong(place, text, "a number"));
             return json::value(number);
         }
-        case Takes::amount: {
+        case ValueType::amount: {
             const std::string amount = text.starts_with('$') ? text.substr(1) : text;
             if (!is_decimal(amount)) return fail(wrong(place, text, "an amount such as 10, 0.25 or $10.00"));
             return json::value(amount);
         }
-        case Takes::words:
+        case ValueType::words:
             if (!place.in_body) return json::value(text);
             return json::value_from(chosen);
-        case Takes::numbers: {
+        case ValueType::numbers: {
             json::array numbers;
             for (const std::string& word : split(text, ',')) {
                 auto number = number_value(place, word);
@@ -219,39 +219,39 @@ Outcome<json::value> value_of(Takes takes, const Place& place, const std::vector
             }
             return json::value(std::move(numbers));
         }
-        case Takes::repeat:
+        case ValueType::repeat:
             return json::value_from(texts);
-        case Takes::pairs:
+        case ValueType::pairs:
             return pairs_value(place, texts);
-        case Takes::counts:
+        case ValueType::counts:
             return counts_value(place, texts);
-        case Takes::length: {
+        case ValueType::length: {
             const auto seconds = seconds_from_text(text);
             if (!seconds) return fail(wrong(place, text, "a time such as 90s, 30m, 2h or 1d"));
             return json::value(*seconds);
         }
-        case Takes::json: {
+        case ValueType::json: {
             auto value = parse_strict_json(text);
             if (!value || !value->is_object()) {
                 return fail(wrong(place, text, R"(a JSON object such as {"a":1}, with no member twice)"));
             }
             return std::move(*value);
         }
-        case Takes::instant:
-        case Takes::date:
+        case ValueType::instant:
+        case ValueType::date:
             return time_value(place, text, now, takes);
-        case Takes::path:
+        case ValueType::path:
             return path_value(text);
-        case Takes::paths: {
+        case ValueType::paths: {
             json::array paths;
             for (const std::string& path : texts) paths.push_back(path_value(path));
             return json::value(std::move(paths));
         }
-        case Takes::content:
+        case ValueType::content:
             return json::value(text == "-" ? read_all(in) : text);
-        case Takes::on:
+        case ValueType::on:
             return json::value(true);
-        case Takes::off:
+        case ValueType::off:
             return json::value(false);
     }
     return json::value(text);

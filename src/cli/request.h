@@ -16,7 +16,7 @@ struct Built {
 };
 
 // `in` is read for a content value "-".
-Outcome<Built> build_request(const Command& command, const Invocation& invocation, Instant now, std::FILE* in);
+Outcome<Built> build_request(const CliCommand& command, const Invocation& invocation, Instant now, std::FILE* in);
 
 // Refuses the value of a flag that is not one of the flag's choices or is out of its range. `help` is the hint: a
 // command that explains the flags.

@@ -13,17 +13,17 @@ namespace {
 
 namespace json = boost::json;
 
-ExitCode read_and_show(Context& context, const Command& command, const Invocation& invocation, const Built& built);
+ExitCode read_and_show(Context& context, const CliCommand& command, const Invocation& invocation, const Built& built);
 ExitCode watch(Context& context, const std::string& seconds, const std::function<ExitCode()>& draw);
-std::string filled(std::string sentence, const Command& command, const Invocation& invocation);
+std::string filled(std::string sentence, const CliCommand& command, const Invocation& invocation);
 
 }  // namespace
 
-ExitCode run(Context& context, const Command& command, const Invocation& invocation) {
+ExitCode run(Context& context, const CliCommand& command, const Invocation& invocation) {
     return command.run ? command.run(context, invocation) : run_request(context, command, invocation);
 }
 
-ExitCode run_request(Context& context, const Command& command, const Invocation& invocation) {
+ExitCode run_request(Context& context, const CliCommand& command, const Invocation& invocation) {
     const auto built = build_request(command, invocation, context.world.now(), context.output.in);
     if (!built) return context.report(built.error());
     if (command.reads()) return read_and_show(context, command, invocation, *built);
@@ -33,7 +33,7 @@ ExitCode run_request(Context& context, const Command& command, const Invocation&
     const auto answer = client->change(
         {.method = command.method, .target = built->target, .body = built->body, .key = key_of(context, invocation)});
     if (!answer) return context.report(answer.error());
-    if (command.answer != Command::Answer::nothing) show(context, command, invocation, *answer);
+    if (command.answer != CliCommand::ResponseShape::nothing) show(context, command, invocation, *answer);
     if (!command.done.empty()) context.remark(filled(command.done, command, invocation));
     if (answer->response.header("Idempotent-Replayed") == "true") {
         context.remark("already done with this idempotency key; this is the first response");
@@ -41,10 +41,10 @@ ExitCode run_request(Context& context, const Command& command, const Invocation&
     return ExitCode::ok;
 }
 
-Outcome<Client> Context::connect() const {
+Outcome<ApiClient> Context::connect() const {
     const auto server = find_server(settings, environment);
     if (!server) return fail(server.error());
-    return Client(world.dial(server->address(), timeout()), world, {.key = server->key, .timeout = timeout()});
+    return ApiClient(world.dial(server->address(), timeout()), world, {.key = server->key, .timeout = timeout()});
 }
 
 ExitCode Context::report(const Failure& failure) const {
@@ -78,12 +78,12 @@ std::string key_of(const Context& context, const Invocation& invocation) {
     return given ? *given : context.world.fresh_key();
 }
 
-void show(const Context& context, const Command& command, const Invocation& invocation, const Answer& answer) {
+void show(const Context& context, const CliCommand& command, const Invocation& invocation, const ApiResponse& answer) {
     const CliOutput& output = context.output;
     if (context.settings.json) return output.data(answer.response.body + "\n");
 
     const json::value& items = member_of(answer.document, "items");
-    const bool list = command.answer != Command::Answer::one && items.is_array();
+    const bool list = command.answer != CliCommand::ResponseShape::one && items.is_array();
     const View& view = *command.view;
     if (context.settings.quiet) {
         const auto name = [&](const json::value& row) { return one_line(text_of(member_of(row, view.id))) + "\n"; };
@@ -109,7 +109,7 @@ void show(const Context& context, const Command& command, const Invocation& invo
 
 namespace {
 
-ExitCode read_and_show(Context& context, const Command& command, const Invocation& invocation, const Built& built) {
+ExitCode read_and_show(Context& context, const CliCommand& command, const Invocation& invocation, const Built& built) {
     const auto limit = limit_of(invocation);
     if (!limit) return context.report(limit.error());
     const Pages pages{.target = built.target,
@@ -121,7 +121,7 @@ ExitCode read_and_show(Context& context, const Command& command, const Invocatio
 
     const auto seconds = invocation.value("watch");
     const auto draw = [&] {
-        const bool list = command.answer == Command::Answer::list;
+        const bool list = command.answer == CliCommand::ResponseShape::list;
         const auto answer = list ? client->list(pages) : client->get(built.target);
         // Cleared only now, so that the screen does not flicker.
         if (seconds && context.output.redraws) context.output.data("\x1b[H\x1b[J");
@@ -148,7 +148,7 @@ ExitCode watch(Context& context, const std::string& seconds, const std::function
     }
 }
 
-std::string filled(std::string sentence, const Command& command, const Invocation& invocation) {
+std::string filled(std::string sentence, const CliCommand& command, const Invocation& invocation) {
     for (std::size_t i = 0; i < command.arguments.size() && i < invocation.arguments.size(); ++i) {
         const std::string hole = '{' + command.arguments[i].name + '}';
         const std::size_t at = sentence.find(hole);

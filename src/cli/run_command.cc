@@ -23,13 +23,13 @@ namespace json = boost::json;
 constexpr const char* default_agent = "default";
 constexpr int default_agent_runs = 100;  // High, because unrelated commands share the default agent.
 
-Outcome<json::object> asked_for(const Context& context, const Command& self, const Invocation& invocation);
-Outcome<Client> reach(const Context& context, bool foreground);
-Outcome<Answer> look_at_agent(Context& context, Client& client, const std::string& agent, bool by_default);
-ExitCode hand_over(Context& context, Client& client, const json::value& run);
+Outcome<json::object> asked_for(const Context& context, const CliCommand& self, const Invocation& invocation);
+Outcome<ApiClient> reach(const Context& context, bool foreground);
+Outcome<ApiResponse> look_at_agent(Context& context, ApiClient& client, const std::string& agent, bool by_default);
+ExitCode hand_over(Context& context, ApiClient& client, const json::value& run);
 ExitCode start(Context& context, const Invocation& invocation) {
     // 1. Build the request.
-    const Command& self = *find_command({"run"});
+    const CliCommand& self = *find_command({"run"});
     auto body = asked_for(context, self, invocation);
     if (!body) return context.report(body.error());
     const bool detach = invocation.has("detach");
@@ -74,7 +74,7 @@ Outcome<std::optional<int>> max_attempts(const Invocation& invocation) {
     return std::optional(of_retries);
 }
 
-Outcome<json::object> asked_for(const Context& context, const Command& self, const Invocation& invocation) {
+Outcome<json::object> asked_for(const Context& context, const CliCommand& self, const Invocation& invocation) {
     const auto built = build_request(self, invocation, context.world.now(), context.output.in);
     if (!built) return fail(built.error());
     json::object body = json::parse(built->body).as_object();
@@ -127,7 +127,7 @@ bool answers(const Context& context) {
 
 // Starts a server if no server was named and none runs on this machine. A foreground run reaches its server through
 // the data directory, so it cannot use a server elsewhere.
-Outcome<Client> reach(const Context& context, bool foreground) {
+Outcome<ApiClient> reach(const Context& context, bool foreground) {
     const std::string data_dir = find_data_dir(context.settings, context.environment);
     const bool named = !context.settings.url.empty() || !context.environment.url.empty();
     if (!named && !answers(context) && context.world.start_server) {
@@ -149,7 +149,7 @@ Outcome<Client> reach(const Context& context, bool foreground) {
 }
 
 // Creates the default agent if it is missing. A named agent must exist.
-Outcome<Answer> look_at_agent(Context& context, Client& client, const std::string& agent, bool by_default) {
+Outcome<ApiResponse> look_at_agent(Context& context, ApiClient& client, const std::string& agent, bool by_default) {
     const std::string target = "/v1/agents/" + percent_encoded(agent);
     auto known = client.get(target);
     if (known || !by_default || known.error().exit != ExitCode::not_found) return known;
@@ -174,7 +174,7 @@ std::vector<std::string> environment_for(const Context& context, const json::val
     return shim::allowed_environment(context.environment.variables, also);
 }
 
-ExitCode hand_over(Context& context, Client& client, const json::value& run) {
+ExitCode hand_over(Context& context, ApiClient& client, const json::value& run) {
     const std::string id = text_of(member_of(run, "id"));
     Failure failure{.exit = ExitCode::refused,
                     .code = "not_available",
@@ -198,7 +198,7 @@ ExitCode hand_over(Context& context, Client& client, const json::value& run) {
 
 }  // namespace
 
-ExitCode leave_behind(const Context& context, const Answer& answer) {
+ExitCode leave_behind(const Context& context, const ApiResponse& answer) {
     if (context.settings.json) {
         context.output.data(answer.response.body + "\n");
         return ExitCode::ok;
@@ -225,29 +225,29 @@ std::vector<Flag> run_flags() {
             {.name = "workspace",
              .value = "DIR",
              .help = "Directory to claim and run in (default the agent's, else the current directory)",
-             .takes = Takes::path},
-            {.name = "no-workspace", .help = "Claim no directory", .takes = Takes::on, .local = true},
-            {.name = "isolate", .help = "Run in a separate git worktree", .takes = Takes::on},
+             .takes = ValueType::path},
+            {.name = "no-workspace", .help = "Claim no directory", .takes = ValueType::on, .local = true},
+            {.name = "isolate", .help = "Run in a separate git worktree", .takes = ValueType::on},
             {.name = "read",
              .help = "Share the workspace with other runs that only read",
-             .takes = Takes::on,
+             .takes = ValueType::on,
              .local = true},
             {.name = "resource",
              .value = "NAME",
              .help = "Named resource to claim; repeatable",
-             .takes = Takes::repeat,
+             .takes = ValueType::repeat,
              .member = "resources"},
-            {.name = "budget", .value = "AMOUNT", .help = "Maximum total cost in dollars", .takes = Takes::amount},
+            {.name = "budget", .value = "AMOUNT", .help = "Maximum total cost in dollars", .takes = ValueType::amount},
             {.name = "timeout",
              .value = "TIME",
              .help = "Stop the run after TIME, such as 90s, 30m or 2h (default none)",
-             .takes = Takes::length,
+             .takes = ValueType::length,
              .member = "timeout_s",
              .old_names = {"run-timeout"}},
             {.name = "grace",
              .value = "TIME",
              .help = "Delay between SIGTERM and SIGKILL (default 10s)",
-             .takes = Takes::length,
+             .takes = ValueType::length,
              .member = "grace_s"},
             {.name = "on-conflict",
              .value = "ACTION",
@@ -256,36 +256,36 @@ std::vector<Flag> run_flags() {
             {.name = "queue-timeout",
              .value = "TIME",
              .help = "Longest wait in the queue (default none)",
-             .takes = Takes::length,
+             .takes = ValueType::length,
              .member = "queue_timeout_s",
              .old_names = {"queue-for"}},
             {.name = "priority",
              .value = "N",
              .help = "Higher priorities leave the queue first (default 0)",
-             .takes = Takes::number},
+             .takes = ValueType::number},
             {.name = "session", .value = "ID", .help = "Session of the run", .completes = "sessions"},
             {.name = "name", .value = "NAME", .help = "Name of the run"},
             tag_flag("tags"),
             {.name = "env",
              .value = "NAME[=VALUE]",
              .help = "Environment variable; without VALUE it is passed on; repeatable",
-             .takes = Takes::repeat,
+             .takes = ValueType::repeat,
              .local = true},
-            {.name = "nice", .value = "N", .help = "CPU niceness, -20 to 19 (default 0)", .takes = Takes::number},
+            {.name = "nice", .value = "N", .help = "CPU niceness, -20 to 19 (default 0)", .takes = ValueType::number},
             {.name = "limit",
              .value = "NAME=N",
              .help = "Resource limit as in ulimit, such as nofile=1024; repeatable",
-             .takes = Takes::counts,
+             .takes = ValueType::counts,
              .member = "limits"},
             sandbox_flag("Sandbox level; files if LEVEL is omitted (default the agent's)"),
             {.name = "writable",
              .value = "DIR",
              .help = "Directory that a run at level files can write; repeatable",
-             .takes = Takes::paths},
+             .takes = ValueType::paths},
             {.name = "readable",
              .value = "PATH",
              .help = "Path that a run at level files can read; repeatable",
-             .takes = Takes::paths},
+             .takes = ValueType::paths},
             allow_host_flag(),
             {.name = "adapter", .value = "NAME", .help = "Agent program (default detected from the command)"},
             {.name = "setup", .value = "TEXT", .help = "Shell command to run in a new worktree"},
@@ -293,31 +293,31 @@ std::vector<Flag> run_flags() {
             {.name = "max-attempts",
              .value = "N",
              .help = "With --detach: maximum attempts if the run fails (default 1)",
-             .takes = Takes::number,
+             .takes = ValueType::number,
              .local = true,
              .old_names = {"tries"},
              .range = Range{1, 1'000'000}},
             {.name = "retries",
              .value = "N",
-             .takes = Takes::number,
+             .takes = ValueType::number,
              .local = true,
              .range = Range{0, 1'000'000},
              .hidden = true},
             {.name = "lease",
              .value = "TIME",
              .help = "Silence after which the run is lost (default 60s)",
-             .takes = Takes::length,
+             .takes = ValueType::length,
              .member = "lease_s"},
             {.name = "detach",
              .help = "Let the server start it, print its id and return",
-             .takes = Takes::on,
+             .takes = ValueType::on,
              .local = true,
              .short_name = "d"}};
 }
 
 }  // namespace
 
-std::vector<Command> launch_commands() {
+std::vector<CliCommand> launch_commands() {
     return {
         {.words = {"run"},
          .summary = "Run a command with a workspace claim, a budget and a timeout",

@@ -17,7 +17,7 @@ class RunCommandTest : public CliTest {
             put_server_file();
             return {};
         };
-        context.world.become_shim = [this](const World::Shim& shim) {
+        context.world.become_shim = [this](const Platform::Shim& shim) {
             become = shim;
             return Failure{.detail = "it is only a test"};
         };
@@ -37,7 +37,7 @@ class RunCommandTest : public CliTest {
     }
 
     std::vector<std::string> started;
-    std::optional<World::Shim> become;
+    std::optional<Platform::Shim> become;
 };
 
 TEST_F(RunCommandTest, a_command_is_asked_for_with_the_current_directory_and_handed_over) {

@@ -51,7 +51,7 @@ struct Wanted {
     std::int64_t wait_s = 0;
 };
 
-Outcome<Piece> read_piece(Client& client, const Wanted& wanted) {
+Outcome<Piece> read_piece(ApiClient& client, const Wanted& wanted) {
     std::string target = with_query(target_of(wanted.run) + "/log", "offset", fmt::format("{}", wanted.offset));
     target = with_query(target, "limit", fmt::format("{}", wanted.bytes_max));
     if (wanted.wait_s > 0) target = with_query(target, "wait", fmt::format("{}", wanted.wait_s));
@@ -67,7 +67,8 @@ Outcome<Piece> read_piece(Client& client, const Wanted& wanted) {
 enum class Follow { no, yes };
 
 // Prints from `offset` on: up to what there is, or until the run has ended and all of it was printed.
-Outcome<void> print_log(Context& context, Client& client, const std::string& run, std::int64_t offset, Follow follow) {
+Outcome<void> print_log(Context& context, ApiClient& client, const std::string& run, std::int64_t offset,
+                        Follow follow) {
     const auto timeout_s = static_cast<std::int64_t>(context.settings.request_timeout_s);
     const std::int64_t wait_s = follow == Follow::no ? 0 : std::clamp<std::int64_t>(timeout_s / 2, 1, wait_s_max);
     bool heard = false;
@@ -102,7 +103,7 @@ Outcome<void> print_log(Context& context, Client& client, const std::string& run
 }
 
 // The offset of the last lines, as far as the last piece has them.
-Outcome<std::int64_t> tail_offset(Client& client, const std::string& run, std::int64_t lines) {
+Outcome<std::int64_t> tail_offset(ApiClient& client, const std::string& run, std::int64_t lines) {
     const auto piece = read_piece(client, {.run = run, .offset = -piece_bytes_max});
     if (!piece) return fail(piece.error());
     std::size_t at = piece->bytes.size();
@@ -191,7 +192,7 @@ ExitCode attach(Context& context, const Invocation& invocation) {
 
 // ---- stopping -----------------------------------------------------------------------------------------------------
 
-Outcome<void> wait_for_end(Context& context, Client& client, const std::string& run) {
+Outcome<void> wait_for_end(Context& context, ApiClient& client, const std::string& run) {
     while (true) {
         const auto answer = client.get(target_of(run));
         if (!answer) return fail(answer.error());
@@ -206,8 +207,8 @@ Outcome<void> wait_for_end(Context& context, Client& client, const std::string& 
 // `runs stop`, the former name of `runs cancel`, succeeds for a run that has already ended.
 enum class IfEnded { refuse, accept };
 
-Outcome<void> cancel_one(Context& context, Client& client, const Invocation& invocation, IfEnded if_ended) {
-    const Command& self = *find_command({"runs", "cancel"});
+Outcome<void> cancel_one(Context& context, ApiClient& client, const Invocation& invocation, IfEnded if_ended) {
+    const CliCommand& self = *find_command({"runs", "cancel"});
     const std::string& run = invocation.arguments.front();
     const auto built = build_request(self, invocation, context.world.now(), context.output.in);
     if (!built) return fail(built.error());
@@ -251,7 +252,7 @@ Argument run_arguments() {
 }
 
 Flag wait_flag() {
-    return {.name = "wait", .help = "Wait until the runs have ended", .takes = Takes::on, .local = true};
+    return {.name = "wait", .help = "Wait until the runs have ended", .takes = ValueType::on, .local = true};
 }
 
 const View& run_id_view() {
@@ -261,7 +262,7 @@ const View& run_id_view() {
 
 }  // namespace
 
-ExitCode follow_to_end(Context& context, Client& client, const std::string& run, std::int64_t offset) {
+ExitCode follow_to_end(Context& context, ApiClient& client, const std::string& run, std::int64_t offset) {
     const auto followed = print_log(context, client, run, offset, Follow::yes);
     // A run that ended in the queue has written nothing.
     if (!followed && followed.error().code != "log_not_kept") return context.report(followed.error());
@@ -272,7 +273,7 @@ ExitCode follow_to_end(Context& context, Client& client, const std::string& run,
     return exit_of(ended->document);
 }
 
-Command cancel_command(std::vector<Flag> flags) {
+CliCommand cancel_command(std::vector<Flag> flags) {
     flags.insert(flags.begin(), wait_flag());
     return {.words = {"runs", "cancel"},
             .summary = "Cancel runs",
@@ -288,25 +289,25 @@ Command cancel_command(std::vector<Flag> flags) {
             .notes = "A queued run is cancelled at once. A live run gets SIGTERM, and SIGKILL after its grace period."};
 }
 
-std::vector<Command> log_commands() {
+std::vector<CliCommand> log_commands() {
     return {
         {.words = {"runs", "logs"},
          .summary = "Print the output of a run",
          .arguments = {run_argument()},
          .flags = {{.name = "follow",
                     .help = "Print new output until the run ends",
-                    .takes = Takes::on,
+                    .takes = ValueType::on,
                     .local = true,
                     .short_name = "f"},
                    {.name = "offset",
                     .value = "BYTES",
                     .help = "Start at this byte; negative: relative to the end",
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .local = true},
                    {.name = "tail",
                     .value = "LINES",
                     .help = "Start this many lines before the end",
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .local = true}},
          .examples = {{"interlock runs logs $run", ""},
                       {"interlock runs logs -f --tail 20 $run", "the last lines, then new output"}},

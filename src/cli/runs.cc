@@ -65,11 +65,11 @@ const View& runs_view() {
 }
 
 std::vector<Flag> start_flags() {
-    return {{.name = "workspace", .value = "DIR", .help = "Directory to claim", .takes = Takes::path},
+    return {{.name = "workspace", .value = "DIR", .help = "Directory to claim", .takes = ValueType::path},
             {.name = "resource",
              .value = "NAME",
              .help = "Named resource to claim; repeatable",
-             .takes = Takes::repeat,
+             .takes = ValueType::repeat,
              .member = "resources"},
             {.name = "mode",
              .value = "MODE",
@@ -82,26 +82,26 @@ std::vector<Flag> start_flags() {
             {.name = "isolate-into",
              .value = "DIR",
              .help = "With --on-conflict isolate: directory to claim instead",
-             .takes = Takes::path},
+             .takes = ValueType::path},
             {.name = "queue-timeout",
              .value = "TIME",
              .help = "Longest wait in the queue (default none)",
-             .takes = Takes::length,
+             .takes = ValueType::length,
              .member = "queue_timeout_s",
              .old_names = {"queue"}},
             {.name = "priority",
              .value = "N",
              .help = "Higher priorities leave the queue first (default 0)",
-             .takes = Takes::number},
+             .takes = ValueType::number},
             {.name = "lease",
              .value = "SECONDS",
              .help = "Silence after which the run is lost (default 60)",
-             .takes = Takes::number,
+             .takes = ValueType::number,
              .member = "lease_s"},
-            {.name = "hold", .value = "AMOUNT", .help = "Dollars to hold for the run", .takes = Takes::amount},
-            {.name = "hold-tokens", .value = "N", .help = "Tokens to hold", .takes = Takes::number},
-            {.name = "hold-calls", .value = "N", .help = "Calls to hold", .takes = Takes::number},
-            {.name = "metered", .help = "Its cost is charged call by call", .takes = Takes::on},
+            {.name = "hold", .value = "AMOUNT", .help = "Dollars to hold for the run", .takes = ValueType::amount},
+            {.name = "hold-tokens", .value = "N", .help = "Tokens to hold", .takes = ValueType::number},
+            {.name = "hold-calls", .value = "N", .help = "Calls to hold", .takes = ValueType::number},
+            {.name = "metered", .help = "Its cost is charged call by call", .takes = ValueType::on},
             {.name = "session", .value = "ID", .help = "Session of the run", .completes = "sessions"},
             {.name = "workflow", .value = "NAME", .help = "Workflow to count it under"},
             {.name = "provider", .value = "NAME", .help = "Provider to count it under"},
@@ -115,16 +115,20 @@ std::vector<Flag> charge_flags() {
         {{.name = "cost",
           .value = "AMOUNT",
           .help = "Total cost of the run",
-          .takes = Takes::amount,
+          .takes = ValueType::amount,
           .member = "charge.cost"},
          {.name = "provider", .value = "NAME", .help = "Provider", .member = "charge.provider"},
          {.name = "model", .value = "NAME", .help = "Model", .member = "charge.model"},
-         {.name = "calls", .value = "N", .help = "Number of calls", .takes = Takes::number, .member = "charge.calls"},
+         {.name = "calls",
+          .value = "N",
+          .help = "Number of calls",
+          .takes = ValueType::number,
+          .member = "charge.calls"},
          {.name = "price", .value = "ID", .help = "Price that the cost was computed with", .member = "charge.price"}},
         {usage_flags("charge.usage.")});
 }
 
-Command change(std::string verb, std::string summary, std::vector<Flag> flags, std::vector<Example> examples) {
+CliCommand change(std::string verb, std::string summary, std::vector<Flag> flags, std::vector<Example> examples) {
     const std::string path = verb == "begin" ? "start" : verb;
     return {.words = {"runs", std::move(verb)},
             .summary = std::move(summary),
@@ -150,7 +154,7 @@ const View& steps_view() {
 
 Argument run_argument() { return {.name = "RUN", .help = "Run id", .completes = "runs"}; }
 
-std::vector<Command> run_commands() {
+std::vector<CliCommand> run_commands() {
     const View* view = &runs_view();
     Flag any_fence = fence_flag();
     any_fence.required = false;
@@ -165,7 +169,7 @@ std::vector<Command> run_commands() {
          .flags = {{.name = "status",
                     .value = "STATUS,…",
                     .help = "Only runs with these statuses",
-                    .takes = Takes::words,
+                    .takes = ValueType::words,
                     .choices = statuses},
                    agent_flag("Only runs of this agent"),
                    {.name = "name", .value = "NAME", .help = "Only runs with this name"},
@@ -178,7 +182,7 @@ std::vector<Command> run_commands() {
                       {"interlock runs ls --agent coder --limit 20 --watch", ""}},
          .method = "GET",
          .path = "/v1/runs",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"runs", "show"},
          .summary = "Show one run",
@@ -193,7 +197,7 @@ std::vector<Command> run_commands() {
          .examples = {{"interlock runs steps run_01jcq3w8y5e9m8t2k4x6v0a1bc", ""}},
          .method = "GET",
          .path = "/v1/runs/{RUN}/steps",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &steps_view()},
         {.words = {"runs", "start"},
          .summary = "Admit a run that a client starts itself",

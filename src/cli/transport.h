@@ -15,18 +15,18 @@
 
 namespace interlock::cli {
 
-using Headers = std::vector<std::pair<std::string, std::string>>;
+using HeaderList = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
     std::string method;
     std::string target;
-    Headers headers = {};
+    HeaderList headers = {};
     std::string body = {};
 };
 
 struct HttpResponse {
     int status = 0;
-    Headers headers = {};
+    HeaderList headers = {};
     std::string body = {};
 
     // The first with this name, in any case; empty if there is none.

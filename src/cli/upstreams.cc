@@ -160,7 +160,7 @@ std::vector<Flag> upstream_flags() {
         return Flag{.name = std::move(name),
                     .value = std::move(value),
                     .help = std::move(help),
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .member = std::move(member)};
     };
     return {
@@ -182,7 +182,7 @@ std::vector<Flag> upstream_flags() {
         {.name = "key-file",
          .value = "FILE",
          .help = "File on the server's machine with the provider key",
-         .takes = Takes::path,
+         .takes = ValueType::path,
          .member = "key.file"},
         {.name = "key-secret",
          .value = "NAME",
@@ -192,7 +192,7 @@ std::vector<Flag> upstream_flags() {
         {.name = "model",
          .value = "PATTERN",
          .help = "Models to send there, '*' matches anything; repeatable (default *)",
-         .takes = Takes::repeat,
+         .takes = ValueType::repeat,
          .member = "models"},
         {.name = "strip-prefix", .value = "TEXT", .help = "Prefix to remove from model names before sending"},
         {.name = "limit-name",
@@ -213,28 +213,28 @@ std::vector<Flag> upstream_flags() {
         {.name = "cooldown",
          .value = "TIME",
          .help = "Time without calls after failures (default 30s)",
-         .takes = Takes::length,
+         .takes = ValueType::length,
          .member = "cooldown_s"},
         {.name = "header",
          .value = "NAME=VALUE",
          .help = "Header to send with every request; repeatable",
-         .takes = Takes::pairs,
+         .takes = ValueType::pairs,
          .member = "headers"},
         {.name = "pass-header",
          .value = "PATTERN",
          .help = "Client header to pass on; repeatable",
-         .takes = Takes::repeat,
+         .takes = ValueType::repeat,
          .member = "pass_headers"},
         {.name = "ca-file",
          .value = "FILE",
          .help = "Certificate authorities besides those of the system (PEM)",
-         .takes = Takes::path},
-        {.name = "insecure", .help = "Allow http to another machine", .takes = Takes::on},
-        {.name = "disabled", .help = "Add it disabled", .takes = Takes::off, .member = "enabled"}};
+         .takes = ValueType::path},
+        {.name = "insecure", .help = "Allow http to another machine", .takes = ValueType::on},
+        {.name = "disabled", .help = "Add it disabled", .takes = ValueType::off, .member = "enabled"}};
 }
 
 // Reads the document, edits it and writes it back, because the API replaces whole documents.
-ExitCode change_document(Context& context, const Invocation& invocation, const Command& shown_as,
+ExitCode change_document(Context& context, const Invocation& invocation, const CliCommand& shown_as,
                          const std::string& target, const std::function<Outcome<void>(json::object&)>& edit) {
     auto client = context.connect();
     if (!client) return context.report(client.error());
@@ -332,7 +332,7 @@ ExitCode set_secret(Context& context, const Invocation& invocation) {
 
 }  // namespace
 
-std::vector<Command> upstream_commands() {
+std::vector<CliCommand> upstream_commands() {
     const View* view = &upstreams_view();
     return {
         {.words = {"upstreams", "ls"},
@@ -342,7 +342,7 @@ std::vector<Command> upstream_commands() {
                       {"interlock upstreams ls --json | jq '.items[] | select(.state != \"healthy\").name'", ""}},
          .method = "GET",
          .path = "/v1/gateway/upstreams",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = view,
          .notes = "Calls, errors and the time to the first byte (P50, P95) are those of the last hour on the server "
                   "that answers. 'interlock upstreams show NAME' shows all settings."},
@@ -392,12 +392,12 @@ std::vector<Command> upstream_commands() {
          .examples = {{"interlock upstreams rm spare", ""}},
          .method = "DELETE",
          .path = "/v1/upstreams/{NAME}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "removed upstream {NAME}"},
     };
 }
 
-std::vector<Command> limit_commands() {
+std::vector<CliCommand> limit_commands() {
     const View* view = &limits_view();
     const auto matching = [](std::string name, std::string value, std::string help, std::string member,
                              std::string completes = {}) {
@@ -413,7 +413,7 @@ std::vector<Command> limit_commands() {
          .examples = {{"interlock limits ls", ""}},
          .method = "GET",
          .path = "/v1/rate-limits",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"limits", "show"},
          .summary = "Show one rate limit",
@@ -432,12 +432,12 @@ std::vector<Command> limit_commands() {
                    {.name = "rpm",
                     .value = "N",
                     .help = "Requests per minute",
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .member = "requests_per_minute"},
                    {.name = "tpm",
                     .value = "N",
                     .help = "Tokens per minute",
-                    .takes = Takes::number,
+                    .takes = ValueType::number,
                     .member = "tokens_per_minute"}},
          .examples = {{"interlock limits set coder --agent coder --rpm 60 --tpm 100000", ""},
                       {"interlock limits set opus --model 'claude-opus-*' --rpm 10", "for all agents together"}},
@@ -452,19 +452,19 @@ std::vector<Command> limit_commands() {
          .examples = {{"interlock limits rm coder", ""}},
          .method = "DELETE",
          .path = "/v1/rate-limits/{NAME}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "removed limit {NAME}"},
     };
 }
 
-std::vector<Command> secret_commands() {
+std::vector<CliCommand> secret_commands() {
     return {
         {.words = {"secrets", "ls"},
          .summary = "List secrets without their values",
          .examples = {{"interlock secrets ls", ""}},
          .method = "GET",
          .path = "/v1/secrets",
-         .answer = Command::Answer::list,
+         .answer = CliCommand::ResponseShape::list,
          .view = &secrets_view()},
         {.words = {"secrets", "set"},
          .summary = "Set a secret from standard input or a file",
@@ -476,7 +476,7 @@ std::vector<Command> secret_commands() {
                    {.name = "host",
                     .value = "HOST",
                     .help = "Host that may receive it; repeatable (default that of the first upstream that uses it)",
-                    .takes = Takes::repeat,
+                    .takes = ValueType::repeat,
                     .local = true}},
          .examples = {{"interlock secrets set anthropic --host api.anthropic.com --from-file ~/anthropic.key", ""},
                       {"pass show openai | interlock secrets set openai", "keeps the secret off the command line"}},
@@ -493,12 +493,12 @@ std::vector<Command> secret_commands() {
          .examples = {{"interlock secrets rm openai", ""}},
          .method = "DELETE",
          .path = "/v1/secrets/{NAME}",
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .done = "removed secret {NAME}"},
     };
 }
 
-std::vector<Command> gateway_commands() {
+std::vector<CliCommand> gateway_commands() {
     return {
         {.words = {"gateway", "show"},
          .summary = "Show the settings of the gateway",
@@ -512,7 +512,7 @@ std::vector<Command> gateway_commands() {
                       {"interlock gateway models --json | jq '.items[] | select(.priced | not).model'", ""}},
          .method = "GET",
          .path = "/v1/gateway/models",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = &models_view(),
          .notes = "INPUT and OUTPUT are dollars per million tokens. PRICE is catalog for a price of the price list, or "
                   "set for one from 'interlock prices set'."},
@@ -532,7 +532,7 @@ std::vector<Command> gateway_commands() {
     };
 }
 
-std::vector<Command> sandbox_commands() {
+std::vector<CliCommand> sandbox_commands() {
     return {
         {.words = {"sandbox", "show"},
          .summary = "Show the sandbox levels of runs",

@@ -82,7 +82,7 @@ Argument user_argument() { return {.name = "USER", .help = "Name or number of a 
 
 }  // namespace
 
-std::vector<Command> user_commands() {
+std::vector<CliCommand> user_commands() {
     const View* view = &users_view();
     return {
         {.words = {"users", "ls"},
@@ -90,7 +90,7 @@ std::vector<Command> user_commands() {
          .examples = {{"interlock users ls", ""}},
          .method = "GET",
          .path = "/v1/users",
-         .answer = Command::Answer::whole,
+         .answer = CliCommand::ResponseShape::whole,
          .view = view},
         {.words = {"users", "grant"},
          .summary = "Let the programs of a user call the server without an API key",
@@ -111,7 +111,7 @@ std::vector<Command> user_commands() {
          .summary = "Revoke the grant of a user immediately",
          .arguments = {user_argument()},
          .examples = {{"interlock users revoke 1001", ""}},
-         .answer = Command::Answer::nothing,
+         .answer = CliCommand::ResponseShape::nothing,
          .run = revoke},
     };
 }

@@ -114,7 +114,7 @@ std::string repeated(std::string_view mark, std::size_t times) {
     return text;
 }
 
-Cell bar_cell(const json::value& row, const CliOutput& output) {
+TextCell bar_cell(const json::value& row, const CliOutput& output) {
     // Only the picture is approximate: the amounts beside it are exact.
     const auto number = [&](std::string_view member) { return std::atof(text_of(member_of(row, member)).c_str()); };
     const Shares shares{.settled = number("settled"), .held = number("held"), .limit = number("limit")};
@@ -131,7 +131,7 @@ Cell bar_cell(const json::value& row, const CliOutput& output) {
                        output.paint(Style::dim, marks[2])};
 }
 
-Cell cell_of(const Column& column, const json::value& row, const Look& look) {
+TextCell cell_of(const Column& column, const json::value& row, const Look& look) {
     const json::value& value = member_of(row, column.member);
     switch (column.format) {
         case Format::text:
@@ -184,9 +184,9 @@ Cell cell_of(const Column& column, const json::value& row, const Look& look) {
 }
 
 // A column that says nothing of any row only takes room, unless people expect it.
-void drop_empty_columns(Table& table) {
+void drop_empty_columns(TextTable& table) {
     for (std::size_t i = table.columns.size(); i-- > 0;) {
-        const auto says_something = [&](const std::vector<Cell>& row) { return !row[i].text.empty(); };
+        const auto says_something = [&](const std::vector<TextCell>& row) { return !row[i].text.empty(); };
         if (table.columns[i].room == Room::always || std::ranges::any_of(table.rows, says_something)) continue;
         const auto at = static_cast<std::ptrdiff_t>(i);
         table.columns.erase(table.columns.begin() + at);
@@ -213,16 +213,16 @@ Align align_of(Format format) {
 
 }  // namespace
 
-Table table_of(const json::array& rows, const View& view, const CliOutput& output, Instant now) {
+TextTable table_of(const json::array& rows, const View& view, const CliOutput& output, Instant now) {
     const Look look{.output = output, .now = now, .detailed = false};
-    Table table;
+    TextTable table;
     for (const Column& column : view.columns) {
         const bool free = column.format == Format::free_text || column.format == Format::pairs;
         const Room room = column.room == Room::always && free ? Room::shortened : column.room;
         table.columns.push_back({.header = column.header, .align = align_of(column.format), .room = room});
     }
     for (const json::value& row : rows) {
-        std::vector<Cell> cells;
+        std::vector<TextCell> cells;
         for (const Column& column : view.columns) cells.push_back(cell_of(column, row, look));
         table.rows.push_back(std::move(cells));
     }
@@ -235,7 +235,7 @@ std::vector<Detail> details_of(const json::object& object, const View& view, con
     const json::value row(object);
     std::vector<Detail> details;
     for (const Column& field : view.fields) {
-        Cell cell = cell_of(field, row, look);
+        TextCell cell = cell_of(field, row, look);
         if (!cell.text.empty() && cell.text != field.usual)
             details.push_back({.label = field.header, .value = std::move(cell)});
     }

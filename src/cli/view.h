@@ -7,7 +7,7 @@
 
 #include "base/instant.h"
 #include "cli/output.h"
-#include "cli/table.h"
+#include "cli/text_table.h"
 
 namespace interlock::cli {
 
@@ -51,7 +51,7 @@ struct View {
     std::string when_empty = {};       // For a list without rows; has the command that creates one.
 };
 
-Table table_of(const boost::json::array& rows, const View& view, const CliOutput& output, Instant now);
+TextTable table_of(const boost::json::array& rows, const View& view, const CliOutput& output, Instant now);
 std::vector<Detail> details_of(const boost::json::object& row, const View& view, const CliOutput& output, Instant now);
 
 // The member at a path, or null.

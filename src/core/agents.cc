@@ -115,7 +115,7 @@ AgentReply pause_agent(OrgState& state, Stamp stamp, const PauseAgent& command) 
     }
     const Agent* found = working_agent(state, command.name);
     if (found == nullptr) return no_agent(command.name);
-    if (std::ranges::any_of(found->pauses, [](const Pause& pause) { return pause.by == operator_pause; })) {
+    if (std::ranges::any_of(found->pauses, [](const AgentPause& pause) { return pause.by == operator_pause; })) {
         return {.status = AgentStatus::unchanged, .detail = {}};
     }
 
@@ -265,7 +265,7 @@ void pause_by_budget(OrgState& state, Stamp stamp, const std::string& name, cons
     const Agent* found = working_agent(state, name);
     const std::string by = budget_pause(budget);
     if (found == nullptr) return;
-    if (std::ranges::any_of(found->pauses, [&](const Pause& pause) { return pause.by == by; })) return;
+    if (std::ranges::any_of(found->pauses, [&](const AgentPause& pause) { return pause.by == by; })) return;
     const std::string reason = fmt::format("budget '{}' is exhausted", budget);
     Agent agent = *found;
     agent.pauses.push_back({by, reason, stamp.at, until});
@@ -275,14 +275,14 @@ void pause_by_budget(OrgState& state, Stamp stamp, const std::string& name, cons
 
 void lift_pause(OrgState& state, const std::string& name, const std::string& by) {
     Agent agent = *state.agent(name);
-    if (std::erase_if(agent.pauses, [&](const Pause& pause) { return pause.by == by; }) == 0) return;
+    if (std::erase_if(agent.pauses, [&](const AgentPause& pause) { return pause.by == by; }) == 0) return;
     state.put_agent(std::move(agent));
     state.feed.add(AgentResumed{name, by});
 }
 
 bool lift_ended_pauses(OrgState& state, Stamp stamp, const std::string& name) {
     std::vector<std::string> ended;
-    for (const Pause& pause : state.agent(name)->pauses) {
+    for (const AgentPause& pause : state.agent(name)->pauses) {
         if (pause.until <= stamp.at) ended.push_back(pause.by);
     }
     for (const std::string& by : ended) lift_pause(state, name, by);
@@ -290,7 +290,7 @@ bool lift_ended_pauses(OrgState& state, Stamp stamp, const std::string& name) {
 }
 
 std::string paused_because(const Agent& agent) {
-    const Pause& first = agent.pauses.front();
+    const AgentPause& first = agent.pauses.front();
     return fmt::format("agent '{}' is paused by {}{}{}", agent.name, first.by, first.reason.empty() ? "" : ": ",
                        first.reason);
 }

@@ -91,35 +91,35 @@ bool same_shape(const Budget& budget, const PutBudget& command) {
            budget.zone == command.zone;
 }
 
-BudgetRefusal refusal_of(OrgState& state, const Touch& touch) {
-    const Budget& budget = touch.budget->row;
+BudgetRefusal refusal_of(OrgState& state, const BudgetImpact& impact) {
+    const Budget& budget = impact.budget->row;
     return {.budget = budget.name,
             .metric = budget.metric,
-            .limit_units = touch.limit,
-            .settled = touch.settled,
-            .held = touch.held,
-            .requested = touch.amount,
-            .free = std::max<std::int64_t>(0, touch.limit - touch.settled - touch.held + touch.relief),
+            .limit_units = impact.limit,
+            .settled = impact.settled,
+            .held = impact.held,
+            .requested = impact.amount,
+            .free = std::max<std::int64_t>(0, impact.limit - impact.settled - impact.held + impact.relief),
             .open_holds = static_cast<std::int64_t>(state.open_holds_on(budget.name)),
-            .window_end = touch.span.end,
+            .window_end = impact.span.end,
             .frozen = budget.frozen};
 }
 
-void exhaust(OrgState& state, Stamp stamp, const Touch& touch, const Attribution& who) {
-    Window& window = window_of(state, touch);
-    const Budget& budget = touch.budget->row;
+void exhaust(OrgState& state, Stamp stamp, const BudgetImpact& impact, const Attribution& who) {
+    Window& window = window_of(state, impact);
+    const Budget& budget = impact.budget->row;
     const bool first_time = !window.exhausted;
     if (first_time) {
         window.exhausted = true;
-        state.feed.add(BudgetExhausted{budget.name, touch.span.start});
+        state.feed.add(BudgetExhausted{budget.name, impact.span.start});
     }
     // What exhaustion does, it does to whoever runs into it while the window is current.
-    if (stamp.at >= touch.span.end) return;
+    if (stamp.at >= impact.span.end) return;
     switch (budget.on_exhausted) {
         case OnExhausted::refuse:
             return;
         case OnExhausted::pause_agent:
-            pause_by_budget(state, stamp, who.agent, budget.name, touch.span.end);
+            pause_by_budget(state, stamp, who.agent, budget.name, impact.span.end);
             return;
         case OnExhausted::stop_runs: {
             // The runs that a budget of runs has admitted are those it was made for.
@@ -250,63 +250,65 @@ BudgetReply unfreeze_budget(OrgState& state, Stamp, const UnfreezeBudget& comman
     return {.status = BudgetStatus::done, .detail = {}};
 }
 
-std::vector<Touch> touches_of(OrgState& state, const Attribution& who, const Amounts& amounts, Instant counted_at) {
+std::vector<BudgetImpact> budget_impacts(OrgState& state, const Attribution& who, const Amounts& amounts,
+                                         Instant counted_at) {
     const std::vector<LiveBudget*> budgets = state.budgets_covering(who);
-    std::vector<Touch> touches;
-    touches.reserve(budgets.size());
+    std::vector<BudgetImpact> impacts;
+    impacts.reserve(budgets.size());
     for (LiveBudget* budget : budgets) {
-        Touch touch{.budget = budget, .span = budget->window_at(counted_at), .amount = amounts.of(budget->row.metric)};
+        BudgetImpact impact{
+            .budget = budget, .span = budget->window_at(counted_at), .amount = amounts.of(budget->row.metric)};
         // What counts in a window from before the budget's time is not its business.
-        if (touch.span.end <= budget->row.created_at) continue;
-        touch.window = state.windows.look_up({budget->row.name, touch.span.start});
-        if (touch.window) {
-            touch.limit = touch.window->limit_units;
-            touch.hard = touch.window->hard;
-            touch.settled = touch.window->settled;
-            touch.held = touch.window->held;
+        if (impact.span.end <= budget->row.created_at) continue;
+        impact.window = state.windows.look_up({budget->row.name, impact.span.start});
+        if (impact.window) {
+            impact.limit = impact.window->limit_units;
+            impact.hard = impact.window->hard;
+            impact.settled = impact.window->settled;
+            impact.held = impact.window->held;
         } else {
-            touch.limit = budget->row.limit_units;
-            touch.hard = budget->row.hard;
+            impact.limit = budget->row.limit_units;
+            impact.hard = budget->row.hard;
         }
-        touches.push_back(touch);
+        impacts.push_back(impact);
     }
-    return touches;
+    return impacts;
 }
 
-std::optional<Denial> deny(OrgState& state, const std::vector<Touch>& touches) {
+std::optional<Denial> deny(OrgState& state, const std::vector<BudgetImpact>& impacts) {
     // Kind by kind, as the replies' enums have it: a frozen budget, then a limit. The sums fit, as the whole org's
     // does.
-    for (const Touch& touch : touches) {
-        if (!touch.hard || touch.budget->row.frozen.empty()) continue;
-        return Denial{.frozen = true, .touch = touch, .refusal = refusal_of(state, touch)};
+    for (const BudgetImpact& impact : impacts) {
+        if (!impact.hard || impact.budget->row.frozen.empty()) continue;
+        return Denial{.frozen = true, .impact = impact, .refusal = refusal_of(state, impact)};
     }
-    for (const Touch& touch : touches) {
+    for (const BudgetImpact& impact : impacts) {
         // What is held for it already is not asked for again, whatever became of the limit since.
-        if (!touch.hard || touch.amount <= touch.relief ||
-            touch.settled + touch.held - touch.relief + touch.amount <= touch.limit)
+        if (!impact.hard || impact.amount <= impact.relief ||
+            impact.settled + impact.held - impact.relief + impact.amount <= impact.limit)
             continue;
-        return Denial{.frozen = false, .touch = touch, .refusal = refusal_of(state, touch)};
+        return Denial{.frozen = false, .impact = impact, .refusal = refusal_of(state, impact)};
     }
     return std::nullopt;
 }
 
 void after_denial(OrgState& state, Stamp stamp, const Denial& denial, const Attribution& who) {
-    const Touch& touch = denial.touch;
-    if (denial.frozen || touch.budget->row.on_exhausted == OnExhausted::refuse) return;
-    const bool would_fit_empty_window = touch.amount <= touch.limit;
-    const bool fits_beside_events = touch.amount <= touch.limit - touch.settled;
-    if (would_fit_empty_window && !fits_beside_events) exhaust(state, stamp, touch, who);
+    const BudgetImpact& impact = denial.impact;
+    if (denial.frozen || impact.budget->row.on_exhausted == OnExhausted::refuse) return;
+    const bool would_fit_empty_window = impact.amount <= impact.limit;
+    const bool fits_beside_events = impact.amount <= impact.limit - impact.settled;
+    if (would_fit_empty_window && !fits_beside_events) exhaust(state, stamp, impact, who);
 }
 
-Window& window_of(OrgState& state, const Touch& touch) {
-    if (touch.window) return state.windows.edit(touch.window);
-    const KeyOf<Window> key{touch.budget->row.name, touch.span.start};
+Window& window_of(OrgState& state, const BudgetImpact& impact) {
+    if (impact.window) return state.windows.edit(impact.window);
+    const KeyOf<Window> key{impact.budget->row.name, impact.span.start};
     if (state.windows.find(key) != nullptr) return state.windows.edit(key);
-    return state.windows.insert({.budget = touch.budget->row.name,
-                                 .start_at = touch.span.start,
-                                 .end_at = touch.span.end,
-                                 .limit_units = touch.budget->row.limit_units,
-                                 .hard = touch.budget->row.hard});
+    return state.windows.insert({.budget = impact.budget->row.name,
+                                 .start_at = impact.span.start,
+                                 .end_at = impact.span.end,
+                                 .limit_units = impact.budget->row.limit_units,
+                                 .hard = impact.budget->row.hard});
 }
 
 Duration bucket_of(WindowKind kind) {
@@ -323,10 +325,10 @@ Duration bucket_of(WindowKind kind) {
     return std::chrono::days(1);
 }
 
-Window& spend_in_window(OrgState& state, Stamp stamp, const Touch& touch, std::int64_t amount) {
+Window& spend_in_window(OrgState& state, Stamp stamp, const BudgetImpact& impact, std::int64_t amount) {
     ensure(amount != 0, "a bucket with a mark is one in which something was spent");
-    Window& window = window_of(state, touch);
-    const Duration width = bucket_of(touch.budget->row.window);
+    Window& window = window_of(state, impact);
+    const Duration width = bucket_of(impact.budget->row.window);
     const Instant last = std::min(stamp.at, window.end_at - Duration(1));
     const Instant bucket = window.start_at + (last - window.start_at) / width * width;
     if (bucket > window.marked_at) {
@@ -348,24 +350,24 @@ void spend_in_org(OrgState& state, Stamp stamp, std::int64_t usd) {
     state.count_spent(usd);
 }
 
-void after_spending(OrgState& state, Stamp stamp, const Touch& touch, const Attribution& who) {
-    if (touch.amount < 0) state.line_may_move = true;  // There is room again.
-    if (touch.amount <= 0) return;
-    const Budget& budget = touch.budget->row;
-    if (!budget.warn.empty() && touch.limit > 0) {
-        Window& window = window_of(state, touch);
+void after_spending(OrgState& state, Stamp stamp, const BudgetImpact& impact, const Attribution& who) {
+    if (impact.amount < 0) state.line_may_move = true;  // There is room again.
+    if (impact.amount <= 0) return;
+    const Budget& budget = impact.budget->row;
+    if (!budget.warn.empty() && impact.limit > 0) {
+        Window& window = window_of(state, impact);
         for (const std::int32_t percent : budget.warn) {
             const bool reached =
-                static_cast<__int128>(window.settled) * 100 >= static_cast<__int128>(touch.limit) * percent;
+                static_cast<__int128>(window.settled) * 100 >= static_cast<__int128>(impact.limit) * percent;
             if (!reached || percent <= window.warned) continue;
             window.warned = percent;
             state.feed.add(
-                BudgetWarned{budget.name, touch.span.start, percent, budget.metric, window.settled, touch.limit});
+                BudgetWarned{budget.name, impact.span.start, percent, budget.metric, window.settled, impact.limit});
         }
     }
     // The last run that a budget of runs admits has done nothing wrong; the next one is refused.
     if (budget.metric == Metric::runs) return;
-    if (window_of(state, touch).settled >= touch.limit) exhaust(state, stamp, touch, who);
+    if (window_of(state, impact).settled >= impact.limit) exhaust(state, stamp, impact, who);
 }
 
 void freeze(OrgState& state, const std::string& name, const std::string& reason) {

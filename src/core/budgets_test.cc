@@ -20,7 +20,7 @@ class BudgetsTest : public MoneyTest {
 
     std::vector<std::string> pauses_of(const std::string& agent) {
         std::vector<std::string> by;
-        for (const Pause& pause : get<Agent>(agent).pauses) by.push_back(pause.by);
+        for (const AgentPause& pause : get<Agent>(agent).pauses) by.push_back(pause.by);
         return by;
     }
     std::vector<std::int32_t> warned(const std::string& budget) {

@@ -127,7 +127,7 @@ Complaint check_place(const Place& place) {
     return std::nullopt;
 }
 
-Complaint check_process(const Process& process) {
+Complaint check_process(const ProcessSpec& process) {
     const auto texts = [](std::string_view what, const std::vector<std::string>& list) -> Complaint {
         if (list.size() > limits::command_words_max) {
             return fmt::format("{} has {} words; at most {} are allowed", what, list.size(), limits::command_words_max);

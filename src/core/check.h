@@ -32,7 +32,7 @@ Complaint check_amounts(std::string_view what, const Amounts& amounts);
 // An absolute path without ".", "..", a double slash and a slash at the end.
 Complaint check_path(std::string_view what, const std::string& path);
 Complaint check_place(const Place& place);
-Complaint check_process(const Process& process);
+Complaint check_process(const ProcessSpec& process);
 Complaint check_retry(const Retry& retry);
 
 // The first complaint of several, in order.

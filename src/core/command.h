@@ -26,7 +26,7 @@ struct PutAgent {  // Creates, changes, or brings back from the archive.
     std::vector<std::string> command;
     std::int32_t max_concurrent_runs = 1;
     Tags tags;
-    Process process = {};  // Without a command: that is the agent's.
+    ProcessSpec process = {};  // Without a command: that is the agent's.
     Retry retry = {};
     Workplace workplace = {};
     std::string provider = {};
@@ -239,7 +239,7 @@ struct AdmitRun {
     std::int32_t lease_s = 60;
     std::int64_t queue_s = 0;  // 0: waits forever.
     std::string name = {};
-    std::optional<Process> process = {};  // What its node's supervisor starts; none: the client is the owner.
+    std::optional<ProcessSpec> process = {};  // What its node's supervisor starts; none: the client is the owner.
     Retry retry = {};
     Money ceiling = {};                   // What it may spend in all; 0: what its budgets allow.
     bool isolate = false;                 // Whether or not its place is free.

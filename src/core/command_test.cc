@@ -141,8 +141,9 @@ static_assert(all_described_in(std::type_identity<Reply::Kinds>()));
 static_assert(all_described_in(std::type_identity<Event::Kinds>()));
 static_assert(all_described_in(std::type_identity<AllRows>()));
 static_assert(all_described<Amounts> && all_described<Attribution> && all_described<Scope> && all_described<Place>);
-static_assert(all_described<Pause> && all_described<HoldPart> && all_described<Usage> && all_described<NewMessage>);
-static_assert(all_described<FinalCharge> && all_described<BudgetRefusal> && all_described<Holder>);
+static_assert(all_described<AgentPause> && all_described<HoldPart> && all_described<Usage> &&
+              all_described<NewMessage>);
+static_assert(all_described<FinalCharge> && all_described<BudgetRefusal> && all_described<BlockingRun>);
 
 }  // namespace
 }  // namespace interlock::core

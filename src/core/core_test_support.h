@@ -665,7 +665,7 @@ class CoreTest : public testing::Test {
     void reload() {
         Id newest;
         for (const auto& [id, all] : source.orgs) {
-            for (const auto& [key, row] : all.of<Answer>())
+            for (const auto& [key, row] : all.of<StoredReply>())
                 newest = is_time_ordered(key.value) ? std::max(newest, key.value) : newest;
             for (const auto& [key, row] : all.of<CostEvent>())
                 newest = is_time_ordered(key.value) ? std::max(newest, key.value) : newest;

@@ -21,10 +21,10 @@ using ColumnsOf = boost::describe::describe_members<Row, boost::describe::mod_an
 
 namespace key_detail {
 template <class Row, std::size_t I>
-using MemberType = std::remove_cvref_t<decltype(std::declval<Row>().*boost::mp11::mp_at_c<ColumnsOf<Row>, I>::pointer)>;
+using ColumnType = std::remove_cvref_t<decltype(std::declval<Row>().*boost::mp11::mp_at_c<ColumnsOf<Row>, I>::pointer)>;
 
 template <class Row, std::size_t... I>
-auto tuple_of(std::index_sequence<I...>) -> std::tuple<MemberType<Row, I>...>;
+auto tuple_of(std::index_sequence<I...>) -> std::tuple<ColumnType<Row, I>...>;
 
 template <class Row, std::size_t Count = Row::key_columns>
 struct KeyType {
@@ -32,7 +32,7 @@ struct KeyType {
 };
 template <class Row>
 struct KeyType<Row, 1> {
-    using type = MemberType<Row, 0>;
+    using type = ColumnType<Row, 0>;
 };
 }  // namespace key_detail
 

@@ -95,10 +95,10 @@ auto* part_in(Parts& parts, const std::string& budget, Instant window) {
 }
 
 // What a hold with these parts already covers of each touch.
-void set_relief(std::vector<Touch>& touches, const std::vector<HoldPart>& parts) {
-    for (Touch& touch : touches) {
-        const HoldPart* part = part_in(parts, touch.budget->row.name, touch.span.start);
-        if (part != nullptr) touch.relief = std::min(part->amount, touch.amount);
+void set_relief(std::vector<BudgetImpact>& impacts, const std::vector<HoldPart>& parts) {
+    for (BudgetImpact& impact : impacts) {
+        const HoldPart* part = part_in(parts, impact.budget->row.name, impact.span.start);
+        if (part != nullptr) impact.relief = std::min(part->amount, impact.amount);
     }
 }
 
@@ -162,14 +162,14 @@ std::optional<HoldRefusal> refuse_end(OrgState& state, const Hold* hold, const A
 }
 
 // Takes from the run's own hold what the touches' relief says, and the same from its bound.
-Amounts draw(OrgState& state, HoldId own_id, const Amounts& amounts, const std::vector<Touch>& touches) {
+Amounts draw(OrgState& state, HoldId own_id, const Amounts& amounts, const std::vector<BudgetImpact>& impacts) {
     const Amounts drawn = min_of(state.hold(own_id)->bound, amounts);
     state.change_hold(own_id, [&](Hold& own) {
         subtract(own.bound, drawn);
-        for (const Touch& touch : touches) {
-            if (touch.relief == 0) continue;
-            part_in(own.parts, touch.budget->row.name, touch.span.start)->amount -= touch.relief;
-            window_of(state, touch).held -= touch.relief;
+        for (const BudgetImpact& impact : impacts) {
+            if (impact.relief == 0) continue;
+            part_in(own.parts, impact.budget->row.name, impact.span.start)->amount -= impact.relief;
+            window_of(state, impact).held -= impact.relief;
         }
     });
     return drawn;
@@ -177,7 +177,7 @@ Amounts draw(OrgState& state, HoldId own_id, const Amounts& amounts, const std::
 
 // Writes the event and moves every counter. All checks are behind us. `run` is given by those who hold the run's row in
 // their hands; everybody else's run is edited in place.
-Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>& touches, Run* run) {
+Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<BudgetImpact>& impacts, Run* run) {
     const Amounts bound = spending.hold != nullptr ? spending.hold->bound : Amounts{};
     // By how much the hold's bound is passed, beyond what was already so when it was booked before.
     const auto over_bound = [&](Metric metric, std::int64_t amount) {
@@ -189,22 +189,22 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
     std::int64_t overage = over_bound(Metric::usd, spending.amounts.usd);
     bool over_limit = overage > 0;
     std::vector<std::string> hurt;
-    for (Touch& touch : touches) {
-        const Metric metric = touch.budget->row.metric;
-        if (touch.amount == 0) continue;
-        const Window& window = window_of(state, touch);
+    for (BudgetImpact& impact : impacts) {
+        const Metric metric = impact.budget->row.metric;
+        if (impact.amount == 0) continue;
+        const Window& window = window_of(state, impact);
         const auto excess = [&](std::int64_t more) {
-            return std::max<std::int64_t>(0, window.settled + window.held + more - touch.limit);
+            return std::max<std::int64_t>(0, window.settled + window.held + more - impact.limit);
         };
         // What was held for this has left `held` by now. It was there, so it is no excess that this event makes: also
         // when the limit was lowered under it meanwhile.
-        const std::int64_t excess_before = excess(touch.relief);
-        spend_in_window(state, stamp, touch, touch.amount);
-        if (!touch.hard) continue;
+        const std::int64_t excess_before = excess(impact.relief);
+        spend_in_window(state, stamp, impact, impact.amount);
+        if (!impact.hard) continue;
         const std::int64_t new_excess = std::max<std::int64_t>(0, excess(0) - excess_before);
-        if (new_excess == 0 && over_bound(metric, touch.amount) == 0) continue;
+        if (new_excess == 0 && over_bound(metric, impact.amount) == 0) continue;
         over_limit = true;
-        hurt.push_back(touch.budget->row.name);
+        hurt.push_back(impact.budget->row.name);
         if (metric == Metric::usd) overage = std::max(overage, new_excess);
     }
 
@@ -263,7 +263,7 @@ Seq record(OrgState& state, Stamp stamp, Spending&& spending, std::vector<Touch>
         count_above(state, row, spending.amounts.usd);
     }
 
-    for (const Touch& touch : touches) after_spending(state, stamp, touch, who);
+    for (const BudgetImpact& impact : impacts) after_spending(state, stamp, impact, who);
     for (const std::string& budget : hurt) {
         freeze(
             state, budget,
@@ -324,9 +324,9 @@ Seq settle(OrgState& state, Stamp stamp, Spending spending, HoldId id, Run* run)
     spending.counted_at = hold.created_at;
     spending.who = hold.who;
     const auto parts = close_hold(state, stamp, id, HoldState::settled, spending.amounts, spending.key);
-    auto touches = touches_of(state, spending.who, spending.amounts, spending.counted_at);
-    set_relief(touches, parts);
-    return record(state, stamp, std::move(spending), touches, run);
+    auto impacts = budget_impacts(state, spending.who, spending.amounts, spending.counted_at);
+    set_relief(impacts, parts);
+    return record(state, stamp, std::move(spending), impacts, run);
 }
 
 // Moves what the corrected event comes to, and says so in the feed, behind the event that corrects it.
@@ -378,8 +378,8 @@ Seq settle_late(OrgState& state, Stamp stamp, Spending spending, const Hold& hol
         ended.event = key;
     });
     spending.hold = &hold;
-    auto touches = touches_of(state, spending.who, spending.amounts, spending.counted_at);
-    const Seq seq = record(state, stamp, std::move(spending), touches, nullptr);
+    auto impacts = budget_impacts(state, spending.who, spending.amounts, spending.counted_at);
+    const Seq seq = record(state, stamp, std::move(spending), impacts, nullptr);
     if (first) note_correction(state, key, first->key, cost, why);
     return seq;
 }
@@ -415,7 +415,8 @@ void release(OrgState& state, Stamp stamp, HoldId id, bool expired) {
 }
 
 // What is held: as much of the bound as every budget has, where less than the bound will do.
-Amounts granted(const std::optional<CeilingRoom>& room, const Reserve& command, const std::vector<Touch>& touches) {
+Amounts granted(const std::optional<CeilingRoom>& room, const Reserve& command,
+                const std::vector<BudgetImpact>& impacts) {
     Amounts amounts = command.bound;
     if (command.floor == Amounts{}) return amounts;
     const auto lower = [&](Metric metric, std::int64_t free) {
@@ -426,10 +427,10 @@ Amounts granted(const std::optional<CeilingRoom>& room, const Reserve& command, 
         // Where not even the floor is free, the floor is what the budget refuses.
         if (amount > shared) amount = std::max(shared, command.floor.of(metric));
     };
-    for (const Touch& touch : touches) {
-        if (!touch.hard || touch.budget->row.metric == Metric::runs) continue;
-        const std::int64_t free = touch.limit - touch.settled - touch.held + touch.relief;
-        lower(touch.budget->row.metric, std::max<std::int64_t>(0, free));
+    for (const BudgetImpact& impact : impacts) {
+        if (!impact.hard || impact.budget->row.metric == Metric::runs) continue;
+        const std::int64_t free = impact.limit - impact.settled - impact.held + impact.relief;
+        lower(impact.budget->row.metric, std::max<std::int64_t>(0, free));
     }
     if (room) lower(Metric::usd, room->free);
     return amounts;
@@ -437,11 +438,11 @@ Amounts granted(const std::optional<CeilingRoom>& room, const Reserve& command, 
 
 // Nano-dollars that the tightest budget, or the run's ceiling, has besides what it is asked for.
 std::int64_t left_beside(const std::optional<CeilingRoom>& room, std::int64_t bound,
-                         const std::vector<Touch>& touches) {
+                         const std::vector<BudgetImpact>& impacts) {
     std::int64_t left = room ? std::max<std::int64_t>(0, room->free - bound) : -1;
-    for (const Touch& touch : touches) {
-        if (!touch.hard || touch.budget->row.metric != Metric::usd) continue;
-        const std::int64_t rest = touch.limit - touch.settled - touch.held + touch.relief - touch.amount;
+    for (const BudgetImpact& impact : impacts) {
+        if (!impact.hard || impact.budget->row.metric != Metric::usd) continue;
+        const std::int64_t rest = impact.limit - impact.settled - impact.held + impact.relief - impact.amount;
         left = left < 0 ? std::max<std::int64_t>(0, rest) : std::clamp<std::int64_t>(rest, 0, left);
     }
     return left;
@@ -496,8 +497,8 @@ Status status_of(RunCheck check) {
 
 }  // namespace
 
-void relieve_by_parent(OrgState& state, const Run& run, std::vector<Touch>& touches) {
-    if (const Hold* own = own_hold(state, run.parent)) set_relief(touches, own->parts);
+void relieve_by_parent(OrgState& state, const Run& run, std::vector<BudgetImpact>& impacts) {
+    if (const Hold* own = own_hold(state, run.parent)) set_relief(impacts, own->parts);
 }
 
 std::optional<BudgetRefusal> past_parents_ceiling(OrgState& state, const Run& run, std::int64_t usd) {
@@ -590,15 +591,15 @@ ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandK
         refusal && !command.incurred) {
         return past_ceiling_reply<ChargeReply, ChargeStatus>(std::move(*refusal));
     }
-    auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
-    if (own != nullptr) set_relief(touches, own->parts);
-    if (const auto denial = deny(state, touches); denial && !command.incurred) {
+    auto impacts = budget_impacts(state, spending.who, spending.amounts, stamp.at);
+    if (own != nullptr) set_relief(impacts, own->parts);
+    if (const auto denial = deny(state, impacts); denial && !command.incurred) {
         return denied<ChargeReply, ChargeStatus>(state, stamp, *denial, spending.who);
     }
 
     // From here on the charge must succeed.
-    if (own != nullptr) draw(state, own->id, spending.amounts, touches);
-    const Seq seq = record(state, stamp, std::move(spending), touches, nullptr);
+    if (own != nullptr) draw(state, own->id, spending.amounts, impacts);
+    const Seq seq = record(state, stamp, std::move(spending), impacts, nullptr);
     return {.status = ChargeStatus::charged,
             .seq = seq,
             .cost = command.cost,
@@ -641,18 +642,18 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
     if (auto refusal = refuse_hold(state, who, command.bound, own)) {
         return refuse(refusal->status, std::move(refusal->detail));
     }
-    auto touches = touches_of(state, who, command.bound, stamp.at);
-    if (own != nullptr) set_relief(touches, own->parts);
+    auto impacts = budget_impacts(state, who, command.bound, stamp.at);
+    if (own != nullptr) set_relief(impacts, own->parts);
     const auto room = room_below_ceilings(state, run, own);
-    const Amounts bound = granted(room, command, touches);
+    const Amounts bound = granted(room, command, impacts);
     if (bound != command.bound) {
-        touches = touches_of(state, who, bound, stamp.at);
-        if (own != nullptr) set_relief(touches, own->parts);
+        impacts = budget_impacts(state, who, bound, stamp.at);
+        if (own != nullptr) set_relief(impacts, own->parts);
     }
     if (auto refusal = past_ceiling(room, bound.usd)) {
         return past_ceiling_reply<ReserveReply, ReserveStatus>(std::move(*refusal));
     }
-    if (const auto denial = deny(state, touches)) {
+    if (const auto denial = deny(state, impacts)) {
         return denied<ReserveReply, ReserveStatus>(state, stamp, *denial, who);
     }
     if (command.dispatched && !who.provider.empty()) {
@@ -676,11 +677,11 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
               .expires_at = stamp.at + std::chrono::seconds(command.ttl_s),
               .closed_at = far_past,
               .opened_by = command.by_gateway ? HoldOpener::gateway : HoldOpener::key};
-    if (own != nullptr) hold.drawn = draw(state, own->id, bound, touches);
-    for (const Touch& touch : touches) {
-        if (touch.amount == 0) continue;
-        window_of(state, touch).held += touch.amount;
-        hold.parts.push_back({touch.budget->row.name, touch.span.start, touch.amount, touch.relief});
+    if (own != nullptr) hold.drawn = draw(state, own->id, bound, impacts);
+    for (const BudgetImpact& impact : impacts) {
+        if (impact.amount == 0) continue;
+        window_of(state, impact).held += impact.amount;
+        hold.parts.push_back({impact.budget->row.name, impact.span.start, impact.amount, impact.relief});
     }
     ReserveReply reply{.status = ReserveStatus::held,
                        .hold = command.hold,
@@ -688,7 +689,7 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
                        .budget = {},
                        .detail = {},
                        .bound = bound,
-                       .left = left_beside(room, bound.usd, touches),
+                       .left = left_beside(room, bound.usd, impacts),
                        .agent = hold.who.agent,
                        .session = hold.who.session,
                        .capture = agent->capture};
@@ -809,9 +810,9 @@ CorrectReply correct_charge(OrgState& state, Stamp stamp, const CorrectCharge& c
     // What lowers an estimate is a part of it, until the gateway has said what it was.
     const Hold* hold = first->hold.value.empty() ? nullptr : state.hold(first->hold);
     spending.estimated = first->estimated && (hold == nullptr || hold->event == first->key);
-    auto touches = touches_of(state, spending.who, spending.amounts, spending.counted_at);
+    auto impacts = budget_impacts(state, spending.who, spending.amounts, spending.counted_at);
     const Money cost = Money::nanos(spending.amounts.usd);
-    const Seq seq = record(state, stamp, std::move(spending), touches, nullptr);
+    const Seq seq = record(state, stamp, std::move(spending), impacts, nullptr);
     note_correction(state, key, first->key, command.to.nanos(), command.why);
     return {.status = CorrectStatus::corrected, .seq = seq, .cost = cost, .detail = {}};
 }
@@ -822,7 +823,7 @@ void expire_hold(OrgState& state, Stamp stamp, HoldId id) {
     hold.dispatched ? charge_at_bound(state, stamp, id, nullptr) : release(state, stamp, id, true);
 }
 
-void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<Touch>& touches) {
+void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<BudgetImpact>& impacts) {
     const Id id = derived_id("run_hold", run.id.value, [&](Id taken) { return state.hold(HoldId(taken)) != nullptr; });
     Hold hold{.id = HoldId(id),
               .who = run.who,
@@ -835,13 +836,13 @@ void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<Tou
               .expires_at = far_future,
               .closed_at = far_past,
               .opened_by = HoldOpener::run};
-    if (const Hold* own = own_hold(state, run.parent)) hold.drawn = draw(state, own->id, run.hold_bound, touches);
-    for (const Touch& touch : touches) {
+    if (const Hold* own = own_hold(state, run.parent)) hold.drawn = draw(state, own->id, run.hold_bound, impacts);
+    for (const BudgetImpact& impact : impacts) {
         // The run itself was counted by the admission; only money, tokens and calls are held.
-        const std::int64_t amount = run.hold_bound.of(touch.budget->row.metric);
+        const std::int64_t amount = run.hold_bound.of(impact.budget->row.metric);
         if (amount == 0) continue;
-        window_of(state, touch).held += amount;
-        hold.parts.push_back({touch.budget->row.name, touch.span.start, amount, touch.relief});
+        window_of(state, impact).held += amount;
+        hold.parts.push_back({impact.budget->row.name, impact.span.start, amount, impact.relief});
     }
     run.hold = hold.id;
     state.feed.add(Held{hold.id, hold.who.agent, run.id, hold.bound, hold.expires_at});
@@ -873,10 +874,10 @@ std::optional<Seq> charge_final(OrgState& state, Stamp stamp, Run& run, const Fi
     spending.price = command.price;
     const Hold* own = own_hold(state, run.id);
     if (check_size(spending.amounts.usd, spending.amounts.tokens)) return std::nullopt;
-    auto touches = touches_of(state, spending.who, spending.amounts, stamp.at);
-    if (own != nullptr) set_relief(touches, own->parts);
-    if (own != nullptr) draw(state, own->id, spending.amounts, touches);
-    return record(state, stamp, std::move(spending), touches, &run);
+    auto impacts = budget_impacts(state, spending.who, spending.amounts, stamp.at);
+    if (own != nullptr) set_relief(impacts, own->parts);
+    if (own != nullptr) draw(state, own->id, spending.amounts, impacts);
+    return record(state, stamp, std::move(spending), impacts, &run);
 }
 
 RunCheck check_run(OrgState& state, RunId id, Fence fence) {

@@ -52,12 +52,12 @@ bool is_operators_key(OrgState& state, const std::string& id);
 // ---- for runs.cc --------------------------------------------------------------------------------------------------
 
 // What the own hold of a run above covers already of a run that is to be admitted.
-void relieve_by_parent(OrgState& state, const Run& run, std::vector<Touch>& touches);
+void relieve_by_parent(OrgState& state, const Run& run, std::vector<BudgetImpact>& impacts);
 // Why a run above has no room for this one.
 std::optional<BudgetRefusal> past_parents_ceiling(OrgState& state, const Run& run, std::int64_t usd);
 
 // Sets the run's own hold aside. The budgets have been asked, and the touches are relieved.
-void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<Touch>& touches);
+void open_run_hold(OrgState& state, Stamp stamp, Run& run, const std::vector<BudgetImpact>& impacts);
 
 enum class RestOfRun { known_unspent, may_be_spent };
 // Ends every open hold of a run that is ending, its own last. `run` gets what that charges.

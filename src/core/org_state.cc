@@ -92,7 +92,7 @@ OrgState::OrgState(OrgId org_id, RowSource& row_source)
 
 namespace {
 template <class Row>
-void put_row(Table<Row>& table, Row row) {
+void put_row(RowTable<Row>& table, Row row) {
     const auto key = key_of(row);
     if (table.find(key) != nullptr) {
         table.edit(key) = std::move(row);
@@ -109,7 +109,7 @@ void OrgState::put_agent(Agent agent) {
 }
 
 void OrgState::index(const Agent& agent, bool add) {
-    for (const Pause& pause : agent.pauses) {
+    for (const AgentPause& pause : agent.pauses) {
         const std::pair paused{pause.by, agent.name};
         add ? void(paused_.insert(paused)) : void(paused_.erase(paused));
         const Deadline ends{pause.until, DeadlineKind::pause_ends, {}, agent.name};

@@ -19,8 +19,8 @@
 #include "base/ensure.h"
 #include "core/feed.h"
 #include "core/places.h"
+#include "core/row_table.h"
 #include "core/source.h"
-#include "core/table.h"
 
 namespace interlock::core {
 
@@ -83,17 +83,17 @@ class OrgState {
     // Rows without an index: edited directly.
     std::optional<Org> org;
     bool org_changed = false;
-    Table<AgentTotals> agent_totals;
-    Table<ApiKey> api_keys;
-    Table<Cap> caps;
-    Table<Setting> settings;
-    Table<Window> windows;
-    Table<Session> sessions;  // Made and closed through open_session() and close_session().
-    Table<Rollup> rollups;    // Changed through edit_rollup().
-    Table<CorrectedCost> corrected_costs;
+    RowTable<AgentTotals> agent_totals;
+    RowTable<ApiKey> api_keys;
+    RowTable<Cap> caps;
+    RowTable<Setting> settings;
+    RowTable<Window> windows;
+    RowTable<Session> sessions;  // Made and closed through open_session() and close_session().
+    RowTable<Rollup> rollups;    // Changed through edit_rollup().
+    RowTable<CorrectedCost> corrected_costs;
     Journal<Message> messages;
     Journal<CostEvent> cost_events;
-    Journal<Answer> answers;
+    Journal<StoredReply> answers;
     Journal<Launch> launches;
     Journal<ModelCall> model_calls;
     Journal<SpendMark> spend_marks;
@@ -268,13 +268,13 @@ class OrgState {
     void index_budget(const std::string& name);
     std::vector<LiveBudget*>& budget_bucket(const Scope& scope);
 
-    Table<Agent> agents_;
-    Table<Budget> budgets_;
-    Table<Schedule> schedules_;
-    Table<Hold> holds_;
-    Table<Run> runs_;
-    Table<Claim> claims_;
-    Table<Worktree> worktrees_;
+    RowTable<Agent> agents_;
+    RowTable<Budget> budgets_;
+    RowTable<Schedule> schedules_;
+    RowTable<Hold> holds_;
+    RowTable<Run> runs_;
+    RowTable<Claim> claims_;
+    RowTable<Worktree> worktrees_;
 
     ByText<LiveBudget> live_budgets_;
     // A budget stands in one bucket: under the first member that its scope states.
@@ -285,7 +285,7 @@ class OrgState {
 
     std::set<std::pair<std::string, std::string>> paused_;  // By whom, and which agent.
     Wide settled_usd_ = 0;
-    Table<Rollup>::Ref last_rollup_;              // Events of a batch are often alike. Empty between batches.
+    RowTable<Rollup>::Ref last_rollup_;           // Events of a batch are often alike. Empty between batches.
     std::optional<SessionCounts> open_sessions_;  // None: not asked for yet.
     Held held_;
     HeldBy held_by_agent_, held_by_key_;
@@ -338,7 +338,7 @@ void OrgState::collect(OnPut put, OnErased erased) {
     collect_table(schedules_);
     for (const Message& row : messages.rows()) put(row);
     for (const CostEvent& row : cost_events.rows()) put(row);
-    for (const Answer& row : answers.rows()) put(row);
+    for (const StoredReply& row : answers.rows()) put(row);
     for (const Launch& row : launches.rows()) put(row);
     collect_table(worktrees_);
     collect_table(settings);

@@ -31,14 +31,14 @@ BOOST_DESCRIBE_STRUCT(BudgetRefusal, (),
                       (budget, metric, limit_units, settled, held, requested, free, open_holds, window_end, frozen))
 
 // Who is in the way.
-struct Holder {
+struct BlockingRun {
     RunId run;
     std::string agent;
     RunState state = RunState::running;
     Place place;  // The claim that conflicts; its path is empty when the obstacle is a cap.
     Instant since;
 };
-BOOST_DESCRIBE_STRUCT(Holder, (), (run, agent, state, place, since))
+BOOST_DESCRIBE_STRUCT(BlockingRun, (), (run, agent, state, place, since))
 
 // ---- orgs, agents, keys, caps -------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ struct AdmitReply {
     bool isolated = false;
     std::int64_t place_in_line = 0;  // 1 is next.
     WaitsFor waits_for = WaitsFor::nothing;
-    std::optional<Holder> holder;
+    std::optional<BlockingRun> holder;
     std::optional<BudgetRefusal> budget;
     std::string detail;
 };

@@ -24,7 +24,7 @@ class RestatePlacesTest : public RunsTest {
     AdmitRun launching(std::vector<Place> places, OnConflict on_conflict = OnConflict::refuse) {
         AdmitRun command = asking("ada", std::move(places), on_conflict);
         command.node = "here";
-        command.process = Process{};
+        command.process = ProcessSpec{};
         command.process->command = {"true"};
         return command;
     }

@@ -118,7 +118,7 @@ enum class ConnectionOutcome {
 BOOST_DESCRIBE_ENUM(ConnectionOutcome, closed, not_allowed, not_public, not_found, unreachable)
 
 // The process of a run: what a supervisor starts, and within which bounds.
-struct Process {
+struct ProcessSpec {
     using sparse = void;
     std::vector<std::string> command;   // The program and its arguments, as they are: no shell looks at them.
     std::string directory;              // Where it works, unless it is isolated; empty: in a directory of its own.
@@ -141,9 +141,9 @@ struct Process {
     SandboxLevel asked_level() const {
         return level == SandboxLevel::server_default && sandbox ? SandboxLevel::files : level;
     }
-    friend bool operator==(const Process&, const Process&) = default;
+    friend bool operator==(const ProcessSpec&, const ProcessSpec&) = default;
 };
-BOOST_DESCRIBE_STRUCT(Process, (),
+BOOST_DESCRIBE_STRUCT(ProcessSpec, (),
                       (command, directory, env, pass_env, timeout_s, grace_s, nice, limits, sandbox, writable, adapter,
                        setup, teardown, foreground, level, readable, allowed_hosts))
 
@@ -191,14 +191,14 @@ struct Org {
 BOOST_DESCRIBE_STRUCT(Org, (), (name, created_at, last_fence, last_ticket, marked_at, former_keys_until))
 
 // One reason why an agent stands still. An agent works while it has none.
-struct Pause {
+struct AgentPause {
     std::string by;      // "operator", or "budget:" and the budget's name.
     std::string reason;  // For people.
     Instant since;
     Instant until;  // far_future: until somebody resumes it.
-    friend bool operator==(const Pause&, const Pause&) = default;
+    friend bool operator==(const AgentPause&, const AgentPause&) = default;
 };
-BOOST_DESCRIBE_STRUCT(Pause, (), (by, reason, since, until))
+BOOST_DESCRIBE_STRUCT(AgentPause, (), (by, reason, since, until))
 
 struct Agent {
     static constexpr std::string_view table = "agents";
@@ -208,10 +208,10 @@ struct Agent {
     std::vector<std::string> command;
     std::int32_t max_concurrent_runs = 1;
     Tags tags;
-    std::vector<Pause> pauses;
+    std::vector<AgentPause> pauses;
     Instant created_at;
-    bool archived = false;  // Names are never freed: the ledger refers to them forever.
-    Process process = {};   // Of its runs. Its `command` is empty here, and the agent's own is used.
+    bool archived = false;     // Names are never freed: the ledger refers to them forever.
+    ProcessSpec process = {};  // Of its runs. Its `command` is empty here, and the agent's own is used.
     Retry retry = {};
     Workplace workplace = {};
     std::string provider = {};  // Whose models its runs use, for the provider's cap.
@@ -600,7 +600,7 @@ struct Launch {
     static constexpr std::size_t key_columns = 1;
     static constexpr Life life = Life::appended;
     RunId run;
-    Process process = {};
+    ProcessSpec process = {};
     Retry retry = {};
 };
 BOOST_DESCRIBE_STRUCT(Launch, (), (run, process, retry))
@@ -735,7 +735,7 @@ BOOST_DESCRIBE_STRUCT(ModelCall, (),
 // ---- what was answered, and the feed ------------------------------------------------------------------------------
 
 // The first answer to a command, for those who ask again. Commands that make a cost event are answered from that.
-struct Answer {
+struct StoredReply {
     static constexpr std::string_view table = "answers";
     static constexpr std::size_t key_columns = 1;
     static constexpr Life life = Life::appended;
@@ -744,7 +744,7 @@ struct Answer {
     Instant at;
     std::string reply;  // Encoded (base/codec.h).
 };
-BOOST_DESCRIBE_STRUCT(Answer, (), (key, fingerprint, at, reply))
+BOOST_DESCRIBE_STRUCT(StoredReply, (), (key, fingerprint, at, reply))
 
 // The events of one commit. hash = SHA-256(hash of the page before, first_seq, last_seq, at, body); see feed.h.
 struct FeedPage {
@@ -782,7 +782,7 @@ BOOST_DESCRIBE_STRUCT(Seal, (), (number, at, key_id, digests, hash))
 // Every kind of row, in the order they are written: what others refer to comes first. Seals name a kind by its position
 // in this list, so new kinds go last.
 using AllRows = std::tuple<Org, Agent, AgentTotals, ApiKey, Cap, Budget, Window, Session, Message, Run, Claim, Hold,
-                           CostEvent, Rollup, Schedule, Answer, FeedPage, Launch, Worktree, Setting, ModelCall,
+                           CostEvent, Rollup, Schedule, StoredReply, FeedPage, Launch, Worktree, Setting, ModelCall,
                            SpendMark, RunStep, ScheduleTick, CorrectedCost, Seal>;
 
 }  // namespace interlock::core

@@ -432,7 +432,7 @@ TEST_F(RunTreeTest, another_try_of_a_child_is_a_child) {
     const Owned parent = parent_in("/srv/a");
     AdmitRun command = below(parent.run, {workspace("/srv/a")});
     command.node = "n";
-    command.process = Process{};
+    command.process = ProcessSpec{};
     command.process->command = {"true"};
     command.retry = {.tries = 2, .backoff_s = 1, .backoff_max_s = 1};
     const Owned child = admit(command);

@@ -37,7 +37,7 @@ void move_to(OrgState& state, Stamp stamp, Run& run, RunState to, std::string re
 }
 
 // What keeps a run from starting now.
-struct Obstacle {
+struct AdmissionObstacle {
     WaitsFor what = WaitsFor::nothing;
     std::optional<Denial> denial = {};          // For budgets.
     std::optional<BudgetRefusal> ceiling = {};  // Of a run above it.
@@ -74,26 +74,28 @@ std::vector<RunId> colliding(OrgState& state, const PlaceIndex& places, Standing
 }
 
 // `kept` is for those who walk the line and know it already.
-std::optional<Obstacle> place_obstacle(OrgState& state, Stamp stamp, const Run& run, const PlaceIndex* kept) {
+std::optional<AdmissionObstacle> place_obstacle(OrgState& state, Stamp stamp, const Run& run, const PlaceIndex* kept) {
     if (auto holders = colliding(state, state.claimed(), Standing::claimed, run); !holders.empty()) {
-        return Obstacle{.what = WaitsFor::workspace, .in_the_way = std::move(holders)};
+        return AdmissionObstacle{.what = WaitsFor::workspace, .in_the_way = std::move(holders)};
     }
     // Walking the line is slow, and seldom needed: somebody there must want the same place, although it is free.
     if (!collides_any(state.wanted(), run)) return std::nullopt;
     const PlaceIndex ahead_kept = kept != nullptr ? PlaceIndex() : kept_ahead_of(state, stamp, line_key(run));
     auto ahead = colliding(state, kept != nullptr ? *kept : ahead_kept, Standing::kept, run);
     if (ahead.empty()) return std::nullopt;
-    return Obstacle{.what = WaitsFor::workspace, .in_the_way = std::move(ahead)};
+    return AdmissionObstacle{.what = WaitsFor::workspace, .in_the_way = std::move(ahead)};
 }
 
-std::optional<Obstacle> cap_obstacle(OrgState& state, const Run& run) {
+std::optional<AdmissionObstacle> cap_obstacle(OrgState& state, const Run& run) {
     const auto at_most = [](WaitsFor what, std::size_t live, std::int64_t max, std::string whose) {
-        if (static_cast<std::int64_t>(live) < max) return std::optional<Obstacle>{};
-        return std::optional(Obstacle{.what = what, .detail = fmt::format("{} has {} of {} runs", whose, live, max)});
+        if (static_cast<std::int64_t>(live) < max) return std::optional<AdmissionObstacle>{};
+        return std::optional(
+            AdmissionObstacle{.what = what, .detail = fmt::format("{} has {} of {} runs", whose, live, max)});
     };
     const auto capped = [&](WaitsFor what, CapKind kind, const std::string& name, std::size_t live, std::string whose) {
         const Cap* cap = state.caps.find({kind, name});
-        return cap == nullptr ? std::optional<Obstacle>{} : at_most(what, live, cap->max_live, std::move(whose));
+        return cap == nullptr ? std::optional<AdmissionObstacle>{}
+                              : at_most(what, live, cap->max_live, std::move(whose));
     };
     const std::string& agent = run.who.agent;
     if (auto no = at_most(WaitsFor::agent_cap, state.live_of_agent(agent), state.agent(agent)->max_concurrent_runs,
@@ -117,33 +119,36 @@ std::optional<Obstacle> cap_obstacle(OrgState& state, const Run& run) {
 }
 
 // The one place where it is decided whether a run may start. In the order of AdmitStatus.
-std::optional<Obstacle> find_obstacle(OrgState& state, Stamp stamp, const Run& run, const PlaceIndex* kept = nullptr) {
+std::optional<AdmissionObstacle> find_obstacle(OrgState& state, Stamp stamp, const Run& run,
+                                               const PlaceIndex* kept = nullptr) {
     if (run.not_before > stamp.at) {
-        return Obstacle{.what = WaitsFor::its_time, .detail = "the delay before the next attempt has not passed"};
+        return AdmissionObstacle{.what = WaitsFor::its_time,
+                                 .detail = "the delay before the next attempt has not passed"};
     }
     const Agent* agent = working_agent(state, run.who.agent);
     if (agent == nullptr || !agent->pauses.empty()) {
-        return Obstacle{.what = WaitsFor::agent,
-                        .detail = agent == nullptr ? "the agent is archived" : agent->pauses.front().reason};
+        return AdmissionObstacle{.what = WaitsFor::agent,
+                                 .detail = agent == nullptr ? "the agent is archived" : agent->pauses.front().reason};
     }
     // Asked at admission too, but what was possible then may not be any more.
     if (auto refused = run.hold_bound != Amounts{} ? refuse_hold(state, run.who, run.hold_bound) : std::nullopt) {
-        return Obstacle{.what = WaitsFor::budget, .detail = refused->detail};
+        return AdmissionObstacle{.what = WaitsFor::budget, .detail = refused->detail};
     }
     if (auto refusal = past_parents_ceiling(state, run, needed_amounts(run).usd)) {
         std::string detail = describe(*refusal);
-        return Obstacle{WaitsFor::budget, {}, std::move(refusal), {}, std::move(detail)};
+        return AdmissionObstacle{WaitsFor::budget, {}, std::move(refusal), {}, std::move(detail)};
     }
-    auto touches = touches_of(state, run.who, needed_amounts(run), stamp.at);
-    relieve_by_parent(state, run, touches);
-    if (auto denial = deny(state, touches)) return Obstacle{.what = WaitsFor::budget, .denial = std::move(denial)};
+    auto impacts = budget_impacts(state, run.who, needed_amounts(run), stamp.at);
+    relieve_by_parent(state, run, impacts);
+    if (auto denial = deny(state, impacts))
+        return AdmissionObstacle{.what = WaitsFor::budget, .denial = std::move(denial)};
     if (auto obstacle = place_obstacle(state, stamp, run, kept)) return obstacle;
     return cap_obstacle(state, run);
 }
 
-Holder holder_of(OrgState& state, const Run& run, RunId in_the_way) {
+BlockingRun holder_of(OrgState& state, const Run& run, RunId in_the_way) {
     const Run& other = *state.run(in_the_way);
-    Holder holder{
+    BlockingRun holder{
         .run = other.id, .agent = other.who.agent, .state = other.state, .place = {}, .since = other.admitted_at};
     if (other.state == RunState::queued) holder.since = other.created_at;
     for (const Place& taken : other.wanted) {
@@ -163,17 +168,17 @@ void grant(OrgState& state, Stamp stamp, Run& run) {
     run.fence = state.org->last_fence;
     move_to(state, stamp, run, RunState::starting);
     run.lease_until = stamp.at + std::chrono::seconds(run.lease_s);
-    auto touches = touches_of(state, run.who, asked_amounts(run), stamp.at);
-    relieve_by_parent(state, run, touches);
+    auto impacts = budget_impacts(state, run.who, asked_amounts(run), stamp.at);
+    relieve_by_parent(state, run, impacts);
     const bool counts = uncounted_runs(run) > 0;
     if (counts) run.admitted_at = stamp.at;
-    if (run.hold_bound != Amounts{}) open_run_hold(state, stamp, run, touches);
+    if (run.hold_bound != Amounts{}) open_run_hold(state, stamp, run, impacts);
     state.put_run(run);
     state.add_claims(run);
-    for (Touch& touch : touches) {
-        if (!counts || touch.budget->row.metric != Metric::runs) continue;
-        spend_in_window(state, stamp, touch, 1);
-        after_spending(state, stamp, touch, run.who);
+    for (BudgetImpact& impact : impacts) {
+        if (!counts || impact.budget->row.metric != Metric::runs) continue;
+        spend_in_window(state, stamp, impact, 1);
+        after_spending(state, stamp, impact, run.who);
     }
     state.feed.add(RunChanged{run.id, run.who.agent, run.state, run.fence});
 }
@@ -426,7 +431,7 @@ AdmitReply refused_admission(AdmitStatus why, std::string detail) {
     return reply;
 }
 
-AdmitReply refused_by(OrgState& state, Stamp stamp, const Run& run, Obstacle obstacle) {
+AdmitReply refused_by(OrgState& state, Stamp stamp, const Run& run, AdmissionObstacle obstacle) {
     AdmitReply reply;
     reply.detail = obstacle.detail;
     if (obstacle.denial) {
@@ -469,7 +474,7 @@ std::int64_t place_in_line(const std::set<LineKey>& line, const LineKey& key) {
     }
 }
 
-AdmitReply put_in_line(OrgState& state, Stamp stamp, Run run, const Obstacle& obstacle) {
+AdmitReply put_in_line(OrgState& state, Stamp stamp, Run run, const AdmissionObstacle& obstacle) {
     AdmitReply reply;
     reply.status = AdmitStatus::queued;
     reply.run = run.id;
@@ -506,7 +511,7 @@ Complaint too_many_runs(OrgState& state, const AdmitRun& command) {
 }
 
 // A run in the way that `replace` by an API key below operator must not end.
-const Run* run_of_another(OrgState& state, const AdmitRun& command, const Obstacle& obstacle) {
+const Run* run_of_another(OrgState& state, const AdmitRun& command, const AdmissionObstacle& obstacle) {
     for (const RunId id : obstacle.in_the_way) {
         const Run* other = state.run(id);
         const bool is_own = command.parent.value.empty() ? other->who.agent == command.who.agent
@@ -837,7 +842,7 @@ void promote(OrgState& state, Stamp stamp) {
             if (collides_any(state.wanted(), run)) line.started(run, kept_ahead_of(state, stamp, *key));
             continue;
         }
-        const bool own_budget = obstacle->denial && !obstacle->denial->touch.budget->row.scope.run.value.empty();
+        const bool own_budget = obstacle->denial && !obstacle->denial->impact.budget->row.scope.run.value.empty();
         line.stays(run, obstacle->what != WaitsFor::its_time && !own_budget);
         if (obstacle->what == WaitsFor::budget) {
             if (obstacle->denial) {

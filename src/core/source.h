@@ -16,8 +16,8 @@
 
 namespace interlock::core {
 
-#define INTERLOCK_COLD_ROW_KINDS                                                                           \
-    Window, Session, Message, Run, Hold, CostEvent, Rollup, Answer, Launch, ModelCall, SpendMark, RunStep, \
+#define INTERLOCK_COLD_ROW_KINDS                                                                                \
+    Window, Session, Message, Run, Hold, CostEvent, Rollup, StoredReply, Launch, ModelCall, SpendMark, RunStep, \
         ScheduleTick, CorrectedCost
 struct ColdRow : std::variant<INTERLOCK_COLD_ROW_KINDS> {
     INTERLOCK_VARIANT(ColdRow)
@@ -40,10 +40,10 @@ class RowSource {
     virtual bool load(OrgId org, ColdRow& row) = 0;
 
     // Whether a question is a journey, so that it pays to announce many at once.
-    virtual bool far() const { return false; }
+    virtual bool is_remote() const { return false; }
     // These rows, whose keys are filled in, are going to be asked for. Fetched together, if the source is far; what it
     // finds is good until the next commit.
-    virtual void expect(OrgId, std::vector<ColdRow>) {}
+    virtual void prefetch(OrgId, std::vector<ColdRow>) {}
 
     // What the committed ledger holds for a scope in a span of time, by counted_at (runs: by admitted_at).
     virtual Amounts sum(OrgId org, const Scope& scope, WindowSpan span) = 0;

@@ -327,7 +327,7 @@ Applied StateMachine::apply(Stamp stamp, const Command& command) {
     if (command.key.value.empty() || !succeeded(applied.reply)) return applied;
     recent_keys_.add(command.org, command.key);
     if (!makes_cost_event(command.body)) {
-        Answer& answer = state.answers.add();
+        StoredReply& answer = state.answers.add();
         answer.key = command.key;
         answer.fingerprint = command.fingerprint;
         answer.at = stamp.at;
@@ -336,7 +336,7 @@ Applied StateMachine::apply(Stamp stamp, const Command& command) {
     return applied;
 }
 
-void StateMachine::expect(Stamp stamp, const std::vector<const Command*>& commands) {
+void StateMachine::prefetch(Stamp stamp, const std::vector<const Command*>& commands) {
     std::map<OrgId, std::vector<ColdRow>> rows;
     for (const Command* command : commands) {
         const auto found = orgs_.find(command->org);
@@ -344,16 +344,16 @@ void StateMachine::expect(Stamp stamp, const std::vector<const Command*>& comman
         std::vector<ColdRow>& wanted = rows[command->org];
         if (!command->key.value.empty() && recent_keys_.seen(command->org, command->key) != RecentKeys::Seen::no) {
             wanted.emplace_back(with_key<CostEvent>(command->key));
-            wanted.emplace_back(with_key<Answer>(command->key));
+            wanted.emplace_back(with_key<StoredReply>(command->key));
         }
         if (may_be_former(*found->second, stamp, *command)) {
             wanted.emplace_back(with_key<CostEvent>(command->former));
-            wanted.emplace_back(with_key<Answer>(command->former));
+            wanted.emplace_back(with_key<StoredReply>(command->former));
         }
         add_expected(*found->second, stamp, command->body, wanted);
     }
     for (auto& [org, wanted] : rows) {
-        if (!wanted.empty()) source_.expect(org, std::move(wanted));
+        if (!wanted.empty()) source_.prefetch(org, std::move(wanted));
     }
 }
 

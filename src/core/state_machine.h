@@ -34,7 +34,7 @@ class StateMachine {
     Applied apply(Stamp stamp, const Command& command);
 
     // Tells the source of the rows that these are going to ask it for.
-    void expect(Stamp stamp, const std::vector<const Command*>& commands);
+    void prefetch(Stamp stamp, const std::vector<const Command*>& commands);
 
     // The first answer to this key, from rows alone. Empty when it was not carried out.
     std::optional<Applied> find_answer(const Command& command);

@@ -286,7 +286,7 @@ TEST_F(StateMachineTest, keys_of_every_kind_are_remembered_over_a_restart) {
 }
 
 TEST_F(StateMachineTest, a_command_without_a_key_is_carried_out_each_time_and_not_remembered) {
-    const std::size_t answers = rows().of<Answer>().size();
+    const std::size_t answers = rows().of<StoredReply>().size();
 
     const Applied first = apply_with({}, PauseAgent{"ada", "x"});
     const Applied second = apply_with({}, PauseAgent{"ada", "x"});
@@ -294,7 +294,7 @@ TEST_F(StateMachineTest, a_command_without_a_key_is_carried_out_each_time_and_no
     EXPECT_EQ(std::get<AgentReply>(first.reply).status, AgentStatus::done);
     EXPECT_FALSE(second.repeated);
     EXPECT_EQ(std::get<AgentReply>(second.reply).status, AgentStatus::unchanged);
-    EXPECT_EQ(rows().of<Answer>().size(), answers);
+    EXPECT_EQ(rows().of<StoredReply>().size(), answers);
 }
 
 TEST_F(StateMachineTest, the_answer_to_a_key_can_be_asked_for_without_carrying_anything_out) {

@@ -18,7 +18,7 @@ class SupervisedTest : public RunsTest {
     AdmitRun launching(std::int32_t tries = 1) {
         AdmitRun command = asking("ada");
         command.node = "here";
-        command.process = Process{};
+        command.process = ProcessSpec{};
         command.process->command = {"true"};
         command.retry = {.tries = tries, .backoff_s = 10, .backoff_max_s = 15};
         return command;

@@ -46,11 +46,11 @@ Embedded::~Embedded() {
     store_->close();
 }
 
-Answer Embedded::ask(core::Command command) {
-    const auto promise = std::make_shared<std::promise<Answer>>();
+SubmitResult Embedded::ask(core::Command command) {
+    const auto promise = std::make_shared<std::promise<SubmitResult>>();
     auto answer = promise->get_future();
     Submission submission{.command = completed(std::move(command)),
-                          .on_answer = [promise](Answer outcome) { promise->set_value(std::move(outcome)); },
+                          .on_answer = [promise](SubmitResult outcome) { promise->set_value(std::move(outcome)); },
                           .deadline = now() + options_.ask_timeout};
     lane_->submit(std::move(submission));
     if (answer.wait_for(options_.ask_timeout) == std::future_status::timeout) return fail(SubmitError::outcome_unknown);

@@ -43,7 +43,7 @@ class Embedded {
 
     // Carries out one command and waits for it. An empty org means the default one, an empty key a fresh one. When the
     // wait runs out the answer is outcome_unknown: ask again with the same key.
-    Answer ask(core::Command command);
+    SubmitResult ask(core::Command command);
     // The same without waiting; `on_answer` is called on the lane's thread and must not block.
     void submit(core::Command command, OnAnswer on_answer);
     // Many at once, as they are: org, keys and deadlines are the caller's.

@@ -218,7 +218,7 @@ std::vector<Submission>& Engine::take_batch() {
 
 Result<void, store::CommitError> Engine::apply_and_commit(const std::vector<Submission>& batch, Instant now) try {
     answers_.clear();
-    if (store_.far()) expect(batch, now);
+    if (store_.is_remote()) prefetch(batch, now);
     apply_ticks(now);
     // A command that sums the ledger is the first of its batch, and what time alone has done is written before it.
     if (!batch.empty() && core::reads_ledger(batch.front().command.body)) {
@@ -230,10 +230,10 @@ Result<void, store::CommitError> Engine::apply_and_commit(const std::vector<Subm
     return fail(store::CommitError{store::CommitError::Kind::rolled_back, "a row could not be read"});
 }
 
-void Engine::expect(const std::vector<Submission>& batch, Instant now) {
+void Engine::prefetch(const std::vector<Submission>& batch, Instant now) {
     std::vector<const core::Command*> commands;
     for (const Submission& submission : batch) commands.push_back(&submission.command);
-    machine_.expect({now}, commands);
+    machine_.prefetch({now}, commands);
 }
 
 void Engine::apply_ticks(Instant now) {
@@ -245,11 +245,11 @@ void Engine::apply_ticks(Instant now) {
     }
 }
 
-Answer Engine::apply(const Submission& submission, Instant now) {
+SubmitResult Engine::apply(const Submission& submission, Instant now) {
     if (submission.deadline < now) return fail(SubmitError::too_late);
     core::Applied applied = machine_.apply({now}, submission.command);
     if (applied.key_reused) return fail(SubmitError::key_reused);
-    return Answered{std::move(applied.reply), applied.repeated};
+    return CommandResult{std::move(applied.reply), applied.repeated};
 }
 
 Result<void, store::CommitError> Engine::commit(Instant now) {
@@ -258,7 +258,7 @@ Result<void, store::CommitError> Engine::commit(Instant now) {
         if (state->has_changes()) writes.orgs.push_back(writes_of(*state, options_.seal_key, now));
     }
     // A refusal writes nothing and is a decision all the same. Where others may write, they must be known not to have.
-    if (writes.orgs.empty() && !store_.far()) return {};
+    if (writes.orgs.empty() && !store_.is_remote()) return {};
     if (auto committed = store_.commit(writes); !committed) return committed;
     const auto has_runs = [](const store::OrgWrites& org) { return !org.of<core::Run>().put.empty(); };
     if (std::ranges::any_of(writes.orgs, has_runs)) stats_.run_commits += 1;
@@ -275,13 +275,13 @@ bool Engine::recover(Instant now) {
     return opened.has_value();
 }
 
-Answer Engine::answer_by_key(const Submission& submission, bool known, bool recovered) try {
+SubmitResult Engine::answer_by_key(const Submission& submission, bool known, bool recovered) try {
     const auto otherwise = known ? SubmitError::not_committed : SubmitError::outcome_unknown;
     if (!recovered || submission.command.key.value.empty()) return fail(otherwise);
     auto found = machine_.find_answer(submission.command);
     if (!found) return fail(SubmitError::not_committed);
     if (found->key_reused) return fail(SubmitError::key_reused);
-    return Answered{std::move(found->reply), found->repeated};
+    return CommandResult{std::move(found->reply), found->repeated};
 } catch (const core::SourceFailed&) {
     // It will be opened again by the next step; whoever asks again then gets the answer.
     ready_ = false;

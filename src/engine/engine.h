@@ -45,12 +45,12 @@ enum class SubmitError {
 };
 BOOST_DESCRIBE_ENUM(SubmitError, busy, too_late, key_reused, not_committed, outcome_unknown, unavailable)
 
-struct Answered {
+struct CommandResult {
     core::Reply reply;
     bool repeated = false;  // The command was carried out before; this is its first answer.
 };
-using Answer = Result<Answered, SubmitError>;
-using OnAnswer = std::function<void(Answer)>;
+using SubmitResult = Result<CommandResult, SubmitError>;
+using OnAnswer = std::function<void(SubmitResult)>;
 
 struct Submission {
     core::Command command;
@@ -112,14 +112,14 @@ class Engine {
  private:
     std::vector<Submission>& take_batch();
     Result<void, store::CommitError> apply_and_commit(const std::vector<Submission>& batch, Instant now);
-    void expect(const std::vector<Submission>& batch, Instant now);
+    void prefetch(const std::vector<Submission>& batch, Instant now);
     void apply_ticks(Instant now);
-    Answer apply(const Submission& submission, Instant now);
+    SubmitResult apply(const Submission& submission, Instant now);
     Result<void, store::CommitError> commit(Instant now);
     Result<void, store::OpenError> seal_older_rows(core::OrgState& state, Instant now);
     bool recover(Instant now);
     std::size_t turn_away(std::vector<Submission>& batch);
-    Answer answer_by_key(const Submission& submission, bool known, bool recovered);
+    SubmitResult answer_by_key(const Submission& submission, bool known, bool recovered);
 
     store::Store& store_;
     const Options options_;
@@ -136,7 +136,7 @@ class Engine {
     std::size_t queue_head_ = 0;
     bool hurried_ = false;           // Not all that is queued can wait.
     std::vector<Submission> batch_;  // step()'s own, kept for the room they have.
-    std::vector<Answer> answers_;
+    std::vector<SubmitResult> answers_;
     EngineStats stats_;
 };
 

@@ -30,7 +30,7 @@ class EngineMoves : public testing::Test {
 
     void submit(core::CommandBody body, core::CommandKey key) {
         engine.submit(Submission{.command = {.org = org, .key = key, .body = std::move(body)},
-                                 .on_answer = [this](Answer answer) { answers.push_back(std::move(answer)); }});
+                                 .on_answer = [this](SubmitResult answer) { answers.push_back(std::move(answer)); }});
     }
     void tell(core::CommandBody body) {
         submit(std::move(body), core::CommandKey(ids.next(noon)));
@@ -48,7 +48,7 @@ class EngineMoves : public testing::Test {
     IdSource ids{1};
     store::MemoryStore memory;
     std::vector<Submission> handed_back;
-    std::vector<Answer> answers;
+    std::vector<SubmitResult> answers;
     Engine engine{memory, {.on_moved = [this](std::vector<Submission> batch) {
                       std::ranges::move(batch, std::back_inserter(handed_back));
                   }}};
@@ -100,8 +100,8 @@ class FarStore final : public store::Store {
  public:
     explicit FarStore(store::MemoryStore& near_one) : near_(near_one) {}
 
-    bool far() const override { return true; }
-    void expect(core::OrgId, std::vector<core::ColdRow> rows) override {
+    bool is_remote() const override { return true; }
+    void prefetch(core::OrgId, std::vector<core::ColdRow> rows) override {
         ++journeys;
         for (const core::ColdRow& row : rows) announced_.insert(name_of(row));
     }
@@ -152,12 +152,12 @@ TEST(FarStores, a_batch_announces_every_row_it_asks_for) {
     const auto submit = [&](core::CommandBody body) {
         // A key that is a hash: whether it was used before, only the store knows.
         const core::CommandKey key(id_from_hash("key " + std::to_string(answered)));
-        engine.submit(
-            Submission{.command = {.org = org, .key = key, .body = std::move(body)}, .on_answer = [&](Answer answer) {
-                           ASSERT_TRUE(answer);
-                           EXPECT_TRUE(core::succeeded(answer->reply));
-                           ++answered;
-                       }});
+        engine.submit(Submission{.command = {.org = org, .key = key, .body = std::move(body)},
+                                 .on_answer = [&](SubmitResult answer) {
+                                     ASSERT_TRUE(answer);
+                                     EXPECT_TRUE(core::succeeded(answer->reply));
+                                     ++answered;
+                                 }});
         engine.step(noon);
     };
     submit(core::CreateOrg{"default"});

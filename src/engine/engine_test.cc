@@ -39,7 +39,7 @@ class EngineTest : public testing::Test {
         answers.emplace_back();
         engine.submit(Submission{.command = {.org = org, .key = key, .body = std::move(body)},
                                  .on_answer =
-                                     [this, slot](Answer answer) {
+                                     [this, slot](SubmitResult answer) {
                                          ASSERT_FALSE(answers[slot]) << "a command is answered once";
                                          answers[slot] = std::move(answer);
                                      },
@@ -47,14 +47,14 @@ class EngineTest : public testing::Test {
         return slot;
     }
 
-    Answer tell(core::CommandBody body) { return tell(std::move(body), fresh_key()); }
-    Answer tell(core::CommandBody body, core::CommandKey key) {
+    SubmitResult tell(core::CommandBody body) { return tell(std::move(body), fresh_key()); }
+    SubmitResult tell(core::CommandBody body, core::CommandKey key) {
         const std::size_t slot = queue(std::move(body), key);
         engine.step(noon);
         return *answers[slot];
     }
 
-    static ChargeStatus status_of(const Answer& answer) {
+    static ChargeStatus status_of(const SubmitResult& answer) {
         return answer ? std::get<core::ChargeReply>(answer->reply).status : ChargeStatus::invalid_request;
     }
 
@@ -67,7 +67,7 @@ class EngineTest : public testing::Test {
     IdSource ids{1};
     store::MemoryStore memory;
     Engine engine{memory, {.queue_max = 8, .batch_max = 4, .batch_bytes_max = 1000}};
-    std::vector<std::optional<Answer>> answers;
+    std::vector<std::optional<SubmitResult>> answers;
 };
 
 TEST_F(EngineTest, commits_that_write_a_run_are_counted_apart) {
@@ -91,7 +91,7 @@ TEST_F(EngineTest, what_can_wait_waits_for_what_cannot_and_keeps_its_place) {
     std::vector<int> order;
     const auto submit = [&](int number, bool can_wait) {
         engine.submit(Submission{.command = {.org = org, .key = fresh_key(), .body = charge_of(5)},
-                                 .on_answer = [&order, number](const Answer&) { order.push_back(number); },
+                                 .on_answer = [&order, number](const SubmitResult&) { order.push_back(number); },
                                  .can_wait = can_wait});
     };
     EXPECT_FALSE(engine.can_wait()) << "there is nothing to wait with";
@@ -117,7 +117,7 @@ TEST_F(EngineTest, a_lane_carries_out_what_can_wait_though_nothing_else_comes) {
     {
         Lane lane(engine);
         lane.submit(Submission{.command = {.org = org, .key = fresh_key(), .body = charge_of(5)},
-                               .on_answer = [&told](const Answer& answer) { told.set_value(answer.has_value()); },
+                               .on_answer = [&told](const SubmitResult& answer) { told.set_value(answer.has_value()); },
                                .can_wait = true});
         EXPECT_TRUE(told.get_future().get());
     }
@@ -142,11 +142,11 @@ TEST_F(EngineTest, after_a_standstill_every_lease_starts_anew) {
         admit.run = run;
         admit.who.agent = "writer";
         admit.lease_s = 60;
-        const Answer admitted = tell(admit);
+        const SubmitResult admitted = tell(admit);
         const core::Fence fence = std::get<core::AdmitReply>(admitted->reply).fence;
         if (stood_still) engine.stood_still();
         engine.step(now);
-        const Answer heard = tell(core::HeartbeatRun{run, fence});
+        const SubmitResult heard = tell(core::HeartbeatRun{run, fence});
         return std::get<core::RunReply>(heard->reply).status;
     };
     EXPECT_EQ(status_after(true, noon + std::chrono::minutes(2)), core::RunStatus::done);
@@ -156,7 +156,7 @@ TEST_F(EngineTest, after_a_standstill_every_lease_starts_anew) {
 TEST_F(EngineTest, nobody_is_answered_before_the_batch_is_stored) {
     std::int64_t stored_when_answered = -1;
     engine.submit(Submission{.command = {.org = org, .key = fresh_key(), .body = charge_of(7)},
-                             .on_answer = [&](Answer) { stored_when_answered = stored_total(); }});
+                             .on_answer = [&](SubmitResult) { stored_when_answered = stored_total(); }});
 
     engine.step(noon);
 
@@ -215,9 +215,9 @@ TEST_F(EngineTest, a_command_whose_deadline_has_passed_is_not_begun) {
 
 TEST_F(EngineTest, a_retry_gets_the_first_answer_and_has_no_second_effect) {
     const auto key = fresh_key();
-    const Answer first = tell(charge_of(5), key);
+    const SubmitResult first = tell(charge_of(5), key);
 
-    const Answer second = tell(charge_of(5), key);
+    const SubmitResult second = tell(charge_of(5), key);
 
     ASSERT_TRUE(second);
     EXPECT_TRUE(second->repeated);
@@ -241,7 +241,7 @@ TEST_F(EngineTest, a_key_with_other_content_is_refused) {
     const auto key = fresh_key();
     (void)tell(charge_of(5), key);
 
-    const Answer other = tell(charge_of(6), key);
+    const SubmitResult other = tell(charge_of(6), key);
 
     EXPECT_EQ(other.error(), SubmitError::key_reused);
     EXPECT_EQ(stored_total(), 5);
@@ -261,7 +261,7 @@ TEST_F(EngineTest, a_commit_that_was_rolled_back_is_told_and_can_be_tried_again)
 TEST_F(EngineTest, a_lost_answer_is_settled_by_the_commands_key_before_anybody_is_answered) {
     memory.fail_next_commit(CommitFault::lose_answer);
 
-    const Answer answer = tell(charge_of(5));
+    const SubmitResult answer = tell(charge_of(5));
 
     EXPECT_EQ(status_of(answer), ChargeStatus::charged);
     EXPECT_EQ(stored_total(), 5);
@@ -277,7 +277,7 @@ TEST_F(EngineTest, a_lost_write_is_settled_as_not_committed) {
 TEST_F(EngineTest, a_command_without_a_key_is_told_that_nobody_knows) {
     memory.fail_next_commit(CommitFault::lose_answer);
 
-    const Answer answer =
+    const SubmitResult answer =
         tell(core::PutAgent{.name = "other", .command = {}, .max_concurrent_runs = 1, .tags = {}}, {});
 
     EXPECT_EQ(answer.error(), SubmitError::outcome_unknown);
@@ -293,7 +293,7 @@ TEST_F(EngineTest, a_load_that_fails_voids_the_batch_that_asked) {
     charge.who.session = session;
     const auto key = fresh_key();
 
-    const Answer answer = tell(charge, key);
+    const SubmitResult answer = tell(charge, key);
 
     EXPECT_EQ(answer.error(), SubmitError::not_committed);
     EXPECT_EQ(status_of(tell(charge, key)), ChargeStatus::charged);
@@ -313,7 +313,7 @@ TEST_F(EngineTest, a_store_that_stays_away_is_told_and_the_engine_comes_back_by_
     EXPECT_EQ(tell(charge_of(1)).error(), SubmitError::unavailable);
 
     away = false;
-    const Answer again = tell(charge_of(5), key);
+    const SubmitResult again = tell(charge_of(5), key);
     EXPECT_EQ(status_of(again), ChargeStatus::charged);
     EXPECT_TRUE(again->repeated);
     EXPECT_EQ(stored_total(), 5);
@@ -369,9 +369,9 @@ TEST_F(EngineTest, another_engine_on_the_same_rows_goes_on_where_the_first_stopp
     Engine second(memory, {});
     ASSERT_TRUE(second.open(noon));
 
-    std::optional<Answer> answer;
+    std::optional<SubmitResult> answer;
     second.submit(Submission{.command = {.org = org, .key = key, .body = charge_of(5)},
-                             .on_answer = [&](Answer given) { answer = std::move(given); }});
+                             .on_answer = [&](SubmitResult given) { answer = std::move(given); }});
     second.step(noon);
 
     EXPECT_TRUE((*answer)->repeated);

@@ -43,7 +43,7 @@ void Lane::run() {
     while (true) {
         // 1. Work, as long as there is some: the next batch is what queued up meanwhile.
         while (engine_.has_work(clock_.now())) {
-            if (engine_.can_wait()) wait_for_company();
+            if (engine_.can_wait()) wait_for_batch();
             step();
         }
         if (stopping_) return;
@@ -60,7 +60,7 @@ void Lane::run() {
     }
 }
 
-void Lane::wait_for_company() {
+void Lane::wait_for_batch() {
     std::unique_lock lock(mutex_);
     rest_ = Rest::waiting;
     if (engine_.can_wait() && !stopping_) work_.wait_for(lock, company_max);

@@ -16,12 +16,12 @@
 namespace interlock::engine {
 
 // What a lane has just done.
-struct Step {
+struct BatchStats {
     std::size_t commands = 0;  // Answered; time alone may have done something too.
     Duration took{};
     EngineStats stats;
 };
-using OnStep = std::function<void(const Step&)>;
+using OnStep = std::function<void(const BatchStats&)>;
 
 class Lane {
  public:
@@ -37,7 +37,7 @@ class Lane {
  private:
     enum class Rest { none, waiting, asleep };
     void run();
-    void wait_for_company();
+    void wait_for_batch();
     void step();
     void wake();
     template <class Submitted>

@@ -48,7 +48,7 @@ class Mission : public testing::Test {
 
     template <class Reply>
     Reply tell(core::CommandBody body) {
-        const Answer answer = interlock->ask({.org = {}, .key = {}, .body = std::move(body)});
+        const SubmitResult answer = interlock->ask({.org = {}, .key = {}, .body = std::move(body)});
         EXPECT_TRUE(answer) << "the engine gave no answer";
         return answer ? std::get<Reply>(answer->reply) : Reply{};
     }
@@ -152,11 +152,11 @@ TEST_F(Mission, costs_recorded_across_midnight_are_all_counted_and_each_on_its_d
     {
         Lane lane(engine, std::move(clock));
         const auto tell_lane = [&](core::CommandBody body) {
-            std::promise<Answer> answer;
+            std::promise<SubmitResult> answer;
             lane.submit(Submission{.command = {.org = Embedded::default_org,
                                                .key = core::CommandKey(ids.next(midnight)),
                                                .body = std::move(body)},
-                                   .on_answer = [&](Answer given) { answer.set_value(std::move(given)); }});
+                                   .on_answer = [&](SubmitResult given) { answer.set_value(std::move(given)); }});
             return answer.get_future().get();
         };
         core::PutBudget day;

@@ -70,7 +70,7 @@ net::Task<std::optional<No>> Flight::hold(const Upstream& its_upstream) {
     while (true) {
         core::Reserve command = reserve_command();
         const core::HoldId id = command.hold;
-        engine::Answer answer = co_await shared.ledger.ask(caller.org, std::move(command));
+        engine::SubmitResult answer = co_await shared.ledger.ask(caller.org, std::move(command));
         core::ReserveReply* reply = answer ? std::get_if<core::ReserveReply>(&answer->reply) : nullptr;
         if (reply == nullptr) {
             // It may be there all the same. Whatever was not sent is not owed.

@@ -207,7 +207,7 @@ net::Task<std::optional<No>> Gateway::admit(std::shared_ptr<Flight> flight) {
 }
 
 std::optional<No> Gateway::identify(Flight& flight) const {
-    if (const auto why = parts_.objection()) return No{Refused::busy, "unavailable", *why, 1};
+    if (const auto why = parts_.block_reason()) return No{Refused::busy, "unavailable", *why, 1};
     const auto caller = parts_.caller(key_in(flight.request, flight.route));
     if (!caller || !caller->may_act) {
         return No{Refused::unauthorized, "unauthorized",

@@ -41,7 +41,7 @@ class Gateway {
         // What only the store knows of a caller that is bound to something; the error says what is not its own.
         std::function<net::Task<Result<Bounds, std::string>>(Caller caller, core::Attribution who)> bounds;
         // Why no request can be answered at present, or nothing.
-        std::function<std::optional<std::string>()> objection;
+        std::function<std::optional<std::string>()> block_reason;
         // Why the program that sends a request may not act as operator, or nothing. Not set: any may.
         std::function<net::Task<std::optional<No>>(const net::Request& request)> refuse_operator = {};
         OnCall on_call = {};  // Every call that has ended.

@@ -34,8 +34,8 @@ void LedgerLink::close() {
     write_calls();
 }
 
-net::Task<engine::Answer> LedgerLink::ask(core::OrgId org, core::CommandBody body) {
-    co_return co_await net::await_answer<engine::Answer>([&](net::Deliver<engine::Answer> deliver) {
+net::Task<engine::SubmitResult> LedgerLink::ask(core::OrgId org, core::CommandBody body) {
+    co_return co_await net::await_answer<engine::SubmitResult>([&](net::Deliver<engine::SubmitResult> deliver) {
         std::vector<engine::Submission> one(1);
         one.front().command = command_of(org, {}, std::move(body));
         one.front().on_answer = std::move(deliver);
@@ -69,7 +69,7 @@ void LedgerLink::say(Said said) {
     // The client has its answer, or gets it meanwhile. It keeps its place in the queue: whatever the client does next
     // comes behind it.
     one.front().can_wait = !headroom_.anybody_waits();
-    one.front().on_answer = [this, said = std::move(said)](const engine::Answer& answer) {
+    one.front().on_answer = [this, said = std::move(said)](const engine::SubmitResult& answer) {
         const bool again = !answer && answer.error() != engine::SubmitError::key_reused && said.tries < tries_max;
         if (again) {
             const std::lock_guard lock(mutex_);
@@ -123,7 +123,7 @@ void LedgerLink::extend_leases() {
             kept.extend_at = now + std::chrono::milliseconds(kept.ttl_s * 1000 / 3);
             engine::Submission& extend = submissions.emplace_back();
             extend.command = command_of(kept.org, {}, core::ExtendHold{core::HoldId(id), kept.ttl_s, true, by_gateway});
-            extend.on_answer = [](const engine::Answer&) {};
+            extend.on_answer = [](const engine::SubmitResult&) {};
             extend.can_wait = true;
         }
     }
@@ -147,7 +147,7 @@ void LedgerLink::write_calls() {
             record.command = command_of(org, core::CommandKey(options_.fresh_id()), std::move(body));
             record.can_wait = true;
             // No retry: a call that was not recorded was charged all the same.
-            record.on_answer = [this](const engine::Answer& answer) {
+            record.on_answer = [this](const engine::SubmitResult& answer) {
                 const auto* reply = answer ? std::get_if<core::CallsReply>(&answer->reply) : nullptr;
                 const bool whole = reply != nullptr && reply->detail.empty();
                 if (!whole)

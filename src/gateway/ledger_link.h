@@ -42,7 +42,7 @@ class LedgerLink {
 
     void close();  // Says what is left to be said. Nobody asks any more.
 
-    net::Task<engine::Answer> ask(core::OrgId org, core::CommandBody body);
+    net::Task<engine::SubmitResult> ask(core::OrgId org, core::CommandBody body);
 
     // The call that this hold is for goes on until end().
     void keep(core::OrgId org, core::HoldId hold, std::int64_t ttl_s);

@@ -13,13 +13,13 @@ constexpr const char* client_left = "the client has left";
 
 // A stream that was begun: what is on its way from the upstream to the client.
 struct Stream {
-    Stream(std::shared_ptr<Flight> its_flight, std::unique_ptr<net::Exchange> its_exchange, KeepText keep_text)
+    Stream(std::shared_ptr<Flight> its_flight, std::unique_ptr<net::HttpExchange> its_exchange, KeepText keep_text)
         : flight(std::move(its_flight)),
           exchange(std::move(its_exchange)),
           meter(flight->route.operation, flight->edits().include_usage, keep_text) {}
 
     std::shared_ptr<Flight> flight;
-    std::unique_ptr<net::Exchange> exchange;
+    std::unique_ptr<net::HttpExchange> exchange;
     StreamMeter meter;
     std::string kept = {};  // For the cache.
     bool too_large_to_keep = false;
@@ -108,7 +108,7 @@ net::Task<void> pump(std::shared_ptr<Stream> stream, net::StreamWriter& writer) 
     co_await writer.write(words);
 }
 
-net::Response response_of(const Flight& flight, const net::Exchange& exchange) {
+net::Response response_of(const Flight& flight, const net::HttpExchange& exchange) {
     net::Response response{.status = exchange.status,
                            .content_type = content_type_from(exchange.header("content-type")),
                            .headers = headers_from(exchange.headers),
@@ -117,7 +117,7 @@ net::Response response_of(const Flight& flight, const net::Exchange& exchange) {
     return response;
 }
 
-net::Task<Relayed> relay_stream(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange) {
+net::Task<Relayed> relay_stream(std::shared_ptr<Flight> flight, std::unique_ptr<net::HttpExchange> exchange) {
     const KeepText keep = flight->wants_words() ? KeepText::yes : KeepText::no;
     auto stream = std::make_shared<Stream>(flight, std::move(exchange), keep);
     // The first piece decides whether there is an answer: until it is there, somebody else can be asked.
@@ -135,7 +135,7 @@ net::Task<Relayed> relay_stream(std::shared_ptr<Flight> flight, std::unique_ptr<
     co_return Relayed{.response = std::move(response)};
 }
 
-net::Task<Result<std::string, net::ClientError>> read_body(net::Exchange& exchange, net::SteadyTime deadline) {
+net::Task<Result<std::string, net::ClientError>> read_body(net::HttpExchange& exchange, net::SteadyTime deadline) {
     std::string body;
     while (true) {
         const auto piece = co_await exchange.read();
@@ -152,13 +152,13 @@ net::Task<Result<std::string, net::ClientError>> read_body(net::Exchange& exchan
 
 // By what came, not by what was asked for: some providers answer with a whole body all the same. Gemini streams an
 // array of JSON to those who do not ask for events.
-bool is_stream(const Flight& flight, const net::Exchange& exchange) {
+bool is_stream(const Flight& flight, const net::HttpExchange& exchange) {
     return exchange.header("content-type").starts_with("text/event-stream") || flight.route.stream;
 }
 
 }  // namespace
 
-net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange) {
+net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::HttpExchange> exchange) {
     // While the request is still there: what of it is to be kept.
     if (flight->wants_words()) {
         flight->new_words = co_await read_off_io(flight->shared, flight->request.body.size(), [flight] {
@@ -191,7 +191,7 @@ net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Ex
     co_return Relayed{.response = std::move(response)};
 }
 
-net::Task<Relayed> read_whole(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange) {
+net::Task<Relayed> read_whole(std::shared_ptr<Flight> flight, std::unique_ptr<net::HttpExchange> exchange) {
     const auto total = std::chrono::milliseconds(flight->upstream->total_timeout_ms);
     auto body = co_await read_body(*exchange, flight->began + total);
     if (!body) co_return Relayed{.failure = body.error()};

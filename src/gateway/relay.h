@@ -17,10 +17,10 @@ struct Relayed {
 };
 
 // A good answer. The flight is settled and recorded when its last byte is read.
-net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange);
+net::Task<Relayed> relay(std::shared_ptr<Flight> flight, std::unique_ptr<net::HttpExchange> exchange);
 
 // An answer that is passed on as it is: free of cost, or the provider's refusal. At most `whole_bytes_max` of it.
-net::Task<Relayed> read_whole(std::shared_ptr<Flight> flight, std::unique_ptr<net::Exchange> exchange);
+net::Task<Relayed> read_whole(std::shared_ptr<Flight> flight, std::unique_ptr<net::HttpExchange> exchange);
 
 // What our clients are told about their call, in headers.
 void add_own_headers(const Flight& flight, net::Response& response);

@@ -587,7 +587,7 @@ std::string to_sentence(const BadDocument& bad) {
     return (bad.pointer.empty() ? "the document" : bad.pointer) + " " + bad.detail;
 }
 
-net::Patience Upstream::patience() const {
+net::HttpTimeouts Upstream::patience() const {
     using std::chrono::milliseconds;
     return {.connect = milliseconds(connect_timeout_ms),
             .first_byte = milliseconds(first_byte_timeout_ms),

@@ -71,7 +71,7 @@ struct Upstream {
     net::Origin origin = {};
     std::string path = {};  // Goes before a route's target: "" or "/api".
 
-    net::Patience patience() const;
+    net::HttpTimeouts patience() const;
     // Whether one of the patterns takes the model.
     bool takes(std::string_view model) const;
     // What the upstream calls it.

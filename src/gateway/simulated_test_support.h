@@ -63,8 +63,8 @@ class HeardWriter final : public net::StreamWriter {
         co_return true;
     }
     bool closed() const override { return false; }
-    net::Task<bool> wait(net::Bell& bell, std::uint64_t seen, net::SteadyTime deadline) override {
-        return bell.wait(seen, deadline);
+    net::Task<bool> wait(net::Notifier& notifier, std::uint64_t seen, net::SteadyTime deadline) override {
+        return notifier.wait(seen, deadline);
     }
 
  private:

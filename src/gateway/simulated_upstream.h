@@ -20,8 +20,8 @@
 #include "gateway/simulated_answer.h"
 #include "gateway/simulated_ask.h"
 #include "gateway/simulated_script.h"
-#include "net/bell.h"
 #include "net/http.h"
+#include "net/notifier.h"
 
 namespace interlock::gateway {
 
@@ -58,7 +58,7 @@ class SimulatedUpstream {
     net::Task<void> send(net::StreamWriter& writer, const std::vector<SimulatedPiece>& pieces, const Script& script);
 
     const Options options_;
-    net::Bell never_;  // Is not rung: it waits for time to pass, or for the server to end.
+    net::Notifier never_;  // Is not rung: it waits for time to pass, or for the server to end.
     std::atomic<std::uint64_t> requests_ = 0;
     std::atomic<std::uint64_t> flaky_requests_ = 0;
     std::mutex mutex_;

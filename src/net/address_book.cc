@@ -4,7 +4,7 @@
 #include <boost/asio/redirect_error.hpp>
 
 #include "net/asio_types.h"
-#include "net/inbox.h"
+#include "net/completion_queue.h"
 
 namespace interlock::net {
 namespace {

@@ -1,13 +1,13 @@
 // await_answer(): a coroutine waits for a value that another thread delivers by calling a function once.
 //
-//     const auto answer = co_await await_answer<engine::Answer>([&](Deliver<engine::Answer> deliver) {
+//     const auto answer = co_await await_answer<engine::SubmitResult>([&](Deliver<engine::SubmitResult> deliver) {
 //         engine.submit({.command = …, .on_answer = deliver});
 //     });
 //
 //   (1) The coroutine goes on exactly once, on its own thread: with the first value delivered, or with AnswerDropped
 //   when
 //       every copy of the function is gone without a call.
-//   (2) Answers that come in a burst wake the thread once (inbox.h).
+//   (2) Answers that come in a burst wake the thread once (completion_queue.h).
 //   (3) A value that comes after the coroutine's io_context has ended is dropped.
 //
 // There is no deadline: whoever takes the function answers in the end.
@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "base/ensure.h"
-#include "net/inbox.h"
+#include "net/completion_queue.h"
 
 namespace interlock::net {
 
@@ -32,13 +32,13 @@ struct AnswerDropped : std::runtime_error {
 
 // The coroutine's side: part of its frame, so an answer costs no allocation here.
 template <class T>
-class AnswerSlot final : public Mail, public Inbox::Waiting {
+class AnswerSlot final : public Mail, public CompletionQueue::Waiting {
  public:
     using Resume = boost::asio::async_result<boost::asio::use_awaitable_t<Executor>, void()>::handler_type;
 
-    void wait(Inbox& inbox, Resume resume) {
+    void wait(CompletionQueue& completions, Resume resume) {
         resume_.emplace(std::move(resume));
-        inbox.add(*this);
+        completions.add(*this);
     }
     void open() override {
         Waiting::unlink();
@@ -60,7 +60,7 @@ class AnswerSlot final : public Mail, public Inbox::Waiting {
 template <class T>
 class Deliver {
  public:
-    Deliver(std::shared_ptr<Inbox::Box> box, AnswerSlot<T>& slot)
+    Deliver(std::shared_ptr<CompletionQueue::Box> box, AnswerSlot<T>& slot)
         : caller_(std::make_shared<Caller>(std::move(box), &slot)) {}
 
     void operator()(T value) const {
@@ -71,7 +71,7 @@ class Deliver {
 
  private:
     struct Caller {
-        Caller(std::shared_ptr<Inbox::Box> its_box, AnswerSlot<T>* its_slot)
+        Caller(std::shared_ptr<CompletionQueue::Box> its_box, AnswerSlot<T>* its_slot)
             : box(std::move(its_box)), slot(its_slot) {}
         ~Caller() {
             const std::lock_guard lock(box->mutex);
@@ -88,7 +88,7 @@ class Deliver {
             box->put_locked(waiting);
         }
 
-        std::shared_ptr<Inbox::Box> box;
+        std::shared_ptr<CompletionQueue::Box> box;
         AnswerSlot<T>* slot;
     };
     std::shared_ptr<Caller> caller_;
@@ -97,12 +97,12 @@ class Deliver {
 template <class T, class Start>
 Task<T> await_answer(Start start) {
     const Executor executor = co_await boost::asio::this_coro::executor;
-    Inbox& inbox = Inbox::of(executor);
+    CompletionQueue& completions = CompletionQueue::of(executor);
     AnswerSlot<T> slot;
     co_await boost::asio::async_initiate<const boost::asio::use_awaitable_t<Executor>, void()>(
         [&](typename AnswerSlot<T>::Resume resume) {
-            slot.wait(inbox, std::move(resume));
-            start(Deliver<T>(inbox.box(), slot));
+            slot.wait(completions, std::move(resume));
+            start(Deliver<T>(completions.box(), slot));
         },
         use_task);
     if (!slot.value) throw AnswerDropped();

@@ -21,7 +21,7 @@
 
 namespace interlock::net {
 
-class Bell;
+class Notifier;
 class Tunnel;
 struct Peer;
 
@@ -79,9 +79,9 @@ class StreamWriter {
     // The peer has gone or the server is draining: say goodbye and return.
     virtual bool closed() const = 0;
 
-    // Bell::wait(), which also returns (false) when closed() becomes true. Without it a stream notices only when it
+    // Notifier::wait(), which also returns (false) when closed() becomes true. Without it a stream notices only when it
     // writes.
-    virtual Task<bool> wait(Bell& bell, std::uint64_t seen, SteadyTime deadline) = 0;
+    virtual Task<bool> wait(Notifier& notifier, std::uint64_t seen, SteadyTime deadline) = 0;
 };
 
 // Thrown in a stream: it breaks off here as if the connection had, and nobody is told. The client can see that this is

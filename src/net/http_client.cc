@@ -25,7 +25,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 using std::chrono::steady_clock;
-using Kind = ClientError::Kind;
+using ClientErrorKind = ClientError::Kind;
 
 using OnChunk = std::function<bool(std::string_view)>;
 
@@ -90,7 +90,8 @@ Result<ClientResponse, ClientError> HttpClient::Connection::exchange(const Clien
     auto response = exchange_once(request, on_chunk, Reuse::possible);
     // The server may close a kept connection at the moment we use it. What only reads may be said again.
     const bool only_reads = request.method == Method::get || request.method == Method::head;
-    if (!response && response.error().kind == Kind::outcome_unknown && kept && only_reads && !answered_something_) {
+    if (!response && response.error().kind == ClientErrorKind::outcome_unknown && kept && only_reads &&
+        !answered_something_) {
         return exchange_once(request, std::move(on_chunk), Reuse::never);
     }
     return response;
@@ -118,7 +119,7 @@ Result<ClientResponse, ClientError> HttpClient::Connection::exchange_once(const 
 
     // 3. Receive.
     auto response = receive(request, std::move(on_chunk), deadline);
-    if (!response && send_error && response.error().kind == Kind::outcome_unknown) {
+    if (!response && send_error && response.error().kind == ClientErrorKind::outcome_unknown) {
         response.error().detail = "the request could not be sent whole: " + send_error.message();
     }
     if (!response) close();
@@ -127,24 +128,24 @@ Result<ClientResponse, ClientError> HttpClient::Connection::exchange_once(const 
 
 std::optional<ClientError> HttpClient::Connection::connect(SteadyTime deadline) {
     if (options_.public_only && !url_.secure) {
-        return ClientError{Kind::could_not_connect, host_ + ": it may be reached over TLS only"};
+        return ClientError{ClientErrorKind::could_not_connect, host_ + ": it may be reached over TLS only"};
     }
     if (!options_.local_path.empty()) return connect_here(deadline);
     error_code error;
     // Asked for without a deadline: the system's resolver cannot be interrupted.
     tcp::resolver resolver(context_);
     const auto found = resolver.resolve(url_.host, std::to_string(url_.port), tcp::resolver::numeric_service, error);
-    if (error) return ClientError{Kind::could_not_connect, url_.host + ": " + error.message()};
+    if (error) return ClientError{ClientErrorKind::could_not_connect, url_.host + ": " + error.message()};
 
     std::vector<tcp::endpoint> endpoints;
     for (const auto& each : found) {
         if (!options_.public_only || is_public(each.endpoint().address())) endpoints.push_back(each.endpoint());
     }
-    if (endpoints.empty()) return ClientError{Kind::could_not_connect, host_ + ": it has no public address"};
+    if (endpoints.empty()) return ClientError{ClientErrorKind::could_not_connect, host_ + ": it has no public address"};
 
     plain_.emplace(context_);
     error = run([&](auto done) { asio::async_connect(*plain_, endpoints, done); }, deadline);
-    if (error) return ClientError{Kind::could_not_connect, host_ + ": " + error.message()};
+    if (error) return ClientError{ClientErrorKind::could_not_connect, host_ + ": " + error.message()};
     socket().set_option(tcp::no_delay(true), error);
     return url_.secure ? shake_hands(deadline) : std::nullopt;
 }
@@ -153,19 +154,19 @@ std::optional<ClientError> HttpClient::Connection::connect_here(SteadyTime deadl
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - steady_clock::now());
     const auto connected =
         connect_locally(options_.local_path, options_.local_owner, std::max(left, std::chrono::milliseconds(1)));
-    if (!connected) return ClientError{Kind::could_not_connect, connected.error()};
+    if (!connected) return ClientError{ClientErrorKind::could_not_connect, connected.error()};
     error_code error;
     plain_.emplace(context_);
     plain_->assign(tcp::v4(), *connected, error);  // Its reads and writes do not depend on the kind of address.
     if (!error) return std::nullopt;
     ::close(*connected);
-    return ClientError{Kind::could_not_connect, options_.local_path + ": " + error.message()};
+    return ClientError{ClientErrorKind::could_not_connect, options_.local_path + ": " + error.message()};
 }
 
 std::optional<ClientError> HttpClient::Connection::shake_hands(SteadyTime deadline) {
     if (!tls_context_) {
         auto made = make_client_tls(options_.ca_file);
-        if (!made) return ClientError{Kind::tls_failed, made.error()};
+        if (!made) return ClientError{ClientErrorKind::tls_failed, made.error()};
         tls_context_ = std::move(*made);
     }
     tls_ = std::make_unique<TlsStream>(std::move(*plain_), *tls_context_);
@@ -174,8 +175,9 @@ std::optional<ClientError> HttpClient::Connection::shake_hands(SteadyTime deadli
     if (!is_address(url_.host)) SSL_set_tlsext_host_name(tls_->native_handle(), url_.host.c_str());
     const error_code error = run([&](auto done) { tls_->async_handshake(TlsStream::client, done); }, deadline);
     if (!error) return std::nullopt;
-    if (error == asio::error::timed_out) return ClientError{Kind::could_not_connect, "no TLS handshake in time"};
-    return ClientError{Kind::tls_failed, error.message()};
+    if (error == asio::error::timed_out)
+        return ClientError{ClientErrorKind::could_not_connect, "no TLS handshake in time"};
+    return ClientError{ClientErrorKind::tls_failed, error.message()};
 }
 
 // A kept connection on which something waits to be read was closed, or says something nobody asked for.
@@ -188,7 +190,8 @@ bool HttpClient::Connection::is_alive() {
 Result<std::string, ClientError> HttpClient::Connection::to_text(const ClientRequest& request) const {
     std::string text;
     if (!append_head(text, request.method, request.target, host_, request.headers, request.body.size())) {
-        return fail(ClientError{Kind::could_not_connect, "the target or a header has a line break or space"});
+        return fail(
+            ClientError{ClientErrorKind::could_not_connect, "the target or a header has a line break or space"});
     }
     return text.append(request.body);
 }
@@ -241,11 +244,13 @@ Result<ClientResponse, ClientError> HttpClient::Connection::receive(const Client
         if (error && parser.wants_more() && taking == Taking::goes_on) {
             // Some answers end with the connection. An end that TLS did not announce may be an attacker's.
             const bool ended = error == asio::error::eof;
-            if (!ended || !parser.feed_end()) return fail(ClientError{Kind::outcome_unknown, error.message()});
+            if (!ended || !parser.feed_end())
+                return fail(ClientError{ClientErrorKind::outcome_unknown, error.message()});
         }
     }
-    if (parser.state() == ResponseParser::State::broken) return fail(ClientError{Kind::bad_response, parser.detail()});
-    if (taking == Taking::too_large) return fail(ClientError{Kind::bad_response, "the body is too large"});
+    if (parser.state() == ResponseParser::State::broken)
+        return fail(ClientError{ClientErrorKind::bad_response, parser.detail()});
+    if (taking == Taking::too_large) return fail(ClientError{ClientErrorKind::bad_response, "the body is too large"});
     if (taking == Taking::stopped || !parser.keep_alive() || !received.empty()) close();
     response.status = parser.status();
     response.headers = std::move(parser.headers());

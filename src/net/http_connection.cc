@@ -10,8 +10,8 @@
 #include <charconv>
 #include <type_traits>
 
-#include "net/bell.h"
 #include "net/local_socket.h"
+#include "net/notifier.h"
 #include "net/origin.h"
 #include "net/outgoing.h"
 #include "net/peer.h"
@@ -55,15 +55,15 @@ std::optional<Refusal> why_not_for_us(const Request& request, const HttpServerOp
 }
 
 template <class Stream>
-class Connection final : public HttpConnection,
-                         public StreamWriter,
-                         public std::enable_shared_from_this<Connection<Stream>> {
+class StreamConnection final : public HttpConnection,
+                               public StreamWriter,
+                               public std::enable_shared_from_this<StreamConnection<Stream>> {
  public:
-    Connection(Loop& loop, Socket socket, Admission admission, std::shared_ptr<Visitor> visitor);
-    ~Connection() override;
+    StreamConnection(Loop& loop, Socket socket, Admission admission, std::shared_ptr<Visitor> visitor);
+    ~StreamConnection() override;
 
     // The whole life of a connection. The coroutine owns it.
-    static Task<void> serve(std::shared_ptr<Connection> self);
+    static Task<void> serve(std::shared_ptr<StreamConnection> self);
 
     void tick(SteadyTime now) override;
     void drain() override;
@@ -71,8 +71,8 @@ class Connection final : public HttpConnection,
 
     Task<bool> write(std::string_view bytes) override;
     bool closed() const override { return hangup_.hung_up() || server_.draining; }
-    Task<bool> wait(Bell& bell, std::uint64_t seen, SteadyTime deadline) override {
-        return bell.wait(seen, deadline, &hangup_);
+    Task<bool> wait(Notifier& notifier, std::uint64_t seen, SteadyTime deadline) override {
+        return notifier.wait(seen, deadline, &hangup_);
     }
 
  private:
@@ -111,13 +111,13 @@ class Connection final : public HttpConnection,
         if constexpr (secure) return stream_.next_layer();
         if constexpr (!secure) return stream_;
     }
-    static Stream make_stream(Socket socket, ServerState& server) {
+    static Stream make_stream(Socket socket, HttpServerState& server) {
         if constexpr (secure) return Stream(std::move(socket), *server.tls);
         if constexpr (!secure) return socket;
     }
 
     Loop& loop_;
-    ServerState& server_;
+    HttpServerState& server_;
     Stream stream_;
     const Admission admission_;
     std::string peer_;
@@ -148,7 +148,8 @@ class Connection final : public HttpConnection,
 };
 
 template <class Stream>
-Connection<Stream>::Connection(Loop& loop, Socket socket, Admission admission, std::shared_ptr<Visitor> visitor)
+StreamConnection<Stream>::StreamConnection(Loop& loop, Socket socket, Admission admission,
+                                           std::shared_ptr<Visitor> visitor)
     : loop_(loop),
       server_(loop.server),
       stream_(make_stream(std::move(socket), loop.server)),
@@ -172,14 +173,14 @@ Connection<Stream>::Connection(Loop& loop, Socket socket, Admission admission, s
 }
 
 template <class Stream>
-Connection<Stream>::~Connection() {
+StreamConnection<Stream>::~StreamConnection() {
     release_body_bytes();
     if (sender_.visitor) --sender_.visitor->connections;
     --server_.connections;
 }
 
 template <class Stream>
-Task<void> Connection<Stream>::serve(std::shared_ptr<Connection> self) {
+Task<void> StreamConnection<Stream>::serve(std::shared_ptr<StreamConnection> self) {
     bool open = co_await self->shake_hands();
     if (open && self->admission_ == Admission::turned_away) {
         open = co_await self->refuse(problem(503, "busy", "there are too many connections"));
@@ -189,7 +190,7 @@ Task<void> Connection<Stream>::serve(std::shared_ptr<Connection> self) {
 }
 
 template <class Stream>
-Task<bool> Connection<Stream>::shake_hands() {
+Task<bool> StreamConnection<Stream>::shake_hands() {
     if constexpr (!secure) {
         co_return true;
     } else {
@@ -203,7 +204,7 @@ Task<bool> Connection<Stream>::shake_hands() {
 
 // One request and its answer. False: the connection has ended, or has to.
 template <class Stream>
-Task<bool> Connection<Stream>::exchange() {
+Task<bool> StreamConnection<Stream>::exchange() {
     // 1. Read. The client's pace is limited from below.
     const bool complete = co_await read_request();
     if (!complete) co_return false;
@@ -237,7 +238,7 @@ Task<bool> Connection<Stream>::exchange() {
 
 // Until the parser has a whole request. False: it was refused and that was said, or the client has gone.
 template <class Stream>
-Task<bool> Connection<Stream>::read_request() {
+Task<bool> StreamConnection<Stream>::read_request() {
     const HttpServerOptions& options = server_.options;
     bool head_begun = false;
     bool told_to_continue = false;
@@ -297,7 +298,7 @@ Task<bool> Connection<Stream>::read_request() {
 
 // How many bytes came; 0 when none will.
 template <class Stream>
-Task<std::size_t> Connection<Stream>::read_more() {
+Task<std::size_t> StreamConnection<Stream>::read_more() {
     if (reading_ahead_) {
         const std::size_t end_before = buffer_end_;
         co_await end_of_read_ahead();
@@ -314,7 +315,7 @@ Task<std::size_t> Connection<Stream>::read_more() {
 // Moves what is not used up to the front, into a larger buffer when the last read filled this one. Most connections
 // send small requests and never need more than the first size.
 template <class Stream>
-void Connection<Stream>::make_room() {
+void StreamConnection<Stream>::make_room() {
     if (buffer_end_ < buffer_size_) {
         if (buffer_begin_ == buffer_end_) buffer_begin_ = buffer_end_ = 0;
         return;
@@ -329,7 +330,7 @@ void Connection<Stream>::make_room() {
 
 // The last answer on this connection: nothing after a refused request can be believed.
 template <class Stream>
-Task<bool> Connection<Stream>::refuse(Response response) {
+Task<bool> StreamConnection<Stream>::refuse(Response response) {
     ++loop_.counters.refused;
     parser_.request() = {};
     release_body_bytes();
@@ -339,7 +340,7 @@ Task<bool> Connection<Stream>::refuse(Response response) {
 }
 
 template <class Stream>
-Task<Response> Connection<Stream>::answer(Request request) {
+Task<Response> StreamConnection<Stream>::answer(Request request) {
     request.peer = peer_;
     request.secure = secure;
     request.gone = [this] { return is_gone(); };
@@ -369,14 +370,14 @@ Task<Response> Connection<Stream>::answer(Request request) {
 }
 
 template <class Stream>
-bool Connection<Stream>::is_gone() {
+bool StreamConnection<Stream>::is_gone() {
     char byte = 0;
     const auto count = ::recv(socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
 template <class Stream>
-Task<bool> Connection<Stream>::send(Response response, Method method, After after) {
+Task<bool> StreamConnection<Stream>::send(Response response, Method method, After after) {
     out_.clear();
     append_head(out_, response, Framing::length, after, loop_.date);
     const bool has_body = method != Method::head && response.status != 204 && response.status != 304;
@@ -389,7 +390,7 @@ Task<bool> Connection<Stream>::send(Response response, Method method, After afte
 }
 
 template <class Stream>
-Task<bool> Connection<Stream>::send_stream(Response response, Method method, After after) {
+Task<bool> StreamConnection<Stream>::send_stream(Response response, Method method, After after) {
     chunked_ = !parser_.http_1_0();
     out_.clear();
     append_head(out_, response, chunked_ ? Framing::chunked : Framing::until_close, after, loop_.date);
@@ -431,7 +432,7 @@ Task<bool> Connection<Stream>::send_stream(Response response, Method method, Aft
 }
 
 template <class Stream>
-Task<bool> Connection<Stream>::write(std::string_view bytes) {
+Task<bool> StreamConnection<Stream>::write(std::string_view bytes) {
     if (hangup_.hung_up()) co_return false;
     if (bytes.empty()) co_return true;  // An empty chunk would be the last one.
     const ChunkLine line(bytes.size());
@@ -442,7 +443,7 @@ Task<bool> Connection<Stream>::write(std::string_view bytes) {
 
 // The connection is the tunnel's until both of its directions have ended. TLS connections come in by no entrance.
 template <class Stream>
-Task<void> Connection<Stream>::carry(std::shared_ptr<Tunnel> tunnel) {
+Task<void> StreamConnection<Stream>::carry(std::shared_ptr<Tunnel> tunnel) {
     if constexpr (!secure) {
         tunnel_ = tunnel;
         bool open = true;
@@ -464,7 +465,7 @@ Task<void> Connection<Stream>::carry(std::shared_ptr<Tunnel> tunnel) {
 // Reads beside a stream, to notice that the peer has gone. What comes is the beginning of the next request, and a read
 // that still waits when the stream ends is the first one of that request: it costs nothing and need not be cancelled.
 template <class Stream>
-void Connection<Stream>::read_ahead() {
+void StreamConnection<Stream>::read_ahead() {
     if (reading_ahead_) return;
     if (buffer_begin_ == buffer_end_) buffer_begin_ = buffer_end_ = 0;
     // Whoever sends so much ahead is noticed to be gone only by a write.
@@ -476,7 +477,7 @@ void Connection<Stream>::read_ahead() {
 }
 
 template <class Stream>
-void Connection<Stream>::on_read_ahead(std::size_t count) {
+void StreamConnection<Stream>::on_read_ahead(std::size_t count) {
     reading_ahead_ = false;
     buffer_end_ += count;
     if (read_ahead_wait_) read_ahead_wait_->cancel();
@@ -485,7 +486,7 @@ void Connection<Stream>::on_read_ahead(std::size_t count) {
 }
 
 template <class Stream>
-Task<void> Connection<Stream>::end_of_read_ahead() {
+Task<void> StreamConnection<Stream>::end_of_read_ahead() {
     Timer wait(loop_.context, never);
     read_ahead_wait_ = &wait;
     error_code ignored;
@@ -495,7 +496,7 @@ Task<void> Connection<Stream>::end_of_read_ahead() {
 
 // What is outgoing stays valid until this returns.
 template <class Stream>
-Task<bool> Connection<Stream>::send_all(Outgoing outgoing) {
+Task<bool> StreamConnection<Stream>::send_all(Outgoing outgoing) {
     error_code error;
     if constexpr (!secure) {
         // Nearly always there is room, and then the coroutine need not be suspended.
@@ -513,7 +514,7 @@ Task<bool> Connection<Stream>::send_all(Outgoing outgoing) {
 // A socket that is closed with bytes unread answers with a reset, which can overtake our last words. So we say that we
 // are done, and read until the client is.
 template <class Stream>
-Task<void> Connection<Stream>::close() {
+Task<void> StreamConnection<Stream>::close() {
     arm(server_.options.linger_timeout);
     error_code error;
     if (reading_ahead_) {
@@ -531,7 +532,7 @@ Task<void> Connection<Stream>::close() {
 }
 
 template <class Stream>
-void Connection<Stream>::tick(SteadyTime now) {
+void StreamConnection<Stream>::tick(SteadyTime now) {
     if (now < deadline_) return;
     if (!std::exchange(expired_, true)) ++loop_.counters.timeouts;
     if (tunnel_) return tunnel_->cut();
@@ -540,7 +541,7 @@ void Connection<Stream>::tick(SteadyTime now) {
 }
 
 template <class Stream>
-void Connection<Stream>::drain() {
+void StreamConnection<Stream>::drain() {
     // The server cannot tell when a tunnel could be ended without harm.
     if (tunnel_) return tunnel_->cut();
     error_code ignored;
@@ -548,7 +549,7 @@ void Connection<Stream>::drain() {
 }
 
 template <class Stream>
-void Connection<Stream>::cut() {
+void StreamConnection<Stream>::cut() {
     hangup_.hang_up();
     if (tunnel_) return tunnel_->cut();
     error_code ignored;
@@ -557,13 +558,13 @@ void Connection<Stream>::cut() {
 }
 
 template <class Stream>
-After Connection<Stream>::after_request() const {
+After StreamConnection<Stream>::after_request() const {
     if (server_.draining || !parser_.keep_alive()) return After::close;
     return parser_.http_1_0() ? After::keep_alive_1_0 : After::keep_alive;
 }
 
 template <class Stream>
-void Connection<Stream>::arm_body() {
+void StreamConnection<Stream>::arm_body() {
     const HttpServerOptions& options = server_.options;
     const milliseconds earned(parser_.request().body.size() * 1'000 / options.body_bytes_per_second_min);
     deadline_ = body_begun_ + options.body_timeout + std::min(earned, options.body_time_earned_max);
@@ -571,7 +572,7 @@ void Connection<Stream>::arm_body() {
 }
 
 template <class Stream>
-Task<void> Connection<Stream>::find_body_owner() {
+Task<void> StreamConnection<Stream>::find_body_owner() {
     const HttpServerOptions& options = server_.options;
     if (!options.body_owner) co_return;
     deadline_ = never;  // The answer is not the client's to give.
@@ -590,7 +591,7 @@ Task<void> Connection<Stream>::find_body_owner() {
 // A body that grows is copied each time, which keeps the other connections of the thread waiting. Pages that the client
 // has not sent yet cost nothing.
 template <class Stream>
-void Connection<Stream>::reserve_body() {
+void StreamConnection<Stream>::reserve_body() {
     const std::string_view stated = parser_.request().header("content-length");
     std::size_t bytes = 0;
     std::from_chars(stated.data(), stated.data() + stated.size(), bytes);
@@ -599,7 +600,7 @@ void Connection<Stream>::reserve_body() {
 
 // By what has come, and by what the head says will come.
 template <class Stream>
-std::optional<Refusal> Connection<Stream>::why_no_more_body() {
+std::optional<Refusal> StreamConnection<Stream>::why_no_more_body() {
     const HttpServerOptions& options = server_.options;
     if (!body_has_owner_) {
         const std::string_view stated = parser_.request().header("content-length");
@@ -622,14 +623,14 @@ std::optional<Refusal> Connection<Stream>::why_no_more_body() {
 
 // Small bodies are not counted: they fit into the connection's buffer.
 template <class Stream>
-void Connection<Stream>::hold_body_bytes(std::size_t bytes) {
+void StreamConnection<Stream>::hold_body_bytes(std::size_t bytes) {
     if (body_share_) body_share_->bytes += bytes - body_bytes_held_;
     server_.body_bytes += bytes - body_bytes_held_;
     body_bytes_held_ = bytes;
 }
 
 template <class Stream>
-void Connection<Stream>::release_body_bytes() {
+void StreamConnection<Stream>::release_body_bytes() {
     hold_body_bytes(0);
     body_share_.reset();
     body_has_owner_ = true;
@@ -646,8 +647,8 @@ void serve_connection(Loop& loop, Socket socket, Admission admission, std::share
         asio::co_spawn(loop.context, connection->serve(connection), asio::detached);
     };
     if (loop.server.tls && !visitor && !is_local(socket.native_handle()))
-        return serve(std::make_shared<Connection<TlsStream>>(loop, std::move(socket), admission, nullptr));
-    serve(std::make_shared<Connection<Socket>>(loop, std::move(socket), admission, std::move(visitor)));
+        return serve(std::make_shared<StreamConnection<TlsStream>>(loop, std::move(socket), admission, nullptr));
+    serve(std::make_shared<StreamConnection<Socket>>(loop, std::move(socket), admission, std::move(visitor)));
 }
 
 }  // namespace interlock::net

@@ -16,8 +16,8 @@
 
 #include "net/asio_types.h"
 #include "net/body_shares.h"
+#include "net/completion_queue.h"
 #include "net/http_server.h"
-#include "net/inbox.h"
 #include "net/peer.h"
 
 namespace interlock::net {
@@ -33,8 +33,8 @@ struct Counters {
 };
 
 // What all loops of a server share.
-struct ServerState {
-    ServerState(HttpServerOptions its_options, Handler its_handler, Log& its_log)
+struct HttpServerState {
+    HttpServerState(HttpServerOptions its_options, Handler its_handler, Log& its_log)
         : options(std::move(its_options)), handler(std::move(its_handler)), log(its_log) {}
 
     const HttpServerOptions options;
@@ -58,11 +58,11 @@ class HttpConnection : public ListHook<HttpConnection> {
 
 // One thread of the server.
 struct Loop {
-    explicit Loop(ServerState& its_server) : server(its_server) {}
+    explicit Loop(HttpServerState& its_server) : server(its_server) {}
 
     void set_date(std::int64_t unix_seconds);
 
-    ServerState& server;
+    HttpServerState& server;
     Counters counters;
     std::int64_t date_seconds = 0;
     std::string date;  // Of the last tick, as the Date header has it.

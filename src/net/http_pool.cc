@@ -20,25 +20,25 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 using std::chrono::steady_clock;
-using Kind = ClientError::Kind;
+using ClientErrorKind = ClientError::Kind;
 
 constexpr std::chrono::milliseconds tick_interval{250};
 // To hear what a server has to say that did not take the whole request.
-constexpr std::chrono::milliseconds refusal_patience{1'000};
+constexpr std::chrono::milliseconds refusal_timeout{1'000};
 constexpr std::size_t response_head_bytes_max = ReadBuffers::buffer_bytes;
 // A body up to this size is copied behind its head, so that TLS makes one record of both.
 constexpr std::size_t tls_body_bytes_copied_max = 12u << 10;
 
-struct Kept {
+struct KeptConnection {
     std::unique_ptr<OutConnection> connection;
     SteadyTime until;
 };
 
 // What is known of one origin. It stays as long as the pool, so a coroutine may refer to it while it waits.
 struct Site {
-    std::string host;         // As the Host header has it.
-    std::vector<Kept> kept;   // The oldest first.
-    SslSession session = {};  // Of the last connection that had one.
+    std::string host;                  // As the Host header has it.
+    std::vector<KeptConnection> kept;  // The oldest first.
+    SslSession session = {};           // Of the last connection that had one.
 };
 
 class Pool final : public asio::execution_context::service, public HttpPool {
@@ -48,8 +48,8 @@ class Pool final : public asio::execution_context::service, public HttpPool {
 
     explicit Pool(asio::execution_context& context);
 
-    Task<Result<std::unique_ptr<Exchange>, ClientError>> send(Origin origin, OutRequest request,
-                                                              Patience patience) override;
+    Task<Result<std::unique_ptr<HttpExchange>, ClientError>> send(Origin origin, OutRequest request,
+                                                                  HttpTimeouts timeouts) override;
     void keep(Site& site, std::unique_ptr<OutConnection> connection);
 
  private:
@@ -73,14 +73,15 @@ class Pool final : public asio::execution_context::service, public HttpPool {
     bool ended_ = false;
 };
 
-class PoolExchange final : public Exchange {
+class PoolExchange final : public HttpExchange {
  public:
-    PoolExchange(Pool& pool, Site& site, std::unique_ptr<OutConnection> connection, Method method, Patience patience)
+    PoolExchange(Pool& pool, Site& site, std::unique_ptr<OutConnection> connection, Method method,
+                 HttpTimeouts timeouts)
         : pool_(pool),
           site_(site),
           connection_(std::move(connection)),
           parser_(method, response_head_bytes_max),
-          patience_(patience) {}
+          timeouts_(timeouts) {}
     ~PoolExchange() override { leave(); }
 
     // The send error is told when there is no answer: a server that stops reading may still have answered.
@@ -96,7 +97,7 @@ class PoolExchange final : public Exchange {
     Site& site_;
     std::unique_ptr<OutConnection> connection_;  // Null once the answer has ended, well or not.
     ResponseParser parser_;
-    const Patience patience_;
+    const HttpTimeouts timeouts_;
     bool may_be_kept_ = true;
     std::optional<ClientError> failure_;
 };
@@ -109,14 +110,16 @@ Pool::Pool(asio::execution_context& context)
       addresses_(executor_),
       timer_(executor_) {}
 
-Task<Result<std::unique_ptr<Exchange>, ClientError>> Pool::send(Origin origin, OutRequest request, Patience patience) {
+Task<Result<std::unique_ptr<HttpExchange>, ClientError>> Pool::send(Origin origin, OutRequest request,
+                                                                    HttpTimeouts timeouts) {
     if (!request.body.empty() && !defines_body(request.method)) {
-        co_return fail(ClientError{Kind::could_not_connect, "a request of this method has no body"});
+        co_return fail(ClientError{ClientErrorKind::could_not_connect, "a request of this method has no body"});
     }
     Site& site = site_of(origin);
     std::string head;
     if (!append_head(head, request.method, request.target, site.host, request.headers, request.body.size())) {
-        co_return fail(ClientError{Kind::could_not_connect, "the target or a header has a line break or space"});
+        co_return fail(
+            ClientError{ClientErrorKind::could_not_connect, "the target or a header has a line break or space"});
     }
     if (origin.secure && request.body.size() <= tls_body_bytes_copied_max) {
         head.append(request.body);
@@ -124,7 +127,7 @@ Task<Result<std::unique_ptr<Exchange>, ClientError>> Pool::send(Origin origin, O
     }
 
     // 1. Connect. What fails here has not sent anything.
-    const SteadyTime deadline = steady_clock::now() + patience.connect;
+    const SteadyTime deadline = steady_clock::now() + timeouts.connect;
     std::unique_ptr<OutConnection> connection;
     error_code send_error;
     bool fresh = false;
@@ -139,15 +142,16 @@ Task<Result<std::unique_ptr<Exchange>, ClientError>> Pool::send(Origin origin, O
         begin_use(*connection);
 
         // 2. Send. From here on a failure leaves open what happened, unless not one byte has left.
-        send_error = co_await connection->send(Outgoing(head, request.body), patience.silence);
+        send_error = co_await connection->send(Outgoing(head, request.body), timeouts.silence);
         if (!send_error || connection->sent_something()) break;
         connection.reset();
-        if (fresh) co_return fail(ClientError{Kind::could_not_connect, site.host + ": " + send_error.message()});
+        if (fresh)
+            co_return fail(ClientError{ClientErrorKind::could_not_connect, site.host + ": " + send_error.message()});
     }
 
     // 3. Receive, up to the head's end.
     OutConnection& used = *connection;
-    auto exchange = std::make_unique<PoolExchange>(*this, site, std::move(connection), request.method, patience);
+    auto exchange = std::make_unique<PoolExchange>(*this, site, std::move(connection), request.method, timeouts);
     auto failure = co_await exchange->receive_head(send_error);
     if (failure) co_return fail(std::move(*failure));
     // TLS 1.3 says how to come back only behind the handshake.
@@ -167,7 +171,7 @@ Site& Pool::site_of(const Origin& origin) {
 std::unique_ptr<OutConnection> Pool::take_kept(Site& site) {
     const SteadyTime now = steady_clock::now();
     while (!site.kept.empty()) {
-        Kept last = std::move(site.kept.back());
+        KeptConnection last = std::move(site.kept.back());
         site.kept.pop_back();
         if (now < last.until && last.connection->is_alive()) return std::move(last.connection);
     }
@@ -177,26 +181,27 @@ std::unique_ptr<OutConnection> Pool::take_kept(Site& site) {
 Task<Result<std::unique_ptr<OutConnection>, ClientError>> Pool::connect(Origin origin, Site& site,
                                                                         SteadyTime deadline) {
     if (origin.public_only && !origin.secure) {
-        co_return fail(ClientError{Kind::could_not_connect, site.host + ": it may be reached over TLS only"});
+        co_return fail(
+            ClientError{ClientErrorKind::could_not_connect, site.host + ": it may be reached over TLS only"});
     }
     auto addresses = co_await addresses_.find(origin.host, deadline);
-    if (!addresses) co_return fail(ClientError{Kind::could_not_connect, addresses.error()});
+    if (!addresses) co_return fail(ClientError{ClientErrorKind::could_not_connect, addresses.error()});
     if (origin.public_only) std::erase_if(*addresses, [](const auto& address) { return !is_public(address); });
     if (addresses->empty()) {
-        co_return fail(ClientError{Kind::could_not_connect, site.host + ": it has no public address"});
+        co_return fail(ClientError{ClientErrorKind::could_not_connect, site.host + ": it has no public address"});
     }
 
     auto connection = std::make_unique<OutConnection>(executor_, buffers_);
     begin_use(*connection);
     const error_code error = co_await connection->connect(std::move(*addresses), origin.port, deadline);
-    if (error) co_return fail(ClientError{Kind::could_not_connect, site.host + ": " + error.message()});
+    if (error) co_return fail(ClientError{ClientErrorKind::could_not_connect, site.host + ": " + error.message()});
     if (!origin.secure) co_return connection;
 
     const auto context = tls_of(origin.ca_file);
-    if (!context) co_return fail(ClientError{Kind::tls_failed, context.error()});
+    if (!context) co_return fail(ClientError{ClientErrorKind::tls_failed, context.error()});
     const auto failure = co_await connection->shake_hands(**context, origin.host, site.session.get(), deadline);
     if (!failure) co_return connection;
-    const Kind kind = failure->timed_out ? Kind::could_not_connect : Kind::tls_failed;
+    const ClientErrorKind kind = failure->timed_out ? ClientErrorKind::could_not_connect : ClientErrorKind::tls_failed;
     co_return fail(ClientError{kind, site.host + ": " + failure->detail});
 }
 
@@ -240,7 +245,7 @@ void Pool::tick() {
 
     SteadyTime next = in_use_.empty() ? never : now + tick_interval;
     for (auto& [_, site] : sites_) {
-        std::erase_if(site.kept, [now](const Kept& kept) { return kept.until <= now; });
+        std::erase_if(site.kept, [now](const KeptConnection& kept) { return kept.until <= now; });
         if (!site.kept.empty()) next = std::min(next, site.kept.front().until);
     }
     tick_at_ = never;
@@ -257,23 +262,25 @@ void Pool::shutdown() {
 Task<std::optional<ClientError>> PoolExchange::receive_head(error_code send_error) {
     may_be_kept_ = !send_error;
     const SteadyTime first_byte =
-        steady_clock::now() + (send_error ? std::min(refusal_patience, patience_.first_byte) : patience_.first_byte);
+        steady_clock::now() + (send_error ? std::min(refusal_timeout, timeouts_.first_byte) : timeouts_.first_byte);
     while (parser_.state() == ResponseParser::State::head) {
         const bool begun = !connection_->received().empty();
         const error_code error =
-            co_await connection_->read_more(begun ? steady_clock::now() + patience_.silence : first_byte);
+            co_await connection_->read_more(begun ? steady_clock::now() + timeouts_.silence : first_byte);
         if (error && send_error) {
-            co_return give_up({Kind::outcome_unknown, "the request was not sent whole: " + send_error.message()});
+            co_return give_up(
+                {ClientErrorKind::outcome_unknown, "the request was not sent whole: " + send_error.message()});
         }
         if (error)
-            co_return give_up(
-                {Kind::outcome_unknown, "there is no answer: " + error.message(), error == asio::error::timed_out});
+            co_return give_up({ClientErrorKind::outcome_unknown, "there is no answer: " + error.message(),
+                               error == asio::error::timed_out});
 
         std::string_view none;
         const auto received = connection_->received();
         connection_->consume(parser_.feed({received.data(), received.size()}, none));
     }
-    if (parser_.state() == ResponseParser::State::broken) co_return give_up({Kind::bad_response, parser_.detail()});
+    if (parser_.state() == ResponseParser::State::broken)
+        co_return give_up({ClientErrorKind::bad_response, parser_.detail()});
     status = parser_.status();
     headers = std::move(parser_.headers());
     co_return std::nullopt;
@@ -288,13 +295,14 @@ Task<Result<std::string_view, ClientError>> PoolExchange::read() {
             break;
         }
         if (parser_.state() == ResponseParser::State::broken) {
-            give_up({Kind::bad_response, parser_.detail()});
+            give_up({ClientErrorKind::bad_response, parser_.detail()});
             break;
         }
-        const error_code error = co_await connection_->read_more(steady_clock::now() + patience_.silence);
+        const error_code error = co_await connection_->read_more(steady_clock::now() + timeouts_.silence);
         // Some answers end with the connection.
         if (!error || (error == asio::error::eof && parser_.feed_end())) continue;
-        give_up({Kind::outcome_unknown, "the answer has no end: " + error.message(), error == asio::error::timed_out});
+        give_up({ClientErrorKind::outcome_unknown, "the answer has no end: " + error.message(),
+                 error == asio::error::timed_out});
     }
     if (failure_) co_return fail(*failure_);
     co_return std::string_view();

@@ -46,16 +46,16 @@ struct OutRequest {
     std::string body = {};             // Not sent, and the request refused, where the method defines none.
 };
 
-struct Patience {
+struct HttpTimeouts {
     std::chrono::milliseconds connect{5'000};
     std::chrono::milliseconds first_byte{60'000};  // From the request's last byte.
     std::chrono::milliseconds silence{60'000};     // Between two pieces of the answer.
 };
 
 // One request and its answer, from the answer's head on. Destroyed before its end it closes the connection.
-class Exchange {
+class HttpExchange {
  public:
-    virtual ~Exchange() = default;
+    virtual ~HttpExchange() = default;
 
     int status = 0;
     std::vector<Header> headers = {};  // Names in lower case.
@@ -75,8 +75,8 @@ class HttpPool {
     static HttpPool& of(const Executor& executor);
 
     // Up to the head of the answer; interim answers are skipped.
-    virtual Task<Result<std::unique_ptr<Exchange>, ClientError>> send(Origin origin, OutRequest request,
-                                                                      Patience patience) = 0;
+    virtual Task<Result<std::unique_ptr<HttpExchange>, ClientError>> send(Origin origin, OutRequest request,
+                                                                          HttpTimeouts timeouts) = 0;
 };
 
 }  // namespace interlock::net

@@ -21,9 +21,9 @@ namespace {
 
 using Kind = ClientError::Kind;
 
-constexpr Patience patient{
+constexpr HttpTimeouts patient{
     .connect = milliseconds(5'000), .first_byte = milliseconds(5'000), .silence = milliseconds(5'000)};
-constexpr Patience impatience{
+constexpr HttpTimeouts impatience{
     .connect = milliseconds(100), .first_byte = milliseconds(100), .silence = milliseconds(100)};
 
 // An io_context with its thread, as a server's loop has.
@@ -73,9 +73,9 @@ struct PoolAnswer {
     }
 };
 
-Task<PoolAnswer> exchange(HttpPool& pool, Origin origin, OutRequest request, Patience patience) {
+Task<PoolAnswer> exchange(HttpPool& pool, Origin origin, OutRequest request, HttpTimeouts timeouts) {
     PoolAnswer heard;
-    auto exchange = co_await pool.send(std::move(origin), std::move(request), patience);
+    auto exchange = co_await pool.send(std::move(origin), std::move(request), timeouts);
     if (!exchange) {
         heard.error = exchange.error();
         co_return heard;
@@ -96,14 +96,14 @@ Task<PoolAnswer> exchange(HttpPool& pool, Origin origin, OutRequest request, Pat
 
 Origin local(std::uint16_t port) { return {.host = "127.0.0.1", .port = port}; }
 
-PoolAnswer ask(Asker& asker, Origin origin, OutRequest request = {}, Patience patience = patient) {
-    return asker.run<PoolAnswer>([&](HttpPool& pool) { return exchange(pool, origin, request, patience); });
+PoolAnswer ask(Asker& asker, Origin origin, OutRequest request = {}, HttpTimeouts timeouts = patient) {
+    return asker.run<PoolAnswer>([&](HttpPool& pool) { return exchange(pool, origin, request, timeouts); });
 }
 
-std::string ask_raw(RawServer::Talk talk, Patience patience = patient, Method method = Method::post) {
+std::string ask_raw(RawServer::Talk talk, HttpTimeouts timeouts = patient, Method method = Method::post) {
     RawServer server({std::move(talk)});
     Asker asker;
-    return ask(asker, local(server.port), {.method = method}, patience).text();
+    return ask(asker, local(server.port), {.method = method}, timeouts).text();
 }
 
 TEST(HttpPool, asks_and_is_answered) {

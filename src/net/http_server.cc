@@ -54,7 +54,7 @@ struct HttpServer::Parts {
     void for_each_connection(void (HttpConnection::*what)());
     bool wait_until_closed(std::chrono::milliseconds timeout) const;
 
-    ServerState state;
+    HttpServerState state;
     std::vector<std::unique_ptr<Loop>> loops;
     std::optional<LocalListener> local;
     std::optional<Acceptor> acceptor;  // Of the first loop, like the next.
@@ -256,7 +256,8 @@ bool HttpServer::drain(std::chrono::milliseconds timeout) {
         for (const auto& [visitor, entrance] : parts_->entrances) entrance->close();
     });
     for (const auto& loop : parts_->loops) {
-        asio::post(loop->context, [&context = loop->context] { Inbox::of(context.get_executor()).end_waits(); });
+        asio::post(loop->context,
+                   [&context = loop->context] { CompletionQueue::of(context.get_executor()).end_waits(); });
     }
     parts_->for_each_connection(&HttpConnection::drain);
 

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "net/answer.h"
-#include "net/bell.h"
 #include "net/http_test_support.h"
+#include "net/notifier.h"
 #include "net/sse.h"
 
 namespace interlock::net {
@@ -17,16 +17,16 @@ using std::chrono::steady_clock;
 
 // An event stream of how often a bell has rung.
 struct Rings {
-    Bell bell;
+    Notifier notifier;
     std::atomic<int> ended = 0;
 
     Task<void> stream(StreamWriter& writer) {
         std::uint64_t seen = 0;
         bool open = co_await writer.write(to_text({.id = "0", .data = "hello"}));
         while (open && !writer.closed()) {
-            const bool rung = co_await writer.wait(bell, seen, steady_clock::now() + seconds(30));
+            const bool rung = co_await writer.wait(notifier, seen, steady_clock::now() + seconds(30));
             if (!rung) continue;
-            seen = bell.generation();
+            seen = notifier.generation();
             open = co_await writer.write(to_text({.id = std::to_string(seen), .data = "ring"}));
         }
         co_await writer.write(to_text({.event = "bye", .data = ""}));
@@ -51,7 +51,7 @@ TEST(HttpStream, what_is_written_arrives_at_once_in_chunks) {
     client.send(get("/"));
     const auto head = client.receive_head();
     const auto hello = client.receive_until_contains("hello\n\n\r\n");
-    rings.bell.ring();
+    rings.notifier.notify_all();
     const auto ring = client.receive_until_contains("ring\n\n\r\n");
 
     EXPECT_TRUE(contains(head, "Transfer-Encoding: chunked\r\n"));
@@ -147,9 +147,9 @@ TEST(HttpStream, what_comes_during_a_stream_is_the_next_request) {
         if (request.path == "/plain") co_return co_await echo(std::move(request));
         Response response;
         response.stream = [&rings](StreamWriter& writer) -> Task<void> {
-            const std::uint64_t seen = rings.bell.generation();
+            const std::uint64_t seen = rings.notifier.generation();
             co_await writer.write("begin");
-            co_await writer.wait(rings.bell, seen, steady_clock::now() + seconds(30));
+            co_await writer.wait(rings.notifier, seen, steady_clock::now() + seconds(30));
             co_await writer.write(writer.closed() ? "closed" : "rung");
         };
         co_return response;
@@ -164,7 +164,7 @@ TEST(HttpStream, what_comes_during_a_stream_is_the_next_request) {
         client.send(next.substr(0, 10));
         client.send(next.substr(10));
 
-        rings.bell.ring();
+        rings.notifier.notify_all();
 
         EXPECT_EQ(client.receive_until_contains("0\r\n\r\n"), "4\r\nrung\r\n0\r\n\r\n");
         EXPECT_TRUE(contains(client.receive(), "200 OK"));
@@ -172,7 +172,7 @@ TEST(HttpStream, what_comes_during_a_stream_is_the_next_request) {
     RawClient client(server.port);
     client.send(get("/") + expecting);
     client.receive_until_contains("begin\r\n");
-    rings.bell.ring();
+    rings.notifier.notify_all();
     client.receive_until_contains("0\r\n\r\n");
     EXPECT_TRUE(contains(client.receive_head(), "100 Continue"));
     client.send("ab");

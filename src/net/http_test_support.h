@@ -110,8 +110,8 @@ class RawClient {
         address.sin_family = AF_INET;
         address.sin_port = htons(port);
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        timeval patience{.tv_sec = 5, .tv_usec = 0};
-        ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        timeval timeout{.tv_sec = 5, .tv_usec = 0};
+        ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
         connected_ = ::connect(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
     }
     ~RawClient() { close(); }

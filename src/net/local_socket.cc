@@ -126,8 +126,8 @@ Result<int, std::string> connect_locally(const std::string& path, uid_t owner, s
     const int fd = make_local_socket();
     if (fd < 0) return fail(fmt::format("{}: {}", path, std::strerror(errno)));
     // The only wait is for room among those who connect, and the kernel bounds it by this.
-    const timeval patience{.tv_sec = timeout.count() / 1000, .tv_usec = timeout.count() % 1000 * 1000};
-    ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    const timeval send_timeout{.tv_sec = timeout.count() / 1000, .tv_usec = timeout.count() % 1000 * 1000};
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &send_timeout, sizeof send_timeout);
     std::string problem;
     if (const int why = connect_to(fd, *address); why != 0) {
         problem = fmt::format("{}: {}", path, std::strerror(why));

@@ -124,7 +124,7 @@ SslSession OutConnection::session() const {
     return session && SSL_SESSION_is_resumable(session.get()) ? std::move(session) : nullptr;
 }
 
-Task<error_code> OutConnection::send(Outgoing outgoing, std::chrono::milliseconds patience) {
+Task<error_code> OutConnection::send(Outgoing outgoing, std::chrono::milliseconds timeout) {
     bytes_sent_ = 0;
     error_code error;
     while (outgoing.bytes_left() > 0 && !error) {
@@ -132,7 +132,7 @@ Task<error_code> OutConnection::send(Outgoing outgoing, std::chrono::millisecond
         Want want = Want::nothing;
         outgoing.sent(write_some(outgoing, want, error));
         if (want == Want::nothing) continue;
-        arm(steady_clock::now() + patience);
+        arm(steady_clock::now() + timeout);
         error = co_await wait_until(want);
     }
     disarm();

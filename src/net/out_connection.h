@@ -19,7 +19,7 @@
 
 #include "net/address_book.h"
 #include "net/asio_types.h"
-#include "net/inbox.h"
+#include "net/completion_queue.h"
 #include "net/outgoing.h"
 #include "net/task.h"
 
@@ -66,7 +66,7 @@ class OutConnection : public ListHook<OutConnection> {
     SslSession session() const;  // Null when there is none to come back with.
 
     // Sends all of it, with at most `patience` between two steps.
-    Task<error_code> send(Outgoing outgoing, std::chrono::milliseconds patience);
+    Task<error_code> send(Outgoing outgoing, std::chrono::milliseconds timeout);
     bool sent_something() const { return bytes_sent_ > 0; }  // Since send() began.
 
     // At least one byte more, or an error. An end that TLS did not announce is not eof.

@@ -40,15 +40,17 @@ bool is_public_v4(std::uint32_t address) {
     return std::ranges::none_of(not_public_v4, [&](const Ipv4Range& range) { return range.has(address); });
 }
 
-using Bytes = ip::address_v6::bytes_type;
+using AddressBytes = ip::address_v6::bytes_type;
 
-bool begins_with(const Bytes& bytes, std::span<const std::uint8_t> prefix) {
+bool begins_with(const AddressBytes& bytes, std::span<const std::uint8_t> prefix) {
     return std::equal(prefix.begin(), prefix.end(), bytes.begin());
 }
 
-std::uint32_t last_four(const Bytes& bytes) { return ipv4(bytes[12], bytes[13], bytes[14]) | std::uint32_t{bytes[15]}; }
+std::uint32_t last_four(const AddressBytes& bytes) {
+    return ipv4(bytes[12], bytes[13], bytes[14]) | std::uint32_t{bytes[15]};
+}
 
-bool is_public_v6(const Bytes& bytes) {
+bool is_public_v6(const AddressBytes& bytes) {
     static constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     static constexpr std::array<std::uint8_t, 12> nat64{0, 0x64, 0xff, 0x9b};
     if (begins_with(bytes, mapped) || begins_with(bytes, nat64)) return is_public_v4(last_four(bytes));

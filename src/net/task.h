@@ -1,5 +1,5 @@
 // A coroutine of the server. It runs on one thread, the one of its io_context, from its first line to its last; what
-// another thread has for it comes through an inbox (inbox.h).
+// another thread has for it comes through an inbox (completion_queue.h).
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

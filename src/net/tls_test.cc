@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 
-#include "net/bell.h"
 #include "net/http_client.h"
 #include "net/http_test_support.h"
+#include "net/notifier.h"
 #include "net/test_certificate.h"
 
 namespace interlock::net {
@@ -267,7 +267,7 @@ TEST(Tls, a_connection_is_kept_after_a_stream) {
 
 TEST(Tls, a_reader_that_leaves_a_silent_stream_is_noticed) {
     const TestCertificate certificate("IP:127.0.0.1");
-    Bell never_rung;
+    Notifier never_notified;
     std::atomic<int> ended = 0;
     TestServer server(
         [&](Request) -> Task<Response> {
@@ -275,7 +275,8 @@ TEST(Tls, a_reader_that_leaves_a_silent_stream_is_noticed) {
             response.body = "hello";
             response.stream = [&](StreamWriter& writer) -> Task<void> {
                 while (!writer.closed()) {
-                    co_await writer.wait(never_rung, 0, std::chrono::steady_clock::now() + std::chrono::seconds(30));
+                    co_await writer.wait(never_notified, 0,
+                                         std::chrono::steady_clock::now() + std::chrono::seconds(30));
                 }
                 ++ended;
             };

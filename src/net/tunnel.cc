@@ -83,9 +83,9 @@ void Tunnel::cut() {
 }
 
 Task<Result<Socket, std::string>> connect_to(std::vector<asio::ip::address> addresses, std::uint16_t port,
-                                             std::chrono::milliseconds patience) {
+                                             std::chrono::milliseconds timeout) {
     const Executor executor = co_await asio::this_coro::executor;
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
     std::string why = "it has no address";
     for (const asio::ip::address& address : addresses) {
         Socket socket(executor);

@@ -67,6 +67,6 @@ class Tunnel {
 
 // Connects to the first address that answers. The error is a sentence.
 Task<Result<Socket, std::string>> connect_to(std::vector<boost::asio::ip::address> addresses, std::uint16_t port,
-                                             std::chrono::milliseconds patience);
+                                             std::chrono::milliseconds timeout);
 
 }  // namespace interlock::net

@@ -16,8 +16,8 @@ History::Page page_of(const core::FeedPage& page) { return {page.last_seq, to_he
 }  // namespace
 
 Result<void, store::OpenError> GuardedStore::open() {
-    if (auto objection = history_.objection()) {
-        return fail(store::OpenError{store::OpenError::Kind::unavailable, std::move(*objection)});
+    if (auto block_reason = history_.block_reason()) {
+        return fail(store::OpenError{store::OpenError::Kind::unavailable, std::move(*block_reason)});
     }
     return store_->open();
 }
@@ -99,9 +99,9 @@ Result<std::string, store::ReadError> compare_seals(store::Snapshot& snapshot, c
 
 Result<History::Look, store::ReadError> look_at(const store::StoreIdentity& store, const History::Memory& memory,
                                                 store::Snapshot& snapshot) {
-    History::Look look{.store = store, .objection = History::compare(memory, store)};
+    History::Look look{.store = store, .block_reason = History::compare(memory, store)};
     look.of_the_store = !memory.store || memory.store->system == store.system;
-    if (!look.objection.empty()) return look;
+    if (!look.block_reason.empty()) return look;
     std::set<core::OrgId> orgs;
     auto read = snapshot.query("select org from orgs", [&](const std::vector<store::Value>& row) {
         orgs.emplace(static_cast<std::uint32_t>(std::get<std::int64_t>(row.front())));
@@ -116,8 +116,8 @@ Result<History::Look, store::ReadError> look_at(const store::StoreIdentity& stor
         if (!wrong) return fail(wrong.error());
         if (wrong->empty()) wrong = compare_seals(snapshot, org, memory);
         if (!wrong) return fail(wrong.error());
-        look.objection = std::move(*wrong);
-        if (!look.objection.empty()) return look;
+        look.block_reason = std::move(*wrong);
+        if (!look.block_reason.empty()) return look;
         look.heads.emplace(org, std::move(*last));
         auto seal = store::read_seal_head(snapshot, org);
         if (!seal) return fail(seal.error());

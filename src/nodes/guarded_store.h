@@ -21,8 +21,8 @@ class GuardedStore final : public store::Store {
     Result<std::unique_ptr<store::Snapshot>, store::ReadError> snapshot() override { return store_->snapshot(); }
 
     bool load(core::OrgId org, core::ColdRow& row) override { return store_->load(org, row); }
-    bool far() const override { return store_->far(); }
-    void expect(core::OrgId org, std::vector<core::ColdRow> rows) override { store_->expect(org, std::move(rows)); }
+    bool is_remote() const override { return store_->is_remote(); }
+    void prefetch(core::OrgId org, std::vector<core::ColdRow> rows) override { store_->prefetch(org, std::move(rows)); }
     core::Amounts sum(core::OrgId org, const core::Scope& scope, WindowSpan span) override {
         return store_->sum(org, scope, span);
     }

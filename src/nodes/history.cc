@@ -249,7 +249,7 @@ void History::conclude(const Look& look) {
     {
         const std::lock_guard lock(mutex_);
         objection_ = {};
-        if (!look.objection.empty()) return object(look.objection, look.of_the_store);
+        if (!look.block_reason.empty()) return object(look.block_reason, look.of_the_store);
         adopt(look.store);
     }
     for (const auto& [org, head] : look.heads) {
@@ -266,7 +266,7 @@ void History::object(std::string what, bool of_the_store) {
     objection_.of_the_store = of_the_store;
 }
 
-std::optional<std::string> History::objection() {
+std::optional<std::string> History::block_reason() {
     if (auto own = own_objection()) return std::move(own->why);
     const std::lock_guard lock(mutex_);
     return heard_.empty() ? std::nullopt : std::optional(heard_);

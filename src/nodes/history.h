@@ -75,7 +75,7 @@ class History {
         store::StoreIdentity store;
         std::map<core::OrgId, Page> heads = {};
         std::map<core::OrgId, Seal> seals = {};
-        std::string objection = {};  // Empty: everything that is remembered is there.
+        std::string block_reason = {};  // Empty: everything that is remembered is there.
         bool of_the_store = true;
     };
     // Objects, or takes back what was objected to before: a store that has everything again may be served.
@@ -89,7 +89,7 @@ class History {
 
     // Why the store must not be served, or nothing: for what is remembered here, or as another node has said. Our own
     // goes away when the memory is taken away, or when conclude() finds nothing wrong.
-    std::optional<std::string> objection();
+    std::optional<std::string> block_reason();
     // What this node itself has found, and whether it is the store's fault: another store is none.
     struct Objection {
         std::string why;

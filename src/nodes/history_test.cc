@@ -63,7 +63,7 @@ TEST_F(HistoryTest, a_store_that_went_on_is_served) {
                                         [](core::Seq) { return std::optional(std::string(64, 'a')); });
 
     EXPECT_TRUE(checked);
-    EXPECT_FALSE(history->objection());
+    EXPECT_FALSE(history->block_reason());
     EXPECT_EQ(history->memory().pages.at(org), page(30, 'c'));
 }
 
@@ -73,11 +73,11 @@ TEST_F(HistoryTest, a_store_that_lost_pages_is_not_served_until_somebody_accepts
 
     EXPECT_FALSE(history->check(org, page(10, 'a'), page(7, '7'), no_such_page));
 
-    ASSERT_TRUE(history->objection());
-    EXPECT_NE(history->objection()->find("event 10"), std::string::npos) << *history->objection();
-    EXPECT_NE(history->objection()->find("interlock accept-history"), std::string::npos);
+    ASSERT_TRUE(history->block_reason());
+    EXPECT_NE(history->block_reason()->find("event 10"), std::string::npos) << *history->block_reason();
+    EXPECT_NE(history->block_reason()->find("interlock accept-history"), std::string::npos);
     ::unlink(path.c_str());
-    EXPECT_FALSE(history->objection()) << "somebody has taken the memory away";
+    EXPECT_FALSE(history->block_reason()) << "somebody has taken the memory away";
     EXPECT_TRUE(history->memory().pages.empty());
 }
 
@@ -99,7 +99,7 @@ TEST_F(HistoryTest, a_store_that_went_another_way_is_not_served) {
     EXPECT_FALSE(history->check(org, page(10, 'a'), page(30, 'c'),
                                 [](core::Seq) { return std::optional(std::string(64, 'x')); }));
 
-    EXPECT_TRUE(history->objection());
+    EXPECT_TRUE(history->block_reason());
 }
 
 TEST_F(HistoryTest, another_store_or_an_earlier_timeline_is_not_served_and_a_later_one_is) {
@@ -107,8 +107,8 @@ TEST_F(HistoryTest, another_store_or_an_earlier_timeline_is_not_served_and_a_lat
 
     ASSERT_TRUE(open_on({"7002", 3})->own_objection());
     EXPECT_FALSE(open_on({"7002", 3})->own_objection()->of_the_store) << "its own nodes should go on";
-    EXPECT_TRUE(open_on({"7001", 2})->objection());
-    EXPECT_FALSE(open_on({"7001", 4})->objection());
+    EXPECT_TRUE(open_on({"7001", 2})->block_reason());
+    EXPECT_FALSE(open_on({"7001", 4})->block_reason());
     EXPECT_EQ(open()->memory().store, (store::StoreIdentity{"7001", 4}));
 }
 
@@ -116,12 +116,12 @@ TEST_F(HistoryTest, an_objection_is_taken_back_when_the_store_has_everything_aga
     const auto history = open_on(here);
     history->remember(org, page(10, 'a'));
 
-    history->conclude({.store = here, .objection = "event 10 is missing"});
+    history->conclude({.store = here, .block_reason = "event 10 is missing"});
     ASSERT_TRUE(history->own_objection());
     EXPECT_NE(history->own_objection()->why.find("event 10 is missing"), std::string::npos);
 
     history->conclude({.store = {"7001", 2}, .heads = {{org, page(12, 'c')}}});
-    EXPECT_FALSE(history->objection());
+    EXPECT_FALSE(history->block_reason());
     EXPECT_EQ(history->memory().pages.at(org), page(12, 'c'));
     EXPECT_EQ(history->memory().store->timeline, 2);
 }
@@ -163,7 +163,7 @@ TEST_F(HistoryTest, an_engine_does_not_open_a_store_that_forgot_what_it_committe
     };
     const auto tell = [&](engine::Engine& engine, core::CommandBody body) {
         engine.submit({.command = {.org = org, .key = core::CommandKey(ids.next(noon)), .body = std::move(body)},
-                       .on_answer = [](engine::Answer answer) { EXPECT_TRUE(answer); }});
+                       .on_answer = [](engine::SubmitResult answer) { EXPECT_TRUE(answer); }});
         engine.step(noon);
     };
     const auto store = guarded(database);
@@ -177,7 +177,7 @@ TEST_F(HistoryTest, an_engine_does_not_open_a_store_that_forgot_what_it_committe
     EXPECT_TRUE(engine::Engine(*same, {}).open(noon)) << "as far as it is known";
     const auto restored = guarded(backup);
     EXPECT_FALSE(engine::Engine(*restored, {}).open(noon));
-    EXPECT_TRUE(history->objection());
+    EXPECT_TRUE(history->block_reason());
 }
 
 }  // namespace

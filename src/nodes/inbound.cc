@@ -17,17 +17,17 @@ net::Task<net::Response> ready(net::Response response) { co_return response; }
 
 // The answers of one journey, delivered when the last one is there.
 struct Gathering {
-    Gathering(std::size_t count, net::Deliver<std::vector<engine::Answer>> its_deliver)
+    Gathering(std::size_t count, net::Deliver<std::vector<engine::SubmitResult>> its_deliver)
         : answers(count, fail(engine::SubmitError::outcome_unknown)), missing(count), deliver(std::move(its_deliver)) {}
 
-    void put(std::size_t index, engine::Answer answer) {
+    void put(std::size_t index, engine::SubmitResult answer) {
         answers[index] = std::move(answer);
         if (--missing == 0) deliver(std::move(answers));
     }
 
-    std::vector<engine::Answer> answers;
+    std::vector<engine::SubmitResult> answers;
     std::atomic<std::size_t> missing;
-    net::Deliver<std::vector<engine::Answer>> deliver;
+    net::Deliver<std::vector<engine::SubmitResult>> deliver;
 };
 
 }  // namespace
@@ -57,19 +57,20 @@ net::Task<net::Response> Inbound::carry_out(std::string body) const {
     if (!commands->empty()) {
         answers.written_here =
             std::ranges::all_of(*commands, [&](const Forwarded& each) { return options_.writes(each.command.org); });
-        answers.answers = co_await net::await_answer<std::vector<engine::Answer>>(
-            [&](net::Deliver<std::vector<engine::Answer>> deliver) {
+        answers.answers = co_await net::await_answer<std::vector<engine::SubmitResult>>(
+            [&](net::Deliver<std::vector<engine::SubmitResult>> deliver) {
                 const auto gathering = std::make_shared<Gathering>(commands->size(), std::move(deliver));
                 const Instant now = options_.now();
                 std::vector<engine::Submission> submissions;
                 submissions.reserve(commands->size());
                 for (std::size_t i = 0; i < commands->size(); ++i) {
                     Forwarded& each = (*commands)[i];
-                    const bool forever = each.patience == Duration::max();
+                    const bool forever = each.timeout == Duration::max();
                     submissions.push_back(
                         {.command = std::move(each.command),
-                         .on_answer = [gathering, i](engine::Answer answer) { gathering->put(i, std::move(answer)); },
-                         .deadline = forever ? far_future : now + each.patience,
+                         .on_answer = [gathering,
+                                       i](engine::SubmitResult answer) { gathering->put(i, std::move(answer)); },
+                         .deadline = forever ? far_future : now + each.timeout,
                          .hops = each.hops});
                 }
                 options_.submit(std::move(submissions));

@@ -36,7 +36,7 @@ PeerLink::~PeerLink() {
     }
     work_.notify_one();
     thread_.join();
-    if (!queue_.empty()) options_.hand_back(Trouble::silent, std::move(queue_));
+    if (!queue_.empty()) options_.hand_back(PeerError::silent, std::move(queue_));
 }
 
 void PeerLink::submit(std::vector<engine::Submission> submissions) {
@@ -73,15 +73,15 @@ void PeerLink::run() {
             queue_.erase(queue_.begin(), end);
         }
         lock.unlock();
-        travel(std::move(batch));
+        send_batch(std::move(batch));
         lock.lock();
     }
 }
 
-void PeerLink::travel(std::vector<engine::Submission> batch) {
+void PeerLink::send_batch(std::vector<engine::Submission> batch) {
     const auto begun = steady_clock::now();
-    const auto came_back = [&](Trouble trouble) { options_.hand_back(trouble, std::move(batch)); };
-    if (!connection_->client) return came_back(Trouble::gone);
+    const auto came_back = [&](PeerError trouble) { options_.hand_back(trouble, std::move(batch)); };
+    if (!connection_->client) return came_back(PeerError::gone);
 
     net::ClientRequest request;
     request.method = net::Method::post;
@@ -92,8 +92,8 @@ void PeerLink::travel(std::vector<engine::Submission> batch) {
         const auto half = batch.begin() + static_cast<std::ptrdiff_t>(batch.size() / 2);
         std::vector<engine::Submission> rest(std::make_move_iterator(half), std::make_move_iterator(batch.end()));
         batch.erase(half, batch.end());
-        travel(std::move(batch));
-        return travel(std::move(rest));
+        send_batch(std::move(batch));
+        return send_batch(std::move(rest));
     }
 
     // 1. There. Past this line nobody here can know what became of the commands, until an answer comes.
@@ -102,10 +102,10 @@ void PeerLink::travel(std::vector<engine::Submission> batch) {
     // 2. Back.
     if (!response) {
         const bool in_time = steady_clock::now() - begun < options_.timeout;
-        return came_back(in_time ? Trouble::gone : Trouble::silent);
+        return came_back(in_time ? PeerError::gone : PeerError::silent);
     }
     auto answers = response->status == 200 ? decode_answers(response->body) : std::nullopt;
-    if (!answers || answers->answers.size() != batch.size()) return came_back(Trouble::gone);
+    if (!answers || answers->answers.size() != batch.size()) return came_back(PeerError::gone);
 
     for (const Head& head : answers->heads) {
         if (options_.on_head) options_.on_head(head);
@@ -117,14 +117,14 @@ void PeerLink::travel(std::vector<engine::Submission> batch) {
     }
     std::vector<engine::Submission> unserved;
     for (std::size_t i = 0; i < batch.size(); ++i) {
-        engine::Answer& answer = answers->answers[i];
+        engine::SubmitResult& answer = answers->answers[i];
         if (!answer && answer.error() == engine::SubmitError::unavailable) {
             unserved.push_back(std::move(batch[i]));
         } else {
             batch[i].on_answer(std::move(answer));
         }
     }
-    if (!unserved.empty()) options_.hand_back(Trouble::unavailable, std::move(unserved));
+    if (!unserved.empty()) options_.hand_back(PeerError::unavailable, std::move(unserved));
 }
 
 }  // namespace interlock::nodes

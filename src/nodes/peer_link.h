@@ -23,7 +23,7 @@
 namespace interlock::nodes {
 
 // Why submissions come back.
-enum class Trouble {
+enum class PeerError {
     gone,         // Nobody is there, the connection broke, or it does not understand us.
     silent,       // No answer in time.
     unavailable,  // It is there, and says that it cannot reach the store.
@@ -40,7 +40,7 @@ class PeerLink {
         std::size_t journey_max = 4'096;
         std::size_t journey_bytes_max = 4u << 20;  // Unless it is one command: the other node takes 32 MB.
         std::function<Instant()> now;
-        std::function<void(Trouble, std::vector<engine::Submission>)> hand_back;
+        std::function<void(PeerError, std::vector<engine::Submission>)> hand_back;
         std::function<void(const Head&)> on_head = {};       // Before the answers that it stands behind are given.
         std::function<void(core::OrgId)> not_written_there;  // It answered, but only passed the command on.
     };
@@ -52,7 +52,7 @@ class PeerLink {
 
  private:
     void run();
-    void travel(std::vector<engine::Submission> batch);
+    void send_batch(std::vector<engine::Submission> batch);
 
     const Options options_;
     mutable std::mutex mutex_;

@@ -22,7 +22,7 @@ class PeerLinkTest : public testing::Test {
  protected:
     PeerLinkTest() : log({.clock = [] { return noon; }, .write = [](std::string_view) {}}) {}
 
-    void listen(engine::Answer answer) {
+    void listen(engine::SubmitResult answer) {
         Inbound::Options how;
         how.secret = "between nodes";
         how.now = [] { return noon; };
@@ -52,7 +52,7 @@ class PeerLinkTest : public testing::Test {
         options.secret = secret;
         options.timeout = 2s;
         options.now = [] { return noon; };
-        options.hand_back = [this](Trouble trouble, std::vector<engine::Submission> batch) {
+        options.hand_back = [this](PeerError trouble, std::vector<engine::Submission> batch) {
             const std::lock_guard lock(mutex);
             troubles.push_back(trouble);
             handed_back += batch.size();
@@ -64,21 +64,21 @@ class PeerLinkTest : public testing::Test {
         return *its_link;
     }
     // Sends `count` charges at once and waits for what becomes of each.
-    std::vector<engine::Answer> send(std::int64_t count) {
-        std::vector<std::future<engine::Answer>> waiting;
+    std::vector<engine::SubmitResult> send(std::int64_t count) {
+        std::vector<std::future<engine::SubmitResult>> waiting;
         std::vector<engine::Submission> submissions;
         for (std::int64_t i = 0; i < count; ++i) {
-            const auto promise = std::make_shared<std::promise<engine::Answer>>();
+            const auto promise = std::make_shared<std::promise<engine::SubmitResult>>();
             waiting.push_back(promise->get_future());
             core::Charge charge;
             charge.who.agent = "writer";
             charge.cost = Money::nanos(i);
             submissions.push_back(
                 {.command = {.org = core::OrgId(1), .key = core::CommandKey(Id{1, 1}), .body = charge},
-                 .on_answer = [promise](engine::Answer answer) { promise->set_value(answer); }});
+                 .on_answer = [promise](engine::SubmitResult answer) { promise->set_value(answer); }});
         }
         link().submit(std::move(submissions));
-        std::vector<engine::Answer> answers;
+        std::vector<engine::SubmitResult> answers;
         for (auto& each : waiting) answers.push_back(each.get());
         return answers;
     }
@@ -91,16 +91,16 @@ class PeerLinkTest : public testing::Test {
     std::unique_ptr<net::HttpServer> http;
     PeerLink::Options options;
     std::mutex mutex;
-    std::vector<Trouble> troubles;
+    std::vector<PeerError> troubles;
     std::size_t handed_back = 0;
     std::optional<Head> last_head;
     std::unique_ptr<PeerLink> its_link;
 };
 
 TEST_F(PeerLinkTest, what_was_submitted_together_travels_together_and_in_order) {
-    listen(engine::Answered{core::ChargeReply{}, false});
+    listen(engine::CommandResult{core::ChargeReply{}, false});
 
-    for (const engine::Answer& answer : send(100)) EXPECT_TRUE(answer);
+    for (const engine::SubmitResult& answer : send(100)) EXPECT_TRUE(answer);
 
     EXPECT_EQ(journeys, 1);
     EXPECT_TRUE(std::ranges::is_sorted(order));
@@ -108,10 +108,10 @@ TEST_F(PeerLinkTest, what_was_submitted_together_travels_together_and_in_order) 
 }
 
 TEST_F(PeerLinkTest, what_is_too_large_for_one_journey_takes_several_in_order) {
-    listen(engine::Answered{core::ChargeReply{}, false});
+    listen(engine::CommandResult{core::ChargeReply{}, false});
     options.journey_bytes_max = 1'000;
 
-    for (const engine::Answer& answer : send(100)) EXPECT_TRUE(answer);
+    for (const engine::SubmitResult& answer : send(100)) EXPECT_TRUE(answer);
 
     EXPECT_GT(journeys, 4);
     ASSERT_EQ(order.size(), 100u);
@@ -123,20 +123,20 @@ TEST_F(PeerLinkTest, what_the_other_node_cannot_serve_comes_back) {
 
     send(3);
 
-    EXPECT_EQ(troubles, std::vector{Trouble::unavailable});
+    EXPECT_EQ(troubles, std::vector{PeerError::unavailable});
     EXPECT_EQ(handed_back, 3u);
 }
 
 TEST_F(PeerLinkTest, comes_back_when_nobody_listens_there_or_the_secret_is_another) {
-    listen(engine::Answered{core::ChargeReply{}, false});
+    listen(engine::CommandResult{core::ChargeReply{}, false});
     secret = "a guess";
     send(1);
-    EXPECT_EQ(troubles, std::vector{Trouble::gone});
+    EXPECT_EQ(troubles, std::vector{PeerError::gone});
     EXPECT_EQ(journeys, 0);
 
     http.reset();
     send(1);
-    EXPECT_EQ(troubles.back(), Trouble::gone);
+    EXPECT_EQ(troubles.back(), PeerError::gone);
     EXPECT_EQ(handed_back, 2u);
 }
 

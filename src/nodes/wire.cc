@@ -28,13 +28,13 @@ struct AnswerFrame {
 };
 BOOST_DESCRIBE_STRUCT(AnswerFrame, (), (good, error, repeated, reply))
 
-struct Header {
+struct FrameHeader {
     std::uint64_t format = 0;
     bool written_here = false;
     std::vector<Head> heads;
     std::uint64_t count = 0;
 };
-BOOST_DESCRIBE_STRUCT(Header, (), (format, written_here, heads, count))
+BOOST_DESCRIBE_STRUCT(FrameHeader, (), (format, written_here, heads, count))
 
 constexpr std::uint64_t count_max = 1u << 20;
 constexpr std::size_t length_bytes = 8;
@@ -55,10 +55,10 @@ std::string_view content_of(std::string_view message) {
 
 // Empty unless it is a whole header of our format with as many frames behind it as it says.
 template <class Frame, class OnFrame>
-std::optional<Header> read_frames(std::string_view message, OnFrame on_frame) {
+std::optional<FrameHeader> read_frames(std::string_view message, OnFrame on_frame) {
     const std::string_view bytes = content_of(message);
     Decoder decoder(bytes);
-    Header header;
+    FrameHeader header;
     if (bytes.empty() || !decoder.get(header) || header.format != format || header.count > count_max) {
         return std::nullopt;
     }
@@ -74,12 +74,12 @@ std::optional<Header> read_frames(std::string_view message, OnFrame on_frame) {
 std::string encode_commands(const std::vector<engine::Submission>& submissions, Instant now) {
     std::string bytes = begin_message();
     Encoder encoder(bytes);
-    encoder.put(Header{.format = format, .written_here = false, .heads = {}, .count = submissions.size()});
+    encoder.put(FrameHeader{.format = format, .written_here = false, .heads = {}, .count = submissions.size()});
     for (const engine::Submission& submission : submissions) {
-        const Duration patience = submission.deadline == far_future ? Duration::max() : submission.deadline - now;
+        const Duration timeout = submission.deadline == far_future ? Duration::max() : submission.deadline - now;
         encoder.put(CommandFrame{.org = submission.command.org,
                                  .key = submission.command.key,
-                                 .patience_us = patience.count(),
+                                 .patience_us = timeout.count(),
                                  .hops = submission.hops + 1,
                                  .body = encode(submission.command.body),
                                  .former = submission.command.former});
@@ -97,7 +97,7 @@ std::optional<std::vector<Forwarded>> decode_commands(std::string_view bytes) {
         each.command.key = frame.key;
         each.command.former = frame.former;
         each.command.body = std::move(*body);
-        each.patience = Duration(frame.patience_us);
+        each.timeout = Duration(frame.patience_us);
         each.hops = frame.hops;
         return true;
     });
@@ -108,11 +108,11 @@ std::optional<std::vector<Forwarded>> decode_commands(std::string_view bytes) {
 std::string encode_answers(const Answers& answers) {
     std::string bytes = begin_message();
     Encoder encoder(bytes);
-    encoder.put(Header{.format = format,
-                       .written_here = answers.written_here,
-                       .heads = answers.heads,
-                       .count = answers.answers.size()});
-    for (const engine::Answer& answer : answers.answers) {
+    encoder.put(FrameHeader{.format = format,
+                            .written_here = answers.written_here,
+                            .heads = answers.heads,
+                            .count = answers.answers.size()});
+    for (const engine::SubmitResult& answer : answers.answers) {
         AnswerFrame frame{.good = answer.has_value(), .error = {}, .repeated = false, .reply = {}};
         if (answer) {
             frame.repeated = answer->repeated;
@@ -134,7 +134,7 @@ std::optional<Answers> decode_answers(std::string_view bytes) {
         }
         auto reply = decode<core::Reply>(frame.reply);
         if (!reply) return false;
-        answers.answers.push_back(engine::Answered{std::move(*reply), frame.repeated});
+        answers.answers.push_back(engine::CommandResult{std::move(*reply), frame.repeated});
         return true;
     });
     if (!header) return std::nullopt;

@@ -20,7 +20,7 @@ inline constexpr std::uint64_t format = 5;  // Changes with any command or reply
 // A command on its way. How long it may still wait is said instead of until when: clocks differ.
 struct Forwarded {
     core::Command command;
-    Duration patience{};
+    Duration timeout{};
     std::uint32_t hops = 0;
 };
 
@@ -39,7 +39,7 @@ BOOST_DESCRIBE_STRUCT(Head, (), (org, last_seq, hash))
 struct Answers {
     bool written_here = false;  // The node that answered is the one that writes the org.
     std::vector<Head> heads;
-    std::vector<engine::Answer> answers;
+    std::vector<engine::SubmitResult> answers;
 };
 std::string encode_answers(const Answers& answers);
 std::optional<Answers> decode_answers(std::string_view bytes);

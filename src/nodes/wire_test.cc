@@ -33,20 +33,20 @@ TEST(Wire, a_command_arrives_with_its_org_its_key_and_what_is_left_of_its_patien
     EXPECT_EQ(first.command.org, core::OrgId(7));
     EXPECT_EQ(first.command.key, sent[0].command.key);
     EXPECT_EQ(core::fingerprint_of(first.command.body), core::fingerprint_of(sent[0].command.body));
-    EXPECT_EQ(first.patience, std::chrono::seconds(20));
+    EXPECT_EQ(first.timeout, std::chrono::seconds(20));
     EXPECT_EQ(first.hops, 2u);
-    EXPECT_EQ(arrived->back().patience, Duration::max());
+    EXPECT_EQ(arrived->back().timeout, Duration::max());
 }
 
 TEST(Wire, answers_arrive_as_they_were_given) {
     Answers sent{.written_here = true, .heads = {{core::OrgId(7), core::Seq(41), "abc"}}, .answers = {}};
-    sent.answers.push_back(engine::Answered{core::ChargeReply{.status = core::ChargeStatus::budget_exceeded,
-                                                              .seq = core::Seq(9),
-                                                              .cost = Money::nanos(5),
-                                                              .overage = {},
-                                                              .budget = {},
-                                                              .detail = "no"},
-                                            true});
+    sent.answers.push_back(engine::CommandResult{core::ChargeReply{.status = core::ChargeStatus::budget_exceeded,
+                                                                   .seq = core::Seq(9),
+                                                                   .cost = Money::nanos(5),
+                                                                   .overage = {},
+                                                                   .budget = {},
+                                                                   .detail = "no"},
+                                                 true});
     sent.answers.push_back(fail(engine::SubmitError::key_reused));
 
     const auto arrived = decode_answers(encode_answers(sent));

@@ -66,7 +66,7 @@ Result<void, std::string> check_history(nodes::History& history, store::Store& s
     const auto look = nodes::look_at({"sqlite", 1}, memory, **snapshot);
     if (!look) return fail(look.error().detail);
     history.conclude(*look);
-    if (auto why = history.objection()) return fail(std::move(*why));
+    if (auto why = history.block_reason()) return fail(std::move(*why));
     history.sync();
     return {};
 }
@@ -116,7 +116,7 @@ Result<std::unique_ptr<Backend>, std::string> open_embedded(BackendOptions optio
     how.newest_stored = *newest;
     how.engine.seal_key = options.seal_key;
     how.on_step = [on_step = std::move(options.on_step), on_news = std::move(options.on_news),
-                   run_commits = std::uint64_t{0}](const engine::Step& step) mutable {
+                   run_commits = std::uint64_t{0}](const engine::BatchStats& step) mutable {
         on_step(step);
         const bool runs = std::exchange(run_commits, step.stats.run_commits) != step.stats.run_commits;
         on_news(std::nullopt, runs ? News::about_anything : News::about_no_run);
@@ -144,30 +144,30 @@ Result<Instant, store::ReadError> newest_stored(store::Snapshot& snapshot) {
 
 std::string head_path(const std::string& data_dir) { return data_dir + "/store.head"; }
 
-engine::Answer Backend::ask(core::CommandBody body) {
-    constexpr std::chrono::seconds patience{15};
+engine::SubmitResult Backend::ask(core::CommandBody body) {
+    constexpr std::chrono::seconds timeout{15};
     constexpr std::chrono::milliseconds pause{200};
     const core::CommandKey key(fresh_id());
-    const auto until = std::chrono::steady_clock::now() + patience;
+    const auto until = std::chrono::steady_clock::now() + timeout;
     while (true) {
-        engine::Answer answer = try_to_ask(body, key, patience);
+        engine::SubmitResult answer = try_to_ask(body, key, timeout);
         const bool settled = answer || answer.error() == engine::SubmitError::key_reused;
         if (settled || std::chrono::steady_clock::now() > until) return answer;
         std::this_thread::sleep_for(pause);  // Whoever could answer is away for a moment.
     }
 }
 
-engine::Answer Backend::try_to_ask(core::CommandBody body, core::CommandKey key, std::chrono::seconds patience) {
-    const auto promise = std::make_shared<std::promise<engine::Answer>>();
+engine::SubmitResult Backend::try_to_ask(core::CommandBody body, core::CommandKey key, std::chrono::seconds timeout) {
+    const auto promise = std::make_shared<std::promise<engine::SubmitResult>>();
     auto answer = promise->get_future();
     std::vector<engine::Submission> one(1);
     one.front().command.org = engine::Embedded::default_org;
     one.front().command.key = key;
     one.front().command.body = std::move(body);
-    one.front().deadline = now() + patience;
-    one.front().on_answer = [promise](engine::Answer outcome) { promise->set_value(std::move(outcome)); };
+    one.front().deadline = now() + timeout;
+    one.front().on_answer = [promise](engine::SubmitResult outcome) { promise->set_value(std::move(outcome)); };
     submit(std::move(one));
-    if (answer.wait_for(patience) == std::future_status::timeout) return fail(engine::SubmitError::outcome_unknown);
+    if (answer.wait_for(timeout) == std::future_status::timeout) return fail(engine::SubmitError::outcome_unknown);
     return answer.get();
 }
 

@@ -29,7 +29,7 @@ struct BackendOptions {
     Duration lease{};       // Of a node.
     store::SealKey seal_key = store::SealKey::from_text({});  // Of commits.
     bool accept_clock = false;  // Serve an embedded store whose newest time is ahead of the machine's clock.
-    std::function<void(const engine::Step&)> on_step;  // On a lane's thread.
+    std::function<void(const engine::BatchStats&)> on_step;  // On a lane's thread.
     // The org's feed may have grown; of none in particular: any org's.
     std::function<void(std::optional<core::OrgId>, News)> on_news;
 };
@@ -48,7 +48,7 @@ class Backend {
     // The newest time that was stored before this start; far_past where there was none.
     Instant stored_before() const { return stored_before_; }
     // Why nothing may be served at present, or nothing.
-    virtual std::optional<std::string> objection() { return std::nullopt; }
+    virtual std::optional<std::string> block_reason() { return std::nullopt; }
     // Whether others may change the store, so that what was read is old after a while.
     virtual bool shared() const { return false; }
     virtual Result<std::vector<store::Node>, std::string> nodes() = 0;
@@ -62,13 +62,13 @@ class Backend {
 
     Id fresh_id() { return ids_.next(now()); }
     // Carries out one command of the default org under a fresh key, and waits for it; asks again for some seconds.
-    engine::Answer ask(core::CommandBody body);
+    engine::SubmitResult ask(core::CommandBody body);
 
  protected:
     Instant stored_before_ = far_past;
 
  private:
-    engine::Answer try_to_ask(core::CommandBody body, core::CommandKey key, std::chrono::seconds patience);
+    engine::SubmitResult try_to_ask(core::CommandBody body, core::CommandKey key, std::chrono::seconds timeout);
 
     engine::IdSource ids_;
 };

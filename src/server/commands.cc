@@ -18,30 +18,30 @@
 namespace interlock::server {
 namespace {
 
-using cli::Command;
+using cli::CliCommand;
 using cli::Context;
 using cli::ExitCode;
 using cli::Flag;
 using cli::Invocation;
 using cli::Range;
-using cli::Takes;
+using cli::ValueType;
 
-Command up_table(int argc, char** argv);
-Command down_table();
-Command demo_table();
-Command demo_worker_table();
-Command migrate_table();
-Command accept_history_table();
-Command simulate_upstream_table();
+CliCommand up_table(int argc, char** argv);
+CliCommand down_table();
+CliCommand demo_table();
+CliCommand demo_worker_table();
+CliCommand migrate_table();
+CliCommand accept_history_table();
+CliCommand simulate_upstream_table();
 
 }  // namespace
 
-std::vector<Command> local_commands(int argc, char** argv) {
+std::vector<CliCommand> local_commands(int argc, char** argv) {
     return {up_table(argc, argv),      down_table(),       demo_table(), migrate_table(), accept_history_table(),
             simulate_upstream_table(), demo_worker_table()};
 }
 
-ExitCode verify_store(const cli::World::StoreToVerify& store, const cli::CliOutput& output) {
+ExitCode verify_store(const cli::Platform::StoreToVerify& store, const cli::CliOutput& output) {
     VerifyOptions options{.store = {store.store.empty() ? store.data_dir : store.store},
                           .repair = store.repair,
                           .json = store.json,
@@ -67,7 +67,7 @@ Flag threads_flag() {
     return {.name = "threads",
             .value = "N",
             .help = "Threads for connections (default 0: one per core)",
-            .takes = Takes::number,
+            .takes = ValueType::number,
             .range = Range{0, 4096}};
 }
 
@@ -76,14 +76,14 @@ Flag threads_flag() {
 std::vector<Flag> up_flags() {
     return {
         {.name = "listen", .value = "ADDRESS", .help = "Address and port (default 127.0.0.1:4100; port 0: a free one)"},
-        {.name = "detach", .help = "Run in the background; return when the server is up", .takes = Takes::on},
+        {.name = "detach", .help = "Run in the background; return when the server is up", .takes = ValueType::on},
         {.name = "tls-cert", .value = "FILE", .help = "TLS certificate chain (PEM)"},
         {.name = "tls-key", .value = "FILE", .help = "Private key of the certificate (PEM)"},
-        {.name = "insecure", .help = "Allow other machines to connect without TLS", .takes = Takes::on},
+        {.name = "insecure", .help = "Allow other machines to connect without TLS", .takes = ValueType::on},
         {.name = "host",
          .value = "NAME",
          .help = "Host name by which clients may call the server; repeatable",
-         .takes = Takes::repeat},
+         .takes = ValueType::repeat},
         {.name = "socket",
          .value = "PATH",
          .help = "Unix socket for commands on this machine (INTERLOCK_SOCKET; default api.sock in the data directory)"},
@@ -96,12 +96,12 @@ std::vector<Flag> up_flags() {
         {.name = "node-lease",
          .value = "SECONDS",
          .help = "With --store: silence after which other nodes take over (default 3)",
-         .takes = Takes::decimal,
+         .takes = ValueType::decimal,
          .range = Range{0.5, 60}},
         {.name = "memory-pressure",
          .value = "PERCENT",
          .help = "Start no run while processes wait for memory more than this (default 40; 0: no limit)",
-         .takes = Takes::decimal,
+         .takes = ValueType::decimal,
          .range = Range{0, 100}},
         {.name = "sandbox-default",
          .value = "LEVEL",
@@ -113,17 +113,17 @@ std::vector<Flag> up_flags() {
          .choices = sandbox_levels},
         {.name = "accept-clock",
          .help = "Start although the newest event in the store is ahead of this machine's clock",
-         .takes = Takes::on},
+         .takes = ValueType::on},
         {.name = "simulate-models",
          .help = "Provide free simulated models such as sim/small, to try the gateway",
-         .takes = Takes::on},
+         .takes = ValueType::on},
         threads_flag(),
         {.name = "log-format", .value = "FORMAT", .help = "Log format (default text)", .choices = {"text", "json"}},
         {.name = "log-level",
          .value = "LEVEL",
          .help = "Lowest level that is logged (default info)",
          .choices = {"debug", "info", "warn", "error"}},
-        {.name = "ready-fd", .value = "FD", .takes = Takes::number, .range = Range{0, 1 << 20}, .hidden = true}};
+        {.name = "ready-fd", .value = "FD", .takes = ValueType::number, .range = Range{0, 1 << 20}, .hidden = true}};
 }
 
 UpOptions up_options(const Context& context, const Invocation& invocation) {
@@ -155,7 +155,7 @@ UpOptions up_options(const Context& context, const Invocation& invocation) {
     return options;
 }
 
-Command up_table(int argc, char** argv) {
+CliCommand up_table(int argc, char** argv) {
     return {.words = {"up"},
             .summary = "Start the server",
             .flags = up_flags(),
@@ -176,13 +176,13 @@ Command up_table(int argc, char** argv) {
                 "~/.local/share/interlock.\nExit codes: 0 stopped, 1 could not start, 2 wrong usage."};
 }
 
-Command down_table() {
+CliCommand down_table() {
     return {.words = {"down"},
             .summary = "Stop the server of the data directory",
             .flags = {{.name = "wait",
                        .value = "SECONDS",
                        .help = "Longest wait (default 30)",
-                       .takes = Takes::decimal,
+                       .takes = ValueType::decimal,
                        .range = Range{0, 86400}}},
             .examples = {{"interlock down", "runs continue; the next server resumes them"}},
             .run =
@@ -224,34 +224,36 @@ ExitCode run_demo(Context& context, const Invocation& invocation) {
     return static_cast<ExitCode>(demo_command(options, context.output));
 }
 
-Command demo_table() {
+CliCommand demo_table() {
     return {
         .words = {"demo"},
         .summary = "Run simulated agents through a kill -9 and verify",
         .flags = {{.name = "agents",
                    .value = "N",
                    .help = "Number of agents (default 100)",
-                   .takes = Takes::number,
+                   .takes = ValueType::number,
                    .range = Range{1, 5000}},
                   {.name = "seconds",
                    .value = "S",
                    .help = "Duration (default 8; with --serve until Ctrl-C)",
-                   .takes = Takes::decimal,
+                   .takes = ValueType::decimal,
                    .range = Range{1, 600}},
-                  {.name = "no-kill", .help = "Do not kill the process", .takes = Takes::on},
+                  {.name = "no-kill", .help = "Do not kill the process", .takes = ValueType::on},
                   {.name = "gateway",
                    .help = "Call simulated models through the gateway until a dollar is spent",
-                   .takes = Takes::on},
-                  {.name = "serve", .help = "Serve the dashboard with simulated agents instead", .takes = Takes::on},
+                   .takes = ValueType::on},
+                  {.name = "serve",
+                   .help = "Serve the dashboard with simulated agents instead",
+                   .takes = ValueType::on},
                   {.name = "listen",
                    .value = "ADDRESS",
                    .help = "With --serve: address and port (default a free port of 127.0.0.1)"},
                   {.name = "pace",
                    .value = "X",
                    .help = "With --serve: speed of the agents, 0.1 to 20 (default 1)",
-                   .takes = Takes::decimal,
+                   .takes = ValueType::decimal,
                    .range = Range{0.1, 20}},
-                  {.name = "keep", .help = "Keep the temporary directory and print its path", .takes = Takes::on}},
+                  {.name = "keep", .help = "Keep the temporary directory and print its path", .takes = ValueType::on}},
         .examples = {{"interlock demo", "100 agents, 8 seconds, in a temporary directory"},
                      {"interlock demo --agents 500 --seconds 20", ""},
                      {"interlock demo --gateway", "model calls in every API format, stopped by a budget"},
@@ -265,7 +267,7 @@ Command demo_table() {
 }
 
 // `demo` starts this one itself.
-Command demo_worker_table() {
+CliCommand demo_worker_table() {
     return {.words = {"demo-worker"},
             .summary = "Keep the store of a demo",
             .run = [](Context& context,
@@ -275,7 +277,7 @@ Command demo_worker_table() {
 
 // ---- stores -------------------------------------------------------------------------------------------------------
 
-Command migrate_table() {
+CliCommand migrate_table() {
     return {.words = {"migrate"},
             .summary = "Copy a store between a data directory and PostgreSQL",
             .flags = {{.name = "from",
@@ -286,7 +288,7 @@ Command migrate_table() {
                        .value = "STORE",
                        .help = "Target, which must be empty: a data directory or postgres://…",
                        .required = true},
-                      {.name = "dry-run", .help = "Only report what would be copied", .takes = Takes::on}},
+                      {.name = "dry-run", .help = "Only report what would be copied", .takes = ValueType::on}},
             .examples = {{"interlock migrate --from /var/lib/interlock --to postgres://interlock@db.internal/interlock",
                           "for several nodes"},
                          {"interlock migrate --from postgres://interlock@db.internal/interlock --to /var/lib/copy",
@@ -307,11 +309,11 @@ Command migrate_table() {
                 "cannot be reached, 7 a store is in use."};
 }
 
-Command accept_history_table() {
+CliCommand accept_history_table() {
     return {.words = {"accept-history"},
             .summary = "Let a server use a store that lost events",
             .flags = {{.name = "store", .value = "URI", .help = "postgres://… to compare with (INTERLOCK_STORE)"},
-                      {.name = "yes", .help = "Do not ask for confirmation", .takes = Takes::on}},
+                      {.name = "yes", .help = "Do not ask for confirmation", .takes = ValueType::on}},
             .examples = {{"interlock accept-history --data-dir /var/lib/interlock", "shows both histories and asks"},
                          {"interlock accept-history --store postgres://interlock@db.internal/interlock",
                           "for a node and its database"},
@@ -331,7 +333,7 @@ Command accept_history_table() {
                 "there is no record, 5 the database cannot be reached."};
 }
 
-Command simulate_upstream_table() {
+CliCommand simulate_upstream_table() {
     const Range milliseconds{0, 120'000};
     return {
         .words = {"simulate-upstream"},
@@ -340,17 +342,17 @@ Command simulate_upstream_table() {
                   {.name = "delay-ms",
                    .value = "N",
                    .help = "Delay before the first byte of a response (default 0)",
-                   .takes = Takes::number,
+                   .takes = ValueType::number,
                    .range = milliseconds},
                   {.name = "chunk-delay-ms",
                    .value = "N",
                    .help = "Delay before each chunk of a stream (default 0)",
-                   .takes = Takes::number,
+                   .takes = ValueType::number,
                    .range = milliseconds},
                   {.name = "chunks",
                    .value = "N",
                    .help = "Chunks per stream (default 4)",
-                   .takes = Takes::number,
+                   .takes = ValueType::number,
                    .range = Range{1, 100'000}},
                   {.name = "key", .value = "KEY", .help = "API key that requests must carry"},
                   {.name = "log",

@@ -9,9 +9,9 @@
 namespace interlock::server {
 
 // `argc` and `argv` as main got them: `up --detach` starts the same program with the same words.
-std::vector<cli::Command> local_commands(int argc, char** argv);
+std::vector<cli::CliCommand> local_commands(int argc, char** argv);
 
-// `interlock verify` with --data-dir, --store or --head (cli::World::verify_store).
-cli::ExitCode verify_store(const cli::World::StoreToVerify& store, const cli::CliOutput& output);
+// `interlock verify` with --data-dir, --store or --head (cli::Platform::verify_store).
+cli::ExitCode verify_store(const cli::Platform::StoreToVerify& store, const cli::CliOutput& output);
 
 }  // namespace interlock::server

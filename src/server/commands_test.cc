@@ -10,7 +10,7 @@
 namespace interlock::server {
 namespace {
 
-std::vector<cli::Command> commands_of_a_test() {
+std::vector<cli::CliCommand> commands_of_a_test() {
     static std::string program = "interlock";
     static char* argv[] = {program.data(), nullptr};
     return local_commands(1, argv);
@@ -42,7 +42,7 @@ class LocalCommandsTest : public testing::Test {
 };
 
 TEST_F(LocalCommandsTest, every_command_has_examples_that_parse) {
-    for (const cli::Command& command : commands_of_a_test()) {
+    for (const cli::CliCommand& command : commands_of_a_test()) {
         if (command.hidden) continue;
         EXPECT_FALSE(command.examples.empty()) << command.name();
         for (const cli::Example& example : command.examples) {
@@ -53,7 +53,7 @@ TEST_F(LocalCommandsTest, every_command_has_examples_that_parse) {
 }
 
 TEST_F(LocalCommandsTest, no_name_is_that_of_another_command_or_flag) {
-    for (const cli::Command& command : commands_of_a_test()) {
+    for (const cli::CliCommand& command : commands_of_a_test()) {
         EXPECT_EQ(cli::find_command(command.words), nullptr) << command.name();
         std::set<std::string> names;
         for (const cli::Flag& flag : command.flags) EXPECT_TRUE(names.insert(flag.name).second) << flag.name;

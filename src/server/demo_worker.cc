@@ -172,7 +172,7 @@ void answer_questions(engine::Embedded& interlock, Mouth& mouth) {
             const auto question = decode<Question>(*frame);
             auto body = question ? decode<core::CommandBody>(question->body) : std::nullopt;
             if (!body) return;  // Not one of ours.
-            const auto on_answer = [&mouth, number = question->number](const engine::Answer& answer) {
+            const auto on_answer = [&mouth, number = question->number](const engine::SubmitResult& answer) {
                 Heard heard{.number = number, .error = {}, .reply = {}};
                 if (answer) {
                     heard.repeated = answer->repeated;

@@ -41,8 +41,8 @@ class EndingSignals {
         // Other signals, such as the end of a child, interrupt it.
         while (left.count() > 0) {
             const auto seconds = static_cast<time_t>(left.count());
-            const timespec patience{seconds, static_cast<long>((left.count() - static_cast<double>(seconds)) * 1e9)};
-            if (sigtimedwait(&signals_, nullptr, &patience) >= 0 || errno != EINTR) break;
+            const timespec timeout{seconds, static_cast<long>((left.count() - static_cast<double>(seconds)) * 1e9)};
+            if (sigtimedwait(&signals_, nullptr, &timeout) >= 0 || errno != EINTR) break;
             left = end - std::chrono::steady_clock::now();
         }
         pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);

@@ -76,7 +76,7 @@ GatewayHost::GatewayHost(Options options)
             },
             .bounds = [this](gateway::Caller caller,
                              core::Attribution who) { return bounds(std::move(caller), std::move(who)); },
-            .objection = [&backend] { return backend.objection(); },
+            .block_reason = [&backend] { return backend.block_reason(); },
             .refuse_operator = [this](const net::Request& request) -> net::Task<std::optional<gateway::No>> {
                 const auto problem = api::problem_of(co_await options_.sender_of(request.sender));
                 if (!problem) co_return std::nullopt;
@@ -279,7 +279,7 @@ void GatewayHost::store(core::OrgId org, std::vector<core::PutSetting> bindings)
         engine::Submission& one = submissions.emplace_back();
         one.command.org = org;
         one.command.key = core::CommandKey(options_.backend.fresh_id());
-        one.on_answer = [&log = options_.log, name = binding.name](const engine::Answer& answer) {
+        one.on_answer = [&log = options_.log, name = binding.name](const engine::SubmitResult& answer) {
             if (answer) log.info("secret_bound", {{"secret", name}});
         };
         one.command.body = std::move(binding);

@@ -59,11 +59,11 @@ Result<std::string, std::string> compared(const History::Memory& memory, const S
     if (!identity) return fail(identity.error().detail);
     const auto heads = compared_heads(memory, address);
     if (!heads) return heads;
-    const auto objection = cluster.objection();
-    if (!objection) return fail(objection.error().detail);
+    const auto block_reason = cluster.block_reason();
+    if (!block_reason) return fail(block_reason.error().detail);
     return fmt::format("\nThe database {} now\n  store     {}, timeline {}\n{}{}", address.shown(), identity->system,
                        identity->timeline, *heads,
-                       objection->empty() ? "" : fmt::format("  blocked by a node: {}\n", *objection));
+                       block_reason->empty() ? "" : fmt::format("  blocked by a node: {}\n", *block_reason));
 }
 
 std::string to_text(const History::Memory& memory, const std::string& data_dir, bool embedded) {
@@ -126,7 +126,8 @@ ExitCode accept_history_command(const AcceptHistoryOptions& options, const cli::
     }
     if (!options.store.empty()) {
         store::PostgresCluster cluster(store::PostgresOptions{.uri = options.store});
-        if (auto done = cluster.set_objection(""); !done) return problem(ExitCode::not_reachable, done.error().detail);
+        if (auto done = cluster.set_block_reason(""); !done)
+            return problem(ExitCode::not_reachable, done.error().detail);
     }
     fmt::print(output.err, "removed; the {} as it is\n", embedded ? "server uses its store" : "node uses the database");
     return ExitCode::ok;

@@ -221,7 +221,7 @@ net::Response Logins::log_out(const net::Request& request) {
     return response;
 }
 
-std::optional<api::Caller> Logins::caller(const net::Request& request) const {
+std::optional<api::Principal> Logins::caller(const net::Request& request) const {
     const auto login = login_of(request.header("cookie"), hash_of(request.header(secret_header)));
     if (!login) return std::nullopt;
     auto caller = options_.keys.holder_of(login->key_id);

@@ -59,7 +59,7 @@ class Logins {
     // GET and POST of /login, POST of /logout. Nothing when the request is for something else.
     std::optional<net::Task<net::Response>> answer(net::Request& request);
     // The caller that a browser's cookies and the page's secret log in together; nothing: none.
-    std::optional<api::Caller> caller(const net::Request& request) const;
+    std::optional<api::Principal> caller(const net::Request& request) const;
 
     // What answer() gives, for each of these.
     net::Response log_in_by_code(const net::Request& request);

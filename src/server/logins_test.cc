@@ -46,7 +46,7 @@ struct LoginsTest : testing::Test {
         request.headers = {{"cookie", std::move(cookies)}, {"x-interlock-login", std::move(with_secret)}};
         return request;
     }
-    std::optional<api::Caller> caller(const Logins& at, std::string cookies) const {
+    std::optional<api::Principal> caller(const Logins& at, std::string cookies) const {
         return at.caller(sent(std::move(cookies), secret));
     }
 

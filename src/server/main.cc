@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
     const interlock::cli::CliOutput output = interlock::cli::standard_output(around);
     interlock::cli::CommandLine commands(interlock::server::local_commands(argc, argv), interlock::server::version);
     if (const auto ended = commands.parse(argc, argv, output)) return *ended;
-    interlock::cli::World world = interlock::cli::real_world();
+    interlock::cli::Platform world = interlock::cli::real_world();
     world.start_server = interlock::server::start_server;
     world.become_shim = interlock::server::become_shim;
     world.verify_store = interlock::server::verify_store;

@@ -18,9 +18,9 @@ namespace {
 
 namespace json = boost::json;
 using cli::ExitCode;
-using Clock = std::chrono::steady_clock;
+using std::chrono::steady_clock;
 
-struct Failure {
+struct MigrationFailure {
     ExitCode exit;
     std::string detail;
 };
@@ -58,7 +58,7 @@ class CopyScreen {
         if (lines_ && total.done == total.all) {
             fmt::print(output_.err, "  {}: {} of {} rows\n", table, cli::count(total.done), cli::count(total.all));
         }
-        const auto now = Clock::now();
+        const auto now = steady_clock::now();
         if (!output_.progress || now < next_) return;
         next_ = now + std::chrono::milliseconds(100);
         const double seconds = std::chrono::duration<double>(now - begun_).count();
@@ -84,8 +84,8 @@ class CopyScreen {
     const bool lines_;
     std::vector<Total> totals_;
     std::int64_t copied_ = 0;
-    const Clock::time_point begun_ = Clock::now();
-    Clock::time_point next_ = begun_ + std::chrono::milliseconds(100);
+    const steady_clock::time_point begun_ = steady_clock::now();
+    steady_clock::time_point next_ = begun_ + std::chrono::milliseconds(100);
 };
 
 class Migration {
@@ -97,17 +97,18 @@ class Migration {
         }
     }
 
-    Result<void, Failure> run();
+    Result<void, MigrationFailure> run();
 
  private:
-    Result<void, Failure> check_addresses() const;
-    Result<Census, Failure> take_census(store::Snapshot& source);
-    Result<TargetState, Failure> look_at_target();
-    Result<TargetState, Failure> state_of(store::Snapshot& target, const std::optional<store::CopyMark>& mark) const;
-    Result<void, Failure> copy(store::Snapshot& source, OfflineStore& target);
-    Result<void, Failure> compare(store::Snapshot& source, OfflineStore& target);
+    Result<void, MigrationFailure> check_addresses() const;
+    Result<Census, MigrationFailure> take_census(store::Snapshot& source);
+    Result<TargetState, MigrationFailure> look_at_target();
+    Result<TargetState, MigrationFailure> state_of(store::Snapshot& target,
+                                                   const std::optional<store::CopyMark>& mark) const;
+    Result<void, MigrationFailure> copy(store::Snapshot& source, OfflineStore& target);
+    Result<void, MigrationFailure> compare(store::Snapshot& source, OfflineStore& target);
     void say(const std::string& line) const;
-    void report(TargetState state, Clock::duration took) const;
+    void report(TargetState state, steady_clock::duration took) const;
 
     const MigrateOptions& options_;
     cli::CliOutput output_;
@@ -115,7 +116,7 @@ class Migration {
     std::vector<store::SealKey> seal_keys_;
 };
 
-Failure failure_of(const StoreAddress& address, const store::OpenError& error) {
+MigrationFailure failure_of(const StoreAddress& address, const store::OpenError& error) {
     using enum store::OpenError::Kind;
     const ExitCode exit = error.kind == in_use                                 ? ExitCode::busy
                           : error.kind == unavailable && address.is_database() ? ExitCode::not_reachable
@@ -124,7 +125,7 @@ Failure failure_of(const StoreAddress& address, const store::OpenError& error) {
     return {exit, fmt::format("{}: {}", address.shown(), error.detail)};
 }
 
-Failure refused(const StoreAddress& address, const std::string& why) {
+MigrationFailure refused(const StoreAddress& address, const std::string& why) {
     return {ExitCode::refused, fmt::format("{}: {}", address.shown(), why)};
 }
 
@@ -144,9 +145,9 @@ ExitCode migrate_command(const MigrateOptions& options, const cli::CliOutput& ou
 
 namespace {
 
-Result<void, Failure> Migration::run() {
+Result<void, MigrationFailure> Migration::run() {
     // 1. Take the source, so that it does not change. Fails if a server uses it.
-    const auto begun = Clock::now();
+    const auto begun = steady_clock::now();
     if (auto good = check_addresses(); !good) return good;
     const auto source = open_offline(options_.from);
     if (!source) return fail(failure_of(options_.from, source.error()));
@@ -159,7 +160,7 @@ Result<void, Failure> Migration::run() {
     // 2. Look at the target, without changing it.
     const auto state = look_at_target();
     if (!state) return fail(state.error());
-    if (options_.dry_run) return report(*state, Clock::now() - begun), Result<void, Failure>();
+    if (options_.dry_run) return report(*state, steady_clock::now() - begun), Result<void, MigrationFailure>();
 
     // 3. Take it, mark it, fill it.
     const auto target = open_offline(options_.to, {.if_missing = OfflineOptions::IfMissing::make,
@@ -175,20 +176,20 @@ Result<void, Failure> Migration::run() {
     if (auto ours = (*source)->still_ours(); !ours) return fail(refused(options_.from, ours.error().detail));
     if (auto ours = (*target)->still_ours(); !ours) return fail(refused(options_.to, ours.error().detail));
     if (auto removed = (*target)->remove_mark(); !removed) return fail(refused(options_.to, removed.error().detail));
-    report(*state, Clock::now() - begun);
+    report(*state, steady_clock::now() - begun);
     return {};
 }
 
-Result<void, Failure> Migration::check_addresses() const {
+Result<void, MigrationFailure> Migration::check_addresses() const {
     std::error_code ignored;
     const bool same = options_.from.text == options_.to.text ||
                       (!options_.from.is_database() && !options_.to.is_database() &&
                        std::filesystem::equivalent(options_.from.text, options_.to.text, ignored));
-    if (same) return fail(Failure{ExitCode::bad_usage, "--from and --to are the same store"});
+    if (same) return fail(MigrationFailure{ExitCode::bad_usage, "--from and --to are the same store"});
     return {};
 }
 
-Result<Census, Failure> Migration::take_census(store::Snapshot& source) {
+Result<Census, MigrationFailure> Migration::take_census(store::Snapshot& source) {
     say(fmt::format("verifying {}", options_.from.shown()));
     const auto verified = check_promises(source, {.progress = {}, .seal_keys = seal_keys_}, output_);
     if (!verified) return fail(refused(options_.from, verified.error().detail));
@@ -204,7 +205,7 @@ Result<Census, Failure> Migration::take_census(store::Snapshot& source) {
     return Census{std::move(*tables), std::move(*heads)};
 }
 
-Result<TargetState, Failure> Migration::look_at_target() {
+Result<TargetState, MigrationFailure> Migration::look_at_target() {
     const auto there = is_there(options_.to);
     if (!there) return fail(failure_of(options_.to, there.error()));
     std::optional<store::CopyMark> mark;
@@ -225,8 +226,8 @@ Result<TargetState, Failure> Migration::look_at_target() {
     return state_of(**snapshot, mark);
 }
 
-Result<TargetState, Failure> Migration::state_of(store::Snapshot& target,
-                                                 const std::optional<store::CopyMark>& mark) const {
+Result<TargetState, MigrationFailure> Migration::state_of(store::Snapshot& target,
+                                                          const std::optional<store::CopyMark>& mark) const {
     if (mark && mark->fingerprint == store::fingerprint(census_.heads)) return TargetState::broken_off;
     if (mark) {
         return fail(refused(
@@ -245,7 +246,7 @@ Result<TargetState, Failure> Migration::state_of(store::Snapshot& target,
     return TargetState::empty;
 }
 
-Result<void, Failure> Migration::copy(store::Snapshot& source, OfflineStore& target) {
+Result<void, MigrationFailure> Migration::copy(store::Snapshot& source, OfflineStore& target) {
     say(fmt::format("copying {} rows to {}", cli::count(census_.rows()), options_.to.shown()));
     CopyScreen screen(census_, output_, options_.json ? CopyScreen::Lines::no : CopyScreen::Lines::yes);
     store::CopyOptions how;
@@ -259,7 +260,7 @@ Result<void, Failure> Migration::copy(store::Snapshot& source, OfflineStore& tar
     return {};
 }
 
-Result<void, Failure> Migration::compare(store::Snapshot& source, OfflineStore& target) {
+Result<void, MigrationFailure> Migration::compare(store::Snapshot& source, OfflineStore& target) {
     say(fmt::format("verifying {}", options_.to.shown()));
     const auto snapshot = target.store().snapshot();
     if (!snapshot) return fail(refused(options_.to, snapshot.error().detail));
@@ -292,7 +293,7 @@ void Migration::say(const std::string& line) const {
     std::fflush(output_.err);
 }
 
-void Migration::report(TargetState state, Clock::duration took) const {
+void Migration::report(TargetState state, steady_clock::duration took) const {
     const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
     if (options_.json) {
         json::array tables;

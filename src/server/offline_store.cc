@@ -28,15 +28,15 @@ OpenError no_store_in(const StoreAddress& address) {
 }
 
 // What there is in a database.
-struct Found {
+struct FoundTables {
     std::int64_t tables = 0;  // Of anybody.
     std::int64_t ours = 0;    // Of those by which a store is known.
     std::int64_t least = 0;   // The version that is needed to understand it.
     bool store() const { return ours == 3; }
 };
 
-Result<Found, OpenError> find_tables(store::Snapshot& database) {
-    Found found;
+Result<FoundTables, OpenError> find_tables(store::Snapshot& database) {
+    FoundTables found;
     const auto number = [](const store::Value& value) {
         const auto* there = std::get_if<std::int64_t>(&value);
         return there == nullptr ? 0 : *there;

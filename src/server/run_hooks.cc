@@ -73,7 +73,7 @@ cli::Outcome<void> start_server(const std::string& data_dir, const cli::CliOutpu
                      .hint = fmt::format("find the reason with: interlock up --data-dir {}", shell_word(data_dir))});
 }
 
-cli::Failure become_shim(const cli::World::Shim& shim) {
+cli::Failure become_shim(const cli::Platform::Shim& shim) {
     std::vector<std::string> words{"interlock-shim", shim.data_dir, shim.run, "--foreground"};
     if (shim.quiet) words.push_back("--quiet");
     // The pipe is inherited, and the shim closes it before it starts anything.

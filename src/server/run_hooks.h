@@ -11,6 +11,6 @@ namespace interlock::server {
 cli::Outcome<void> start_server(const std::string& data_dir, const cli::CliOutput& output);
 
 // This process becomes the shim. Returns only if it cannot.
-cli::Failure become_shim(const cli::World::Shim& shim);
+cli::Failure become_shim(const cli::Platform::Shim& shim);
 
 }  // namespace interlock::server

@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 using core::ConnectionOutcome;
 using Addresses = std::vector<asio::ip::address>;
 
-constexpr std::chrono::milliseconds connect_patience{10'000};
+constexpr std::chrono::milliseconds connect_timeout{10'000};
 constexpr std::uint16_t http_port = 80;
 
 struct Authority {
@@ -122,7 +122,7 @@ net::Task<net::Response> RunProxy::answer(core::RunId run, net::Request request)
     auto refusal = co_await find_way(connection, name.has_value(), way);
     std::optional<net::Socket> socket;
     if (!refusal) {
-        auto connected = co_await net::connect_to(std::move(way.addresses), authority->port, connect_patience);
+        auto connected = co_await net::connect_to(std::move(way.addresses), authority->port, connect_timeout);
         if (connected) {
             socket.emplace(std::move(*connected));
         } else {
@@ -187,16 +187,17 @@ net::Task<std::optional<RunProxy::Refusal>> RunProxy::find_way(const core::Recor
 
 // A record that cannot be committed is logged: the connection has been, and cannot be taken back.
 net::Task<void> RunProxy::record(core::RecordConnection connection) {
-    const auto answered = co_await net::await_answer<engine::Answer>([&](net::Deliver<engine::Answer> deliver) {
-        engine::Submission submission;
-        submission.command.org = options_.org;
-        submission.command.key = core::CommandKey(options_.fresh_id());
-        submission.command.body = connection;
-        submission.on_answer = deliver;
-        std::vector<engine::Submission> submissions;
-        submissions.push_back(std::move(submission));
-        options_.submit(std::move(submissions));
-    });
+    const auto answered =
+        co_await net::await_answer<engine::SubmitResult>([&](net::Deliver<engine::SubmitResult> deliver) {
+            engine::Submission submission;
+            submission.command.org = options_.org;
+            submission.command.key = core::CommandKey(options_.fresh_id());
+            submission.command.body = connection;
+            submission.on_answer = deliver;
+            std::vector<engine::Submission> submissions;
+            submissions.push_back(std::move(submission));
+            options_.submit(std::move(submissions));
+        });
     const auto* reply = answered ? std::get_if<core::RunReply>(&answered->reply) : nullptr;
     if (reply != nullptr && reply->status == core::RunStatus::done) co_return;
     options_.log.error("connection_not_recorded", {{"run", to_text("run", connection.run.value)},

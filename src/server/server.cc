@@ -35,7 +35,7 @@
 #include "server/run_proxy.h"
 #include "server/sandbox_rules.h"
 #include "server/sealed_runs.h"
-#include "server/self_look.h"
+#include "server/self_check.h"
 #include "server/sender_check.h"
 #include "server/setting_desk.h"
 #include "server/verify_command.h"
@@ -83,7 +83,7 @@ std::vector<api::WorktreeReason> reasons_of(const std::vector<supervisor::Reason
 // What the lane has done, for whoever asks.
 class EngineWatch {
  public:
-    void on_step(const engine::Step& step) {
+    void on_step(const engine::BatchStats& step) {
         const std::lock_guard lock(mutex_);
         stats_ = step.stats;
         step_seconds_.add(std::chrono::duration<double>(step.took).count());
@@ -296,7 +296,7 @@ Result<void, std::string> Server::Parts::open_engine() {
     how.seal_key = sealing->front();
     how.peer_ca = options.peer_ca;
     how.lease = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.node_lease_s));
-    how.on_step = [this](const engine::Step& step) {
+    how.on_step = [this](const engine::BatchStats& step) {
         if (step.stats.failed_commits > watch.stats().failed_commits) {
             log.error("commit_failed",
                       {{"why", step.stats.last_failure}, {"commands", static_cast<std::int64_t>(step.commands)}});
@@ -308,7 +308,7 @@ Result<void, std::string> Server::Parts::open_engine() {
         if (told != nullptr) told->committed(org);
         supervisor::Supervisor* also = supervisor_to_tell.load(std::memory_order_acquire);
         const bool concerns = news == News::about_anything && org.value_or(home) == home;
-        if (also != nullptr && concerns) also->news();
+        if (also != nullptr && concerns) also->on_commit();
     };
     auto opened = open_backend(std::move(how), log);
     if (!opened) return fail(opened.error());
@@ -549,7 +549,7 @@ Result<void, std::string> Server::Parts::supervise() {
     if (!started) return fail(started.error());
     supervisor = std::move(*started);
     supervisor_to_tell.store(supervisor.get(), std::memory_order_release);
-    supervisor->news();
+    supervisor->on_commit();
     return {};
 }
 
@@ -598,7 +598,7 @@ Result<std::string, std::string> Server::Parts::verify() {
 }
 
 std::optional<std::string> Server::Parts::why_not_ready() {
-    if (auto why = engine->objection()) return why;
+    if (auto why = engine->block_reason()) return why;
     const auto read =
         reads->with([](store::Snapshot& snapshot) { return snapshot.query("select 1", [](const auto&) {}); });
     return read ? std::nullopt : std::optional("the store cannot be read: " + read.error().detail);
@@ -691,7 +691,7 @@ api::Parts Server::Parts::api_parts() {
                                  .hole_end = log_part.hole_end,
                                  .kept = true};
         },
-        .sandbox_refusal = [this](const core::Process& process) -> std::optional<std::string> {
+        .sandbox_refusal = [this](const core::ProcessSpec& process) -> std::optional<std::string> {
             for (const std::string& text : process.allowed_hosts) {
                 const auto rule = core::host_rule_from(text);
                 if (!rule || rule->is_pattern() || !gateway->answers_calls(home, rule->name, rule->port.value_or(443)))
@@ -705,7 +705,7 @@ api::Parts Server::Parts::api_parts() {
             return decided ? std::nullopt : std::optional(decided.error());
         },
         .sandbox_level =
-            [this](const core::Process& process) {
+            [this](const core::ProcessSpec& process) {
                 const auto decided = supervisor::decide_sandbox(process, sandbox.policy());
                 return decided ? decided->level : process.asked_level();
             },
@@ -742,7 +742,7 @@ api::Parts Server::Parts::api_parts() {
             },
         .verify = [this] { return verify(); },
         .last_verify = [this] { return verified.last(); },
-        .look_at_itself = [this, started_at] { return look_at_itself(self_facts(started_at)); },
+        .run_self_check = [this, started_at] { return run_self_check(self_facts(started_at)); },
         .backup = [this](const std::string& to) -> Result<std::string, std::string> {
             if (!options.store.empty()) {
                 return fail(
@@ -761,7 +761,7 @@ api::Parts Server::Parts::api_parts() {
         .queue_depth = [&backend] { return backend.queue_depth(); },
         .engine_histograms = [this](std::string& out) { watch.write(out); },
         .gateway_metrics = [this](std::string& out, core::OrgId org) { gateway->write_metrics(out, org); },
-        .objection = [&backend] { return backend.objection(); },
+        .block_reason = [&backend] { return backend.block_reason(); },
         .refresh_keys = refresh_keys(),
         .nodes = [&backend] { return backend.nodes(); },
         .ready = [this] { return why_not_ready(); },

@@ -99,9 +99,10 @@ Result<void, store::ReadError> check_heads(store::Snapshot& snapshot, const Veri
     if (!options.remembered.store) return {};
     const auto look = nodes::look_at(*options.remembered.store, options.remembered, snapshot);
     if (!look) return fail(look.error());
-    if (!look->objection.empty()) {
-        checked.missing.push_back(fmt::format(
-            "{}; this is known from the server that wrote the store; see interlock accept-history", look->objection));
+    if (!look->block_reason.empty()) {
+        checked.missing.push_back(
+            fmt::format("{}; this is known from the server that wrote the store; see interlock accept-history",
+                        look->block_reason));
     }
     return {};
 }

@@ -74,14 +74,14 @@ class Story {
         command.org = OrgId(1 + static_cast<std::uint32_t>(below(2)));
         command.key = CommandKey(fresh());
         command.body = std::move(body);
-        engine_->submit({std::move(command), [this](const engine::Answer& answer) { heard(answer); }});
+        engine_->submit({std::move(command), [this](const engine::SubmitResult& answer) { heard(answer); }});
     }
     void step() {
         // Mostly seconds pass, now and then most of a day: leases end, holds expire, windows turn, schedules are due.
         now_ += std::chrono::milliseconds(one_in(120) ? below(20) * 3'600'000 : one_in(3) ? below(40'000) : below(50));
         while (engine_->has_work(now_)) engine_->step(now_);
     }
-    void heard(const engine::Answer& answer) {
+    void heard(const engine::SubmitResult& answer) {
         if (!answer) return;
         ++done_;
         if (const auto* admit = std::get_if<AdmitReply>(&answer->reply);

@@ -26,10 +26,10 @@ constexpr int pipe_bytes = 1 << 20;
 constexpr int code_not_found = 127, code_cannot_run = 126;
 
 // What can fail on the way to the command. The last one reported is the one that counts: only `cgroup` is not the end.
-enum class Step : std::uint8_t { cgroup, session, limit, nice, dir, descriptors, sandbox, exec, bounds };
+enum class StartStep : std::uint8_t { cgroup, session, limit, nice, dir, descriptors, sandbox, exec, bounds };
 
-struct Failure {
-    Step step;
+struct StartFailure {
+    StartStep step;
     std::uint8_t index;  // Which limit, or which Part of a sandbox.
     std::int32_t error;
 };
@@ -64,7 +64,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 std::string_view name_of(std::string_view assignment) { return assignment.substr(0, assignment.find('=') + 1); }
 
 // In the foreground the run has the caller's environment, with the launch's on top.
-std::vector<std::string> environment_for(const Launch& launch, bool foreground) {
+std::vector<std::string> environment_for(const LaunchRequest& launch, bool foreground) {
     std::vector<std::string> environment = launch.env;
     for (char** inherited = environ; foreground && *inherited; ++inherited) {
         bool replaced = false;
@@ -102,10 +102,10 @@ bool is_somewhere(std::string_view command, char** environment) {
 }
 
 // Runs in the new process. Every function of it says no with errno set.
-class Setup {
+class ChildSetup {
  public:
-    Setup(const Launch& launch, const ChildOptions& options, pid_t parent, const Pipe& report, const std::string& home,
-          const std::vector<std::string>& sockets)
+    ChildSetup(const LaunchRequest& launch, const ChildOptions& options, pid_t parent, const Pipe& report,
+               const std::string& home, const std::vector<std::string>& sockets)
         : launch_(launch),
           home_(home),
           sockets_(sockets),
@@ -116,27 +116,28 @@ class Setup {
 
     // `separated` is told who becomes the command, where that is not the calling process.
     [[noreturn]] void become(const Fd& door, int output, int separated, char** environment, char** args) {
-        if (door && !write_all(door.get(), "0")) options_.needs_group ? fail(Step::bounds) : tell(Step::cgroup);
+        if (door && !write_all(door.get(), "0"))
+            options_.needs_group ? fail(StartStep::bounds) : tell(StartStep::cgroup);
         // At level sealed no process has the right for it after this.
-        if (launch_.nice != 0 && setpriority(PRIO_PROCESS, 0, launch_.nice) != 0) fail(Step::nice);
+        if (launch_.nice != 0 && setpriority(PRIO_PROCESS, 0, launch_.nice) != 0) fail(StartStep::nice);
         Part part{};
-        if (launch_.level != SandboxLevel::off && !separate(launch_, parent_, separated, part))
-            fail(Step::sandbox, index_of(part));
-        if (!be_alone()) fail(Step::session);
-        const bool confined = launch_.level != SandboxLevel::off;
-        if (confined && !make_view(launch_, home_, sockets_, part)) fail(Step::sandbox, index_of(part));
+        if (launch_.level != AppliedSandboxLevel::off && !separate(launch_, parent_, separated, part))
+            fail(StartStep::sandbox, index_of(part));
+        if (!be_alone()) fail(StartStep::session);
+        const bool confined = launch_.level != AppliedSandboxLevel::off;
+        if (confined && !make_view(launch_, home_, sockets_, part)) fail(StartStep::sandbox, index_of(part));
         // Behind the view, which takes descriptors and memory, and before the rights to raise them are gone.
         for (std::size_t i = 0; i < launch_.limits.size(); ++i) {
             const rlimit both{.rlim_cur = launch_.limits[i].value, .rlim_max = launch_.limits[i].value};
             // The kinds of limits are an enum in one libc and a number in another.
-            if (syscall(SYS_prlimit64, 0, launch_.limits[i].resource, &both, nullptr) != 0) fail(Step::limit, i);
+            if (syscall(SYS_prlimit64, 0, launch_.limits[i].resource, &both, nullptr) != 0) fail(StartStep::limit, i);
         }
-        if (confined && !drop_capabilities(launch_.level)) fail(Step::sandbox, index_of(Part::capabilities));
-        if (launch_.level == SandboxLevel::sealed && !enter_socket_filter()) {
-            fail(Step::sandbox, index_of(Part::filter));
+        if (confined && !drop_capabilities(launch_.level)) fail(StartStep::sandbox, index_of(Part::capabilities));
+        if (launch_.level == AppliedSandboxLevel::sealed && !enter_socket_filter()) {
+            fail(StartStep::sandbox, index_of(Part::filter));
         }
-        if (!launch_.dir.empty() && !enter_given(launch_)) fail(Step::dir);
-        if (!set_descriptors(output)) fail(Step::descriptors);
+        if (!launch_.dir.empty() && !enter_given(launch_)) fail(StartStep::dir);
+        if (!set_descriptors(output)) fail(StartStep::descriptors);
         reset_signals();
         // The command is looked for in the PATH of the run, not in ours.
         environ = environment;
@@ -144,18 +145,18 @@ class Setup {
         // A directory of the PATH that may not be entered would turn "there is none" into "permission denied".
         const int error = errno;
         errno = error == EACCES && !is_somewhere(args[0], environment) ? ENOENT : error;
-        fail(Step::exec);
+        fail(StartStep::exec);
     }
 
  private:
     static std::size_t index_of(Part part) { return static_cast<std::size_t>(part); }
 
-    void tell(Step step, std::size_t index = 0) {
-        const Failure failure{.step = step, .index = static_cast<std::uint8_t>(index), .error = errno};
+    void tell(StartStep step, std::size_t index = 0) {
+        const StartFailure failure{.step = step, .index = static_cast<std::uint8_t>(index), .error = errno};
         static_cast<void>(write(report_, &failure, sizeof failure));
     }
 
-    [[noreturn]] void fail(Step step, std::size_t index = 0) {
+    [[noreturn]] void fail(StartStep step, std::size_t index = 0) {
         tell(step, index);
         _exit(code_cannot_run);
     }
@@ -171,7 +172,7 @@ class Setup {
 
     // In another pid namespace the parent has no number. It has the other end of the report alone.
     bool parent_lives() const {
-        if (launch_.level == SandboxLevel::off) return getppid() == parent_;
+        if (launch_.level == AppliedSandboxLevel::off) return getppid() == parent_;
         close(reader_);
         pollfd report{.fd = report_, .events = 0, .revents = 0};
         return poll(&report, 1, 0) == 0;
@@ -203,7 +204,7 @@ class Setup {
         sigprocmask(SIG_SETMASK, &none, nullptr);
     }
 
-    const Launch& launch_;
+    const LaunchRequest& launch_;
     const std::string& home_;
     const std::vector<std::string>& sockets_;
     const ChildOptions& options_;
@@ -212,8 +213,8 @@ class Setup {
 };
 
 // What a run at level files is to have must be there. Said beforehand, as there a path can be named.
-std::optional<std::string> missing_place(const Launch& launch) {
-    if (launch.level < SandboxLevel::files) return std::nullopt;
+std::optional<std::string> missing_place(const LaunchRequest& launch) {
+    if (launch.level < AppliedSandboxLevel::files) return std::nullopt;
     for (const auto* list : {&launch.writable, &launch.readable}) {
         for (const std::string& path : *list) {
             if (access(path.c_str(), F_OK) == 0) continue;
@@ -239,7 +240,8 @@ Separated wait_for_separation(Pipe& pipe, pid_t pid, Fd& entrance) {
 
 }  // namespace
 
-std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup& cgroup, const ChildOptions& options) {
+std::variant<Child, std::string> start_child(const LaunchRequest& launch, const Cgroup& cgroup,
+                                             const ChildOptions& options) {
     // 1. Everything that can be made ready beforehand is: here there is somebody to tell what is wrong.
     if (auto problem = missing_place(launch)) return std::move(*problem);
     auto separated = make_socket_pair();
@@ -259,7 +261,7 @@ std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup&
     const auto environment = environment_for(launch, options.foreground);
     const std::string home = home_in(environment);
     // Another network namespace does not show them any more.
-    const auto sockets = launch.level == SandboxLevel::sealed ? sockets_of_others() : std::vector<std::string>();
+    const auto sockets = launch.level == AppliedSandboxLevel::sealed ? sockets_of_others() : std::vector<std::string>();
     auto environment_pointers = pointers_to(environment);
     auto args = pointers_to(launch.args);
 
@@ -268,13 +270,13 @@ std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup&
     const pid_t pid = fork();
     if (pid < 0) return failed_to("start a process");
     if (pid == 0) {
-        Setup(launch, options, parent, *report, home, sockets)
+        ChildSetup(launch, options, parent, *report, home, sockets)
             .become(door, output ? output->write.get() : -1, separated->write.get(), environment_pointers.data(),
                     args.data());
     }
     Fd entrance;
     const Separated who =
-        launch.level == SandboxLevel::off ? Separated{} : wait_for_separation(*separated, pid, entrance);
+        launch.level == AppliedSandboxLevel::off ? Separated{} : wait_for_separation(*separated, pid, entrance);
     const pid_t main = who.main != 0 ? who.main : pid;
 
     // 3. Whoever comes first makes the group; a signal may be sent to it from now on.
@@ -287,43 +289,43 @@ std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup&
     return child;
 }
 
-ChildReport read_report(std::string_view bytes, const Launch& launch) {
+ChildReport read_report(std::string_view bytes, const LaunchRequest& launch) {
     ChildReport report;
-    for (; bytes.size() >= sizeof(Failure); bytes.remove_prefix(sizeof(Failure))) {
-        Failure failure{};
+    for (; bytes.size() >= sizeof(StartFailure); bytes.remove_prefix(sizeof(StartFailure))) {
+        StartFailure failure{};
         std::memcpy(&failure, bytes.data(), sizeof failure);
         const std::string why = std::string(": ") + std::strerror(failure.error);
-        report.failed = failure.step != Step::cgroup;
+        report.failed = failure.step != StartStep::cgroup;
         report.code = code_cannot_run;
         switch (failure.step) {
-            case Step::cgroup:
+            case StartStep::cgroup:
                 report.text = "no cgroup: the run could not join " + launch.cgroup + why;
                 break;
-            case Step::bounds:
+            case StartStep::bounds:
                 report.text = "cannot bound the run: it could not join its control group " + launch.cgroup + why;
                 break;
-            case Step::session:
+            case StartStep::session:
                 report.text = "cannot give the run a process group of its own" + why;
                 break;
-            case Step::limit:
+            case StartStep::limit:
                 report.text = "cannot set the limit " + launch.limits[failure.index].text + why;
                 break;
-            case Step::nice:
+            case StartStep::nice:
                 report.text = "cannot set the nice value " + std::to_string(launch.nice) + why;
                 break;
-            case Step::dir:
+            case StartStep::dir:
                 report.text = "cannot start in '" + launch.dir + "'" +
                               (failure.error == ESTALE ? ": it is another directory by now" : why);
                 break;
-            case Step::descriptors:
+            case StartStep::descriptors:
                 report.text = "cannot set up what the run reads and prints" + why;
                 break;
-            case Step::sandbox:
+            case StartStep::sandbox:
                 report.text = std::string("cannot confine the run to its sandbox: ") +
                               name_of(static_cast<Part>(failure.index)) + why +
                               "; interlock doctor says what this machine allows";
                 break;
-            case Step::exec:
+            case StartStep::exec:
                 report.text = "cannot start '" + launch.args.front() + "'" + why;
                 if (failure.error == ENOENT) report.code = code_not_found;
                 break;

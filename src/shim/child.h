@@ -41,8 +41,9 @@ struct ChildReport {
 };
 
 // The text says why nothing was started.
-std::variant<Child, std::string> start_child(const Launch& launch, const Cgroup& cgroup, const ChildOptions& options);
+std::variant<Child, std::string> start_child(const LaunchRequest& launch, const Cgroup& cgroup,
+                                             const ChildOptions& options);
 // `bytes` is everything that came through Child::report.
-ChildReport read_report(std::string_view bytes, const Launch& launch);
+ChildReport read_report(std::string_view bytes, const LaunchRequest& launch);
 
 }  // namespace interlock::shim

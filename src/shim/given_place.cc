@@ -16,13 +16,13 @@ bool is_same(const struct stat& given, const struct stat& found) {
 
 }  // namespace
 
-bool is_given(const Launch& launch, const Fd& directory) {
+bool is_given(const LaunchRequest& launch, const Fd& directory) {
     if (launch.place < 0) return true;
     struct stat given{}, found{};
     return fstat(launch.place, &given) == 0 && fstat(directory.get(), &found) == 0 && is_same(given, found);
 }
 
-bool enter_given(const Launch& launch) {
+bool enter_given(const LaunchRequest& launch) {
     // By its path also where it was given: in the run's own view of the files, a descriptor from outside would lead out
     // of the view. So the directory is entered, and what was entered is compared. That takes no descriptor, of which
     // the run may have few.

@@ -13,10 +13,10 @@
 namespace interlock::shim {
 
 // Whether this is the directory that was given. False with errno ESTALE when it is another one.
-bool is_given(const Launch& launch, const Fd& directory);
+bool is_given(const LaunchRequest& launch, const Fd& directory);
 
 // Makes the launch's directory the working directory of this process. False with errno: this process may be in another
 // directory then, and must not become the run.
-bool enter_given(const Launch& launch);
+bool enter_given(const LaunchRequest& launch);
 
 }  // namespace interlock::shim

@@ -34,7 +34,7 @@ class GivenPlaceTest : public testing::Test {
 
     std::string root_;
     Fd given_;
-    Launch launch_;
+    LaunchRequest launch_;
     fs::path before_;
 };
 

@@ -53,9 +53,9 @@ std::optional<Limit> read_limit(const std::string& text) {
     return limit;
 }
 
-bool read_level(std::string_view name, SandboxLevel& level) {
-    for (const SandboxLevel each :
-         {SandboxLevel::off, SandboxLevel::guarded, SandboxLevel::files, SandboxLevel::sealed}) {
+bool read_level(std::string_view name, AppliedSandboxLevel& level) {
+    for (const AppliedSandboxLevel each : {AppliedSandboxLevel::off, AppliedSandboxLevel::guarded,
+                                           AppliedSandboxLevel::files, AppliedSandboxLevel::sealed}) {
         if (name != name_of(each)) continue;
         level = each;
         return true;
@@ -64,7 +64,7 @@ bool read_level(std::string_view name, SandboxLevel& level) {
 }
 
 // False when the value cannot be what the key needs.
-bool take(Launch& launch, std::string_view key, const std::string& value) {
+bool take(LaunchRequest& launch, std::string_view key, const std::string& value) {
     if (key == "arg") return launch.args.push_back(value), true;
     if (key == "env") return launch.env.push_back(value), value.find('=') != std::string::npos;
     if (key == "write") return launch.writable.push_back(value), !value.empty();
@@ -78,7 +78,7 @@ bool take(Launch& launch, std::string_view key, const std::string& value) {
     if (key == "port") return read_number(value, launch.port) && launch.port >= 0 && launch.port <= 65'535;
     if (key == "note") return launch.note = value, true;
     // A server that knows no levels.
-    if (key == "sandbox") return launch.level = value == "1" ? SandboxLevel::files : launch.level, true;
+    if (key == "sandbox") return launch.level = value == "1" ? AppliedSandboxLevel::files : launch.level, true;
     if (key == "nice") return read_number(value, launch.nice);
     if (key == "timeout_ms") return read_amount(value, launch.timeout_ms);
     if (key == "grace_ms") return read_amount(value, launch.grace_ms);
@@ -94,22 +94,22 @@ bool take(Launch& launch, std::string_view key, const std::string& value) {
 
 }  // namespace
 
-const char* name_of(SandboxLevel level) {
+const char* name_of(AppliedSandboxLevel level) {
     switch (level) {
-        case SandboxLevel::off:
+        case AppliedSandboxLevel::off:
             return "off";
-        case SandboxLevel::guarded:
+        case AppliedSandboxLevel::guarded:
             return "guarded";
-        case SandboxLevel::files:
+        case AppliedSandboxLevel::files:
             return "files";
-        case SandboxLevel::sealed:
+        case AppliedSandboxLevel::sealed:
             return "sealed";
     }
     return "";
 }
 
-std::variant<Launch, std::string> read_launch(const Message& message) {
-    Launch launch;
+std::variant<LaunchRequest, std::string> read_launch(const ShimMessage& message) {
+    LaunchRequest launch;
     for (std::size_t i = 1; i + 1 < message.size(); i += 2) {
         const std::string &key = message[i], &value = message[i + 1];
         // Behind a NUL the system would not read on, and something else would be started than was asked for.

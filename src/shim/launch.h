@@ -21,10 +21,10 @@ struct Limit {
 };
 
 // What a run can reach beside its workspace. docs/sandbox.md says what each level bounds.
-enum class SandboxLevel { off, guarded, files, sealed };
-const char* name_of(SandboxLevel level);
+enum class AppliedSandboxLevel { off, guarded, files, sealed };
+const char* name_of(AppliedSandboxLevel level);
 
-struct Launch {
+struct LaunchRequest {
     std::vector<std::string> args;
     std::vector<std::string> env;  // "NAME=value".
     std::string dir;
@@ -37,7 +37,7 @@ struct Launch {
     std::int64_t log_max = 0;  // 0: everything is kept.
     int nice = 0;
     std::vector<Limit> limits;
-    SandboxLevel level = SandboxLevel::off;
+    AppliedSandboxLevel level = AppliedSandboxLevel::off;
     int port = 0;                       // At level sealed: where its entrance is; 0: it has none.
     std::vector<std::string> hidden;    // Directories and sockets of the server's. Only the run's own parts are there.
     std::vector<std::string> writable;  // At level files, beside its directory.
@@ -48,6 +48,6 @@ struct Launch {
 
 // What is wrong with it, in a sentence, when it is no launch. Keys that are not known come from a newer server and are
 // left alone.
-std::variant<Launch, std::string> read_launch(const Message& message);
+std::variant<LaunchRequest, std::string> read_launch(const ShimMessage& message);
 
 }  // namespace interlock::shim

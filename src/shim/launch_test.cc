@@ -7,13 +7,13 @@ namespace {
 
 using namespace std::string_literals;
 
-std::string problem_with(const Message& message) {
+std::string problem_with(const ShimMessage& message) {
     const auto read = read_launch(message);
     const auto* problem = std::get_if<std::string>(&read);
     return problem ? *problem : "none";
 }
 
-TEST(Launch, IsReadWhole) {
+TEST(LaunchRequest, IsReadWhole) {
     const auto read = read_launch({"launch",
                                    "arg",
                                    "sh",
@@ -51,8 +51,8 @@ TEST(Launch, IsReadWhole) {
                                    "/c",
                                    "of a newer server",
                                    "?"});
-    ASSERT_TRUE(std::holds_alternative<Launch>(read));
-    const auto& launch = std::get<Launch>(read);
+    ASSERT_TRUE(std::holds_alternative<LaunchRequest>(read));
+    const auto& launch = std::get<LaunchRequest>(read);
     EXPECT_EQ(launch.args, (std::vector{"sh"s, "-c"s}));
     EXPECT_EQ(launch.env, (std::vector{"A=1"s, "B="s}));
     EXPECT_EQ(launch.dir + launch.home + launch.cgroup, "/d/h/c");
@@ -67,23 +67,23 @@ TEST(Launch, IsReadWhole) {
     EXPECT_EQ(launch.limits[0].resource, RLIMIT_NOFILE);
     EXPECT_EQ(launch.limits[0].value, 10U);
     EXPECT_EQ(launch.limits[1].value, RLIM_INFINITY);
-    EXPECT_EQ(launch.level, SandboxLevel::files);
+    EXPECT_EQ(launch.level, AppliedSandboxLevel::files);
     EXPECT_EQ(launch.writable, std::vector{"/w"s});
 }
 
-TEST(Launch, OfASealedRunHasALevelAndAPort) {
+TEST(LaunchRequest, OfASealedRunHasALevelAndAPort) {
     // A shim from before the levels knows "sandbox" alone.
     const auto read = read_launch({"launch", "arg", "sh", "sandbox", "1", "level", "sealed", "port", "4100"});
 
-    EXPECT_EQ(std::get<Launch>(read).level, SandboxLevel::sealed);
-    EXPECT_EQ(std::get<Launch>(read).port, 4100);
+    EXPECT_EQ(std::get<LaunchRequest>(read).level, AppliedSandboxLevel::sealed);
+    EXPECT_EQ(std::get<LaunchRequest>(read).port, 4100);
     for (const char* port : {"-1", "65536", "80x", ""}) {
         EXPECT_NE(problem_with({"launch", "arg", "sh", "port", port}), "none") << port;
     }
     EXPECT_NE(problem_with({"launch", "arg", "sh", "level", "shut"}), "none");
 }
 
-TEST(Launch, ThatCannotBeMeantIsRefusedInASentence) {
+TEST(LaunchRequest, ThatCannotBeMeantIsRefusedInASentence) {
     EXPECT_EQ(problem_with({"launch"}), "cannot start it: no command was given");
     EXPECT_EQ(problem_with({"launch", "arg", ""}), "cannot start it: no command was given");
     for (const auto& [key, value] :
@@ -100,12 +100,12 @@ TEST(Launch, ThatCannotBeMeantIsRefusedInASentence) {
     }
 }
 
-TEST(Launch, DoesNotRepeatWhatMayBeASecret) {
+TEST(LaunchRequest, DoesNotRepeatWhatMayBeASecret) {
     EXPECT_EQ(problem_with({"launch", "arg", "true", "env", "TOKEN=secret\0more"s}),
               "cannot start it: its env cannot be used");
 }
 
-TEST(Launch, DoesNotStopReadingAtANul) {
+TEST(LaunchRequest, DoesNotStopReadingAtANul) {
     EXPECT_EQ(problem_with({"launch", "arg", "rm\0-rf"s}), "cannot start it: its arg 'rm' cannot be used");
 }
 

@@ -20,8 +20,8 @@ std::size_t length_at(std::string_view bytes) {
 }
 
 // Empty when the lengths do not add up.
-std::optional<Message> decode(std::string_view body) {
-    Message message;
+std::optional<ShimMessage> decode(std::string_view body) {
+    ShimMessage message;
     while (!body.empty()) {
         if (body.size() < length_bytes) return std::nullopt;
         const std::size_t length = length_at(body);
@@ -36,7 +36,7 @@ std::optional<Message> decode(std::string_view body) {
 
 }  // namespace
 
-std::string encode(const Message& message) {
+std::string encode(const ShimMessage& message) {
     std::size_t size = 0;
     for (const std::string& text : message) size += length_bytes + text.size();
     std::string out;
@@ -57,11 +57,11 @@ void MessageReader::add(std::string_view bytes) {
     buffer_ += bytes;
 }
 
-std::optional<Message> MessageReader::next() {
+std::optional<ShimMessage> MessageReader::next() {
     const std::string_view rest = std::string_view(buffer_).substr(taken_);
     if (broken_ || rest.size() < length_bytes) return std::nullopt;
     const std::size_t length = length_at(rest);
-    std::optional<Message> message;
+    std::optional<ShimMessage> message;
     if (length <= bytes_max_) {
         if (rest.size() - length_bytes < length) return std::nullopt;
         message = decode(rest.substr(length_bytes, length));

@@ -16,11 +16,11 @@
 
 namespace interlock::shim {
 
-using Message = std::vector<std::string>;
+using ShimMessage = std::vector<std::string>;
 
 constexpr std::size_t message_bytes_max = std::size_t{4} << 20;
 
-std::string encode(const Message& message);
+std::string encode(const ShimMessage& message);
 
 // Takes bytes as they arrive, gives messages as they become whole.
 class MessageReader {
@@ -29,7 +29,7 @@ class MessageReader {
     // Longer messages break the stream. A peer that is not known yet is allowed less.
     void limit(std::size_t bytes_max) { bytes_max_ = bytes_max; }
     // Empty when the next message is not whole yet, or never will be: see broken(). A message has at least its verb.
-    std::optional<Message> next();
+    std::optional<ShimMessage> next();
     bool broken() const { return broken_; }
 
  private:

@@ -38,7 +38,7 @@ Fd clone_of(const std::string& path) {
 }
 
 // Of what a run is to have. Its directory must be the one that it was given.
-Fd clone_for(const Launch& launch, const std::string& path) {
+Fd clone_for(const LaunchRequest& launch, const std::string& path) {
     Fd tree = clone_of(path);
     if (tree && path == launch.dir && !is_given(launch, tree)) tree.reset();
     return tree;
@@ -126,13 +126,13 @@ bool cover(const std::string& path, const char* options) {
     return mount("tmpfs", path.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options) == 0;
 }
 
-struct Kept {
+struct KeptMount {
     Fd tree;
     std::string path;
     bool writable = true;
 };
 
-bool put_back(const Kept& kept) {
+bool put_back(const KeptMount& kept) {
     struct stat status{};
     if (fstat(kept.tree.get(), &status) != 0) return false;
     if (S_ISDIR(status.st_mode)) {
@@ -206,7 +206,7 @@ std::vector<std::string> all_paths_of(const std::string& path, const std::vector
 }
 
 // The run's own directories in the server's data: its TMPDIR, what its program was set up with, where it works.
-std::vector<std::string> own_directories(const Launch& launch) {
+std::vector<std::string> own_directories(const LaunchRequest& launch) {
     std::vector<std::string> own;
     if (DIR* directory = opendir(launch.home.c_str())) {
         while (const dirent* entry = readdir(directory)) {
@@ -223,8 +223,8 @@ std::vector<std::string> own_directories(const Launch& launch) {
     return own;
 }
 
-bool hide_data(const Launch& launch, const std::vector<Mount>& mounts) {
-    std::vector<Kept> kept;
+bool hide_data(const LaunchRequest& launch, const std::vector<Mount>& mounts) {
+    std::vector<KeptMount> kept;
     for (const std::string& path : own_directories(launch)) {
         kept.push_back({.tree = clone_for(launch, path), .path = path});
         if (!kept.back().tree) return false;
@@ -238,7 +238,7 @@ bool hide_data(const Launch& launch, const std::vector<Mount>& mounts) {
             if (is_directory(each)) covered.push_back(each);
         }
     }
-    for (const Kept& each : kept) {
+    for (const KeptMount& each : kept) {
         if (!put_back(each)) return false;
     }
     return std::ranges::all_of(covered, [](const std::string& path) { return change(path, {.set = read_only}); });
@@ -255,13 +255,13 @@ constexpr const char* run_entries[] = {"/run/systemd/resolve", "/run/resolvconf"
 constexpr const char* devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"};
 
 bool make_devices() {
-    std::vector<Kept> kept;
+    std::vector<KeptMount> kept;
     for (const char* device : devices) {
         Fd tree = clone_of(device);
         if (tree) kept.push_back({.tree = std::move(tree), .path = device});
     }
     if (!cover("/dev", "size=1m,mode=755")) return false;
-    for (const Kept& each : kept) {
+    for (const KeptMount& each : kept) {
         if (!put_back(each)) return false;
     }
     const bool linked = symlink("/proc/self/fd", "/dev/fd") == 0 && symlink("/proc/self/fd/0", "/dev/stdin") == 0 &&
@@ -273,7 +273,7 @@ bool make_devices() {
            change("/dev", {.set = read_only});
 }
 
-bool keep(std::vector<Kept>& kept, const std::string& path, bool writable) {
+bool keep(std::vector<KeptMount>& kept, const std::string& path, bool writable) {
     Fd tree = clone_of(path);
     if (!tree) return false;
     kept.push_back({.tree = std::move(tree), .path = path, .writable = writable});
@@ -287,9 +287,9 @@ bool is_git_directory(const std::string& path) {
     return access((path + "/objects").c_str(), F_OK) == 0 && access((path + "/HEAD").c_str(), F_OK) == 0;
 }
 
-bool bound_files(const Launch& launch, const std::string& home) {
+bool bound_files(const LaunchRequest& launch, const std::string& home) {
     // 1. What stays, held before it is covered. The server's data is hidden in it already.
-    std::vector<Kept> kept;
+    std::vector<KeptMount> kept;
     for (const std::string& path : writable_places(launch)) {
         if (path == "/") return errno = EINVAL, false;
         Fd tree = clone_for(launch, path);
@@ -308,7 +308,7 @@ bool bound_files(const Launch& launch, const std::string& home) {
     }
     for (const char* entry : run_entries) keep(kept, entry, false);
     // A place in another comes after it.
-    std::ranges::sort(kept, {}, [](const Kept& each) { return each.path.size(); });
+    std::ranges::sort(kept, {}, [](const KeptMount& each) { return each.path.size(); });
 
     // 2. Nothing can be written, and what is private is empty.
     if (!change("/", {.set = read_only}, recursive) || !change("/proc", {.clear = read_only})) return false;
@@ -323,7 +323,7 @@ bool bound_files(const Launch& launch, const std::string& home) {
     if (!make_devices()) return false;
 
     // 3. What stays.
-    return std::ranges::all_of(kept, [](const Kept& each) { return put_back(each); });
+    return std::ranges::all_of(kept, [](const KeptMount& each) { return put_back(each); });
 }
 
 // A network namespace does not bound sockets that have a path, and neither does a read-only mount.
@@ -360,14 +360,15 @@ std::vector<std::string> sockets_of_others() {
     return sockets;
 }
 
-std::vector<std::string> writable_places(const Launch& launch) {
+std::vector<std::string> writable_places(const LaunchRequest& launch) {
     std::vector<std::string> places = launch.writable;
     if (!launch.dir.empty()) places.push_back(launch.dir);
     for (std::string& path : own_directories(launch)) places.push_back(std::move(path));
     return places;
 }
 
-bool make_view(const Launch& launch, const std::string& home, const std::vector<std::string>& sockets, Part& part) {
+bool make_view(const LaunchRequest& launch, const std::string& home, const std::vector<std::string>& sockets,
+               Part& part) {
     // What is mounted outside later is seen here too, and nothing of here is seen outside.
     part = Part::system_files;
     if (mount("", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return false;
@@ -375,11 +376,11 @@ bool make_view(const Launch& launch, const std::string& home, const std::vector<
     if (!make_system_files(mounts) || !cover_disks()) return false;
     part = Part::data;
     if (!hide_data(launch, mounts)) return false;
-    if (launch.level >= SandboxLevel::files) {
+    if (launch.level >= AppliedSandboxLevel::files) {
         part = Part::files;
         if (!bound_files(launch, home)) return false;
         part = Part::sockets;
-        if (launch.level >= SandboxLevel::sealed && !cover_sockets(sockets, mounts)) return false;
+        if (launch.level >= AppliedSandboxLevel::sealed && !cover_sockets(sockets, mounts)) return false;
         part = Part::landlock;
         std::vector<std::string> places = writable_places(launch);
         for (const char* path : {"/tmp?", "/var/tmp?", "/dev", "/proc"}) places.emplace_back(path);

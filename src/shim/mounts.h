@@ -17,9 +17,10 @@ std::vector<std::string> sockets_of_others();
 
 // `home` is the user's home directory, or empty; a sealed run does not see the sockets. False with errno when `part`
 // could not be had.
-bool make_view(const Launch& launch, const std::string& home, const std::vector<std::string>& sockets, Part& part);
+bool make_view(const LaunchRequest& launch, const std::string& home, const std::vector<std::string>& sockets,
+               Part& part);
 
 // Where a run at level files may write, when its view is made.
-std::vector<std::string> writable_places(const Launch& launch);
+std::vector<std::string> writable_places(const LaunchRequest& launch);
 
 }  // namespace interlock::shim

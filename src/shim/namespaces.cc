@@ -185,12 +185,12 @@ const char* name_of(Part part) {
     return "";
 }
 
-bool separate(const Launch& launch, pid_t shim_pid, int tell, Part& part) {
+bool separate(const LaunchRequest& launch, pid_t shim_pid, int tell, Part& part) {
     part = Part::first_process;
     const Fd shim = open_process(shim_pid);
     if (getppid() != shim_pid) return errno = ESRCH, false;
     part = Part::user_namespace;
-    const bool is_sealed = launch.level == SandboxLevel::sealed, is_root = geteuid() == 0;
+    const bool is_sealed = launch.level == AppliedSandboxLevel::sealed, is_root = geteuid() == 0;
     if (!is_root && !enter_user_namespace()) return false;
     if (is_root && is_sealed && !enter_user_namespace_with_all()) return false;
     part = Part::namespaces;
@@ -220,9 +220,9 @@ bool separate(const Launch& launch, pid_t shim_pid, int tell, Part& part) {
     _exit(0);
 }
 
-bool drop_capabilities(SandboxLevel level) {
+bool drop_capabilities(AppliedSandboxLevel level) {
     if (geteuid() != 0) return set_capabilities(0);
-    return set_capabilities(level >= SandboxLevel::files ? kept_at_files : ~dropped_at_guarded);
+    return set_capabilities(level >= AppliedSandboxLevel::files ? kept_at_files : ~dropped_at_guarded);
 }
 
 }  // namespace interlock::shim

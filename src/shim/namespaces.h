@@ -39,9 +39,9 @@ struct Separated {
 
 // In a fresh child of the shim, with one thread. Returns in the main process, and false with errno in the caller itself
 // when `part` could not be had. `tell` is a Unix socket, which gets a Separated, with the entrance of a sealed run.
-bool separate(const Launch& launch, pid_t shim_pid, int tell, Part& part);
+bool separate(const LaunchRequest& launch, pid_t shim_pid, int tell, Part& part);
 
 // Gives up what leads out of a level. For the main process, when its mounts are made.
-bool drop_capabilities(SandboxLevel level);
+bool drop_capabilities(AppliedSandboxLevel level);
 
 }  // namespace interlock::shim

@@ -69,15 +69,15 @@ std::vector<pid_t> listed_children(pid_t pid) {
 // it comes first.
 class Walk {
  public:
-    Walk(const Tree& tree, const std::function<void(const Process&)>& visit) : tree_(tree) {
+    Walk(const ProcessTree& tree, const std::function<void(const ProcessInfo&)>& visit) : tree_(tree) {
         // One picture of all processes serves whoever needs it: it costs as much as there are processes.
         if (tree.also || !kernel_lists_children()) {
-            for (Process& process : all_processes()) below_[process.parent].push_back(std::move(process));
+            for (ProcessInfo& process : all_processes()) below_[process.parent].push_back(std::move(process));
         }
         find_roots();
         // Not by recursion: a chain of processes can be longer than a stack is deep.
         while (!pending_.empty()) {
-            const Process process = std::move(pending_.back());
+            const ProcessInfo process = std::move(pending_.back());
             pending_.pop_back();
             if (process.pid == getpid() || is_left_alone(process) || !entered_.insert(process.pid).second) continue;
             visit(process);
@@ -91,7 +91,7 @@ class Walk {
             for (const auto& [parent, processes] : below_)
                 std::ranges::copy_if(processes, back_inserter(pending_), tree_.also);
         }
-        for (const Process& root : tree_.roots) {
+        for (const ProcessInfo& root : tree_.roots) {
             const auto now = look_at(root.pid);
             if (!now || now->start != root.start) continue;
             if (tree_.only_below) {
@@ -112,35 +112,35 @@ class Walk {
         }
     }
 
-    bool is_left_alone(const Process& process) const {
-        const auto is_it = [&](const Process& other) {
+    bool is_left_alone(const ProcessInfo& process) const {
+        const auto is_it = [&](const ProcessInfo& other) {
             return other.pid == process.pid && other.start == process.start;
         };
         return std::ranges::any_of(tree_.spared, is_it) ||
                (tree_.only_below && std::ranges::any_of(tree_.roots, is_it));
     }
 
-    const Tree& tree_;
-    std::map<pid_t, std::vector<Process>> below_;
-    std::vector<Process> pending_;
+    const ProcessTree& tree_;
+    std::map<pid_t, std::vector<ProcessInfo>> below_;
+    std::vector<ProcessInfo> pending_;
     std::set<pid_t> entered_;
 };
 
 class Freezer {
  public:
-    explicit Freezer(const Tree& tree) : tree_(tree) {}
+    explicit Freezer(const ProcessTree& tree) : tree_(tree) {}
 
-    std::vector<Process> freeze() {
+    std::vector<ProcessInfo> freeze() {
         for (int round = 0; round < rounds_max; ++round) {
             const std::size_t before = frozen_.size();
-            Walk(tree_, [this](const Process& process) { stop(process); });
+            Walk(tree_, [this](const ProcessInfo& process) { stop(process); });
             if (frozen_.size() == before) break;
         }
         return frozen_;
     }
 
  private:
-    void stop(const Process& process) {
+    void stop(const ProcessInfo& process) {
         if (process.ended()) return;
         const auto [known, is_new] = starts_.try_emplace(process.pid, process.start);
         if (!is_new && known->second == process.start) return;
@@ -154,8 +154,8 @@ class Freezer {
         frozen_.push_back(process);
     }
 
-    const Tree& tree_;
-    std::vector<Process> frozen_;
+    const ProcessTree& tree_;
+    std::vector<ProcessInfo> frozen_;
     std::map<pid_t, std::string> starts_;
 };
 
@@ -169,7 +169,7 @@ bool kernel_lists_children() {
     return lists;
 }
 
-std::optional<Process> look_at(pid_t pid) {
+std::optional<ProcessInfo> look_at(pid_t pid) {
     const auto text = read_file(proc(pid, "stat"));
     if (!text) return std::nullopt;
     // The name of the program stands in parentheses and may have parentheses and spaces of its own.
@@ -177,14 +177,14 @@ std::optional<Process> look_at(pid_t pid) {
     if (name_end == std::string::npos) return std::nullopt;
     const auto words = words_of(std::string_view(*text).substr(name_end + 1));
     if (words.size() < 20) return std::nullopt;
-    return Process{.pid = pid,
-                   .start = std::string(words[19]),
-                   .parent = number_in<pid_t>(words[1]).value_or(0),
-                   .group = number_in<pid_t>(words[2]).value_or(0),
-                   .session = number_in<pid_t>(words[3]).value_or(0),
-                   .state = words[0].front(),
-                   .has_terminal = words[4] != "0",
-                   .exiting = (number_in<unsigned>(words[6]).value_or(0) & exiting_flag) != 0};
+    return ProcessInfo{.pid = pid,
+                       .start = std::string(words[19]),
+                       .parent = number_in<pid_t>(words[1]).value_or(0),
+                       .group = number_in<pid_t>(words[2]).value_or(0),
+                       .session = number_in<pid_t>(words[3]).value_or(0),
+                       .state = words[0].front(),
+                       .has_terminal = words[4] != "0",
+                       .exiting = (number_in<unsigned>(words[6]).value_or(0) & exiting_flag) != 0};
 }
 
 std::string start_time(pid_t pid) {
@@ -208,7 +208,7 @@ std::string boot_id() {
 std::vector<pid_t> children(pid_t pid) {
     if (kernel_lists_children()) return listed_children(pid);
     std::vector<pid_t> found;
-    for (const Process& process : all_processes()) {
+    for (const ProcessInfo& process : all_processes()) {
         if (process.parent == pid) found.push_back(process.pid);
     }
     return found;
@@ -218,12 +218,12 @@ std::vector<pid_t> descendants(pid_t pid) {
     const auto root = look_at(pid);
     if (!root) return {};
     std::vector<pid_t> found;
-    Walk({.roots = {*root}, .only_below = true}, [&](const Process& process) { found.push_back(process.pid); });
+    Walk({.roots = {*root}, .only_below = true}, [&](const ProcessInfo& process) { found.push_back(process.pid); });
     return found;
 }
 
-std::vector<Process> all_processes() {
-    std::vector<Process> found;
+std::vector<ProcessInfo> all_processes() {
+    std::vector<ProcessInfo> found;
     for (const pid_t pid : numbers_in("/proc")) {
         if (auto process = look_at(pid)) found.push_back(std::move(*process));
     }
@@ -238,26 +238,26 @@ bool has_in_environment(pid_t pid, std::string_view assignment) {
     return ('\0' + *text + '\0').find(wanted) != std::string::npos;
 }
 
-bool send_signal(const Process& process, int signal) {
+bool send_signal(const ProcessInfo& process, int signal) {
     const Fd fd(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
     // Looked at through /proc after it was opened: if the start time matches now, the descriptor is that process.
     if (!fd || start_time(process.pid) != process.start) return false;
     return syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0) == 0;
 }
 
-std::vector<Process> members(const Tree& tree) {
-    std::vector<Process> found;
-    Walk(tree, [&](const Process& process) {
+std::vector<ProcessInfo> members(const ProcessTree& tree) {
+    std::vector<ProcessInfo> found;
+    Walk(tree, [&](const ProcessInfo& process) {
         if (!process.ended()) found.push_back(process);
     });
     return found;
 }
 
-std::vector<Process> freeze(const Tree& tree) { return Freezer(tree).freeze(); }
+std::vector<ProcessInfo> freeze(const ProcessTree& tree) { return Freezer(tree).freeze(); }
 
-std::vector<Process> freeze_and_kill(const Tree& tree) {
-    std::vector<Process> processes = freeze(tree);
-    for (const Process& process : processes) send_signal(process, SIGKILL);
+std::vector<ProcessInfo> freeze_and_kill(const ProcessTree& tree) {
+    std::vector<ProcessInfo> processes = freeze(tree);
+    for (const ProcessInfo& process : processes) send_signal(process, SIGKILL);
     return processes;
 }
 

@@ -20,7 +20,7 @@
 
 namespace interlock::shim {
 
-struct Process {
+struct ProcessInfo {
     pid_t pid = 0;
     std::string start;  // Clock ticks since the boot: field 22 of /proc/PID/stat.
     pid_t parent = 0;
@@ -36,7 +36,7 @@ struct Process {
 };
 
 // Empty when there is no such process.
-std::optional<Process> look_at(pid_t pid);
+std::optional<ProcessInfo> look_at(pid_t pid);
 // "" when there is no such process. A zombie still has a start time.
 std::string start_time(pid_t pid);
 // A start time as a number; 0 for an empty one.
@@ -51,31 +51,31 @@ bool kernel_lists_children();
 std::vector<pid_t> children(pid_t pid);
 // Zombies included, `pid` itself not. While the tree changes, some may be missed.
 std::vector<pid_t> descendants(pid_t pid);
-std::vector<Process> all_processes();
+std::vector<ProcessInfo> all_processes();
 
 // Whether the process was started with this "NAME=value" in its environment. No when it may not be read.
 bool has_in_environment(pid_t pid, std::string_view assignment);
 
 // False when the process is gone, or is not ours to signal.
-bool send_signal(const Process& process, int signal);
+bool send_signal(const ProcessInfo& process, int signal);
 
 // Which processes are meant. Children of what is meant are meant too.
-struct Tree {
-    std::vector<Process> roots = {};
+struct ProcessTree {
+    std::vector<ProcessInfo> roots = {};
     // The roots themselves are not meant: a shim is the root of its own tree.
     bool only_below = false;
     // Asked about every process there is. Empty: nobody else is meant.
-    std::function<bool(const Process&)> also = {};
+    std::function<bool(const ProcessInfo&)> also = {};
     // Neither these nor what is below them.
-    std::vector<Process> spared = {};
+    std::vector<ProcessInfo> spared = {};
     // Process groups that are known to have begun in this tree, though their first process may be gone.
     std::vector<pid_t> groups = {};
 };
 
 // Those that have not ended. While the tree changes, some may be missed.
-std::vector<Process> members(const Tree& tree);
+std::vector<ProcessInfo> members(const ProcessTree& tree);
 // Both return those they signalled. Neither waits for the signal to have its effect.
-std::vector<Process> freeze(const Tree& tree);
-std::vector<Process> freeze_and_kill(const Tree& tree);
+std::vector<ProcessInfo> freeze(const ProcessTree& tree);
+std::vector<ProcessInfo> freeze_and_kill(const ProcessTree& tree);
 
 }  // namespace interlock::shim

@@ -50,7 +50,7 @@ class ProcessTest : public testing::Test {
         while (waitpid(-1, nullptr, __WALL) > 0) continue;
     }
 
-    static Tree below_self() { return {.roots = {*look_at(getpid())}, .only_below = true}; }
+    static ProcessTree below_self() { return {.roots = {*look_at(getpid())}, .only_below = true}; }
 };
 
 TEST_F(ProcessTest, IsSeenAsItIs) {
@@ -102,12 +102,13 @@ TEST_F(ProcessTest, FrozenTreesStandStillAndGoOn) {
     EXPECT_EQ(freeze(below_self()).size(), 2U);
     // The signal was sent; a moment may pass until it is obeyed.
     const auto all_stopped = [] {
-        return std::ranges::all_of(members(below_self()), [](const Process& process) { return process.state == 'T'; });
+        return std::ranges::all_of(members(below_self()),
+                                   [](const ProcessInfo& process) { return process.state == 'T'; });
     };
     for (int i = 0; i < 5'000 && !all_stopped(); ++i) usleep(1'000);
     EXPECT_TRUE(all_stopped());
 
-    for (const Process& process : members(below_self())) EXPECT_TRUE(send_signal(process, SIGCONT));
+    for (const ProcessInfo& process : members(below_self())) EXPECT_TRUE(send_signal(process, SIGCONT));
     EXPECT_EQ(members(below_self()).size(), 2U);
 }
 
@@ -116,15 +117,15 @@ TEST_F(ProcessTest, KilledTreesAreGoneToTheLast) {
     const auto killed = freeze_and_kill(below_self());
     EXPECT_EQ(killed.size(), 2U * family_size);
     wait_for_all();
-    for (const Process& process : killed) EXPECT_FALSE(alive(process.pid, process.start));
+    for (const ProcessInfo& process : killed) EXPECT_FALSE(alive(process.pid, process.start));
     EXPECT_TRUE(descendants(getpid()).empty());
 }
 
 TEST_F(ProcessTest, OnlyWhatIsMeantIsKilled) {
     const pid_t killed = start_family(), spared = start_family(), other = start_family();
-    const Process spared_process = *look_at(spared), other_process = *look_at(other);
+    const ProcessInfo spared_process = *look_at(spared), other_process = *look_at(other);
 
-    Tree tree = below_self();
+    ProcessTree tree = below_self();
     tree.spared = {spared_process, other_process};
     EXPECT_EQ(freeze_and_kill(tree).size(), 2U);
     EXPECT_EQ(waitpid(killed, nullptr, 0), killed);
@@ -137,7 +138,7 @@ TEST_F(ProcessTest, OnlyWhatIsMeantIsKilled) {
 
 TEST_F(ProcessTest, ThatOnlyHasTheSameIdIsNotMeant) {
     const pid_t pid = start_family();
-    Process before = *look_at(pid);
+    ProcessInfo before = *look_at(pid);
     before.start = "1";
 
     EXPECT_FALSE(send_signal(before, SIGKILL));
@@ -147,7 +148,7 @@ TEST_F(ProcessTest, ThatOnlyHasTheSameIdIsNotMeant) {
 
 TEST_F(ProcessTest, CanBeMeantByWhatItIs) {
     const pid_t pid = start_family();
-    const auto leads_child = [pid](const Process& process) { return process.parent == pid; };
+    const auto leads_child = [pid](const ProcessInfo& process) { return process.parent == pid; };
     const auto killed = freeze_and_kill({.also = leads_child});
     ASSERT_EQ(killed.size(), 1U);
     EXPECT_EQ(killed.front().parent, pid);

@@ -9,8 +9,8 @@
 namespace interlock::shim {
 namespace {
 
-constexpr std::array<std::pair<Phase, std::string_view>, 3> phases{
-    {{Phase::waiting, "waiting"}, {Phase::running, "running"}, {Phase::ended, "ended"}}};
+constexpr std::array<std::pair<ShimPhase, std::string_view>, 3> phases{
+    {{ShimPhase::waiting, "waiting"}, {ShimPhase::running, "running"}, {ShimPhase::ended, "ended"}}};
 constexpr std::array<std::pair<How, std::string_view>, 6> hows{{{How::none, ""},
                                                                 {How::exited, "exited"},
                                                                 {How::signaled, "signaled"},
@@ -21,10 +21,11 @@ constexpr std::array<std::pair<CodeIs, std::string_view>, 3> codes{
     {{CodeIs::unknown, ""}, {CodeIs::exit_code, "exit_code"}, {CodeIs::signal, "signal"}}};
 
 // Reads the fields behind the verb, one after the other.
-class Fields {
+class FieldReader {
  public:
     // With fewer than `required` fields nothing is read.
-    Fields(const Message& message, std::size_t required) : message_(message), good_(message.size() > required) {}
+    FieldReader(const ShimMessage& message, std::size_t required)
+        : message_(message), good_(message.size() > required) {}
 
     // An optional field that is missing keeps its default.
     void take(std::string& field) {
@@ -33,7 +34,7 @@ class Fields {
     void take(bool& field) {
         if (const std::string* text = next()) field = *text == "1";
     }
-    void take(Phase& field) {
+    void take(ShimPhase& field) {
         const std::string* text = next();
         if (text == nullptr) return;
         const auto phase = phase_of(*text);
@@ -63,14 +64,14 @@ class Fields {
  private:
     const std::string* next() { return good_ && at_ < message_.size() ? &message_[at_++] : nullptr; }
 
-    const Message& message_;
+    const ShimMessage& message_;
     std::size_t at_ = 1;
     bool good_;
 };
 
 template <class Whole, class... Field>
-std::optional<Whole> read_fields(const Message& message, std::size_t required, Field Whole::*... fields) {
-    Fields reader(message, required);
+std::optional<Whole> read_fields(const ShimMessage& message, std::size_t required, Field Whole::*... fields) {
+    FieldReader reader(message, required);
     Whole whole;
     (reader.take(whole.*fields), ...);
     return reader.give(std::move(whole));
@@ -78,8 +79,8 @@ std::optional<Whole> read_fields(const Message& message, std::size_t required, F
 
 std::string number(std::int64_t value) { return std::to_string(value); }
 
-struct Writer {
-    Message operator()(const Hello& m) const {
+struct FieldWriter {
+    ShimMessage operator()(const Hello& m) const {
         return {"hello",
                 number(m.version),
                 m.run,
@@ -92,15 +93,15 @@ struct Writer {
                 m.foreground ? "1" : "0",
                 m.secret};
     }
-    Message operator()(const Beat& m) const {
+    ShimMessage operator()(const Beat& m) const {
         return {"beat", number(m.log_end), number(m.hole_begin), number(m.hole_end)};
     }
-    Message operator()(const Started& m) const {
+    ShimMessage operator()(const Started& m) const {
         return {"started", number(m.child_pid), m.child_start, m.note, m.level};
     }
-    Message operator()(const Paused&) const { return {"paused"}; }
-    Message operator()(const Resumed&) const { return {"resumed"}; }
-    Message operator()(const Ended& m) const {
+    ShimMessage operator()(const Paused&) const { return {"paused"}; }
+    ShimMessage operator()(const Resumed&) const { return {"resumed"}; }
+    ShimMessage operator()(const Ended& m) const {
         return {"ended",
                 std::string(text_of(m.how)),
                 number(m.code),
@@ -111,20 +112,20 @@ struct Writer {
                 m.secret,
                 std::string(text_of(m.code_is))};
     }
-    Message operator()(const Entrance&) const { return {"entrance"}; }
-    Message operator()(const Wait& m) const { return {"wait", m.text}; }
-    Message operator()(const LaunchOrder& m) const { return m.message; }
-    Message operator()(const Refused& m) const { return {"refused", m.why, number(m.code)}; }
-    Message operator()(const Stop& m) const { return {"stop", m.reason}; }
-    Message operator()(const Pause&) const { return {"pause"}; }
-    Message operator()(const Resume&) const { return {"resume"}; }
-    Message operator()(const Fenced& m) const { return {"fenced", m.why}; }
-    Message operator()(const Done& m) const { return {"done", m.receipt}; }
+    ShimMessage operator()(const Entrance&) const { return {"entrance"}; }
+    ShimMessage operator()(const Wait& m) const { return {"wait", m.text}; }
+    ShimMessage operator()(const LaunchOrder& m) const { return m.message; }
+    ShimMessage operator()(const Refused& m) const { return {"refused", m.why, number(m.code)}; }
+    ShimMessage operator()(const Stop& m) const { return {"stop", m.reason}; }
+    ShimMessage operator()(const Pause&) const { return {"pause"}; }
+    ShimMessage operator()(const Resume&) const { return {"resume"}; }
+    ShimMessage operator()(const Fenced& m) const { return {"fenced", m.why}; }
+    ShimMessage operator()(const Done& m) const { return {"done", m.receipt}; }
 };
 
 }  // namespace
 
-std::string_view text_of(Phase phase) {
+std::string_view text_of(ShimPhase phase) {
     return std::ranges::find(phases, phase, &decltype(phases)::value_type::first)->second;
 }
 
@@ -134,7 +135,7 @@ std::string_view text_of(CodeIs code_is) {
     return std::ranges::find(codes, code_is, &decltype(codes)::value_type::first)->second;
 }
 
-std::optional<Phase> phase_of(std::string_view text) {
+std::optional<ShimPhase> phase_of(std::string_view text) {
     const auto* found = std::ranges::find(phases, text, &decltype(phases)::value_type::second);
     return found == phases.end() ? std::nullopt : std::optional(found->first);
 }
@@ -149,10 +150,10 @@ CodeIs code_is_of(std::string_view text) {
     return found == codes.end() ? CodeIs::unknown : found->first;
 }
 
-Message to_message(const FromShim& message) { return std::visit(Writer{}, message); }
-Message to_message(const FromServer& message) { return std::visit(Writer{}, message); }
+ShimMessage to_message(const FromShim& message) { return std::visit(FieldWriter{}, message); }
+ShimMessage to_message(const FromServer& message) { return std::visit(FieldWriter{}, message); }
 
-std::optional<FromShim> read_from_shim(const Message& message) {
+std::optional<FromShim> read_from_shim(const ShimMessage& message) {
     if (message.empty()) return std::nullopt;
     const std::string& verb = message.front();
     if (verb == "hello") {
@@ -172,7 +173,7 @@ std::optional<FromShim> read_from_shim(const Message& message) {
     return std::nullopt;
 }
 
-std::optional<FromServer> read_from_server(const Message& message) {
+std::optional<FromServer> read_from_server(const ShimMessage& message) {
     if (message.empty()) return std::nullopt;
     const std::string& verb = message.front();
     if (verb == "wait") return read_fields(message, 0, &Wait::text);

@@ -21,16 +21,16 @@ namespace interlock::shim {
 // 1: hello without a secret. 2: hello and ended carry the shim's secret. 3: ended says what its code is.
 constexpr int protocol_version = 3;
 
-enum class Phase { waiting, running, ended };
+enum class ShimPhase { waiting, running, ended };
 // How a run ended, as its shim saw it. `none`: it has not.
 enum class How { none, exited, signaled, stopped, timed_out, not_started };
 // What the code of an end is. `unknown`: a shim before version 3 did not say.
 enum class CodeIs { unknown, exit_code, signal };
 
-std::string_view text_of(Phase phase);
+std::string_view text_of(ShimPhase phase);
 std::string_view text_of(How how);
 std::string_view text_of(CodeIs code_is);
-std::optional<Phase> phase_of(std::string_view text);
+std::optional<ShimPhase> phase_of(std::string_view text);
 // An unknown text comes from a newer shim. The run has ended all the same, in a way that has no exit code here.
 How how_of(std::string_view text);
 CodeIs code_is_of(std::string_view text);
@@ -43,7 +43,7 @@ struct Hello {
     pid_t pid = 0;
     std::string start = {};
     std::string boot = {};
-    Phase phase = Phase::waiting;
+    ShimPhase phase = ShimPhase::waiting;
     pid_t child_pid = 0;  // 0: the run has no process yet.
     std::string child_start = {};
     bool foreground = false;
@@ -103,7 +103,7 @@ struct Wait {
 
 // Pairs of key and value behind the verb; see launch.h. Unknown keys come from a newer server and are ignored.
 struct LaunchOrder {
-    Message message = {};
+    ShimMessage message = {};
 
     friend bool operator==(const LaunchOrder&, const LaunchOrder&) = default;
 };
@@ -143,9 +143,9 @@ struct Done {
 
 using FromServer = std::variant<Wait, LaunchOrder, Refused, Stop, Pause, Resume, Fenced, Done>;
 
-Message to_message(const FromShim& message);
-Message to_message(const FromServer& message);
-std::optional<FromShim> read_from_shim(const Message& message);
-std::optional<FromServer> read_from_server(const Message& message);
+ShimMessage to_message(const FromShim& message);
+ShimMessage to_message(const FromServer& message);
+std::optional<FromShim> read_from_shim(const ShimMessage& message);
+std::optional<FromServer> read_from_server(const ShimMessage& message);
 
 }  // namespace interlock::shim

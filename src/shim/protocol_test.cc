@@ -9,7 +9,7 @@ const Hello hello{.run = "run_1",
                   .pid = 12,
                   .start = "345",
                   .boot = "b00t",
-                  .phase = Phase::running,
+                  .phase = ShimPhase::running,
                   .child_pid = 13,
                   .child_start = "346",
                   .foreground = true,
@@ -58,13 +58,13 @@ TEST(Protocol, messages_of_the_previous_release_are_understood) {
 // A server of the previous release reads fields by their position.
 TEST(Protocol, fields_keep_their_positions) {
     EXPECT_EQ(to_message(FromShim(hello)),
-              (Message{"hello", "3", "run_1", "12", "345", "b00t", "running", "13", "346", "1", "s"}));
+              (ShimMessage{"hello", "3", "run_1", "12", "345", "b00t", "running", "13", "346", "1", "s"}));
     EXPECT_EQ(to_message(FromShim(Ended{.how = How::signaled, .code = 9, .detail = "d"})),
-              (Message{"ended", "signaled", "9", "d", "0", "0", "0", "", ""}));
-    EXPECT_EQ(to_message(FromShim(Started{4, "5", "n", "files"})), (Message{"started", "4", "5", "n", "files"}));
-    EXPECT_EQ(to_message(FromShim(Beat{1, 2, 3})), (Message{"beat", "1", "2", "3"}));
-    EXPECT_EQ(to_message(FromServer(Refused{"r", 7})), (Message{"refused", "r", "7"}));
-    EXPECT_EQ(to_message(FromServer(Done{"d"})), (Message{"done", "d"}));
+              (ShimMessage{"ended", "signaled", "9", "d", "0", "0", "0", "", ""}));
+    EXPECT_EQ(to_message(FromShim(Started{4, "5", "n", "files"})), (ShimMessage{"started", "4", "5", "n", "files"}));
+    EXPECT_EQ(to_message(FromShim(Beat{1, 2, 3})), (ShimMessage{"beat", "1", "2", "3"}));
+    EXPECT_EQ(to_message(FromServer(Refused{"r", 7})), (ShimMessage{"refused", "r", "7"}));
+    EXPECT_EQ(to_message(FromServer(Done{"d"})), (ShimMessage{"done", "d"}));
 }
 
 TEST(Protocol, unknown_verbs_are_not_decoded) {
@@ -77,25 +77,25 @@ TEST(Protocol, unknown_verbs_are_not_decoded) {
 }
 
 TEST(Protocol, messages_with_too_few_fields_or_wrong_ones_are_not_decoded) {
-    Message shorter = to_message(FromShim(hello));
+    ShimMessage shorter = to_message(FromShim(hello));
     shorter.resize(9);
     EXPECT_FALSE(read_from_shim(shorter));
     EXPECT_FALSE(read_from_shim({"started", "4", "5"}));
     EXPECT_FALSE(read_from_shim({"ended", "exited", "0"}));
     EXPECT_FALSE(read_from_shim({"ended", "exited", "0x", ""}));
     for (const std::size_t numeric : {1u, 3u, 7u}) {
-        Message wrong = to_message(FromShim(hello));
+        ShimMessage wrong = to_message(FromShim(hello));
         wrong[numeric] = "12 ";
         EXPECT_FALSE(read_from_shim(wrong)) << numeric;
     }
-    Message wrong = to_message(FromShim(hello));
+    ShimMessage wrong = to_message(FromShim(hello));
     wrong[6] = "flying";
     EXPECT_FALSE(read_from_shim(wrong));
     EXPECT_FALSE(read_from_server({"refused", "why", "one"}));
 }
 
 TEST(Protocol, fields_of_a_newer_release_are_ignored) {
-    Message longer = to_message(FromShim(hello));
+    ShimMessage longer = to_message(FromShim(hello));
     longer.emplace_back("new");
     EXPECT_EQ(read_from_shim(longer), FromShim(hello));
     EXPECT_EQ(read_from_shim({"ended", "evaporated", "0", "d"}),

@@ -11,7 +11,7 @@
 namespace interlock::shim {
 namespace {
 
-struct Level {
+struct DirectoryLevel {
     DIR* directory;
     std::string name;
 };
@@ -34,7 +34,7 @@ void remove_tree(const std::string& path) {
     DIR* first = open_level(AT_FDCWD, path.c_str(), top.st_dev);
     if (!first) return;
     // Each level keeps its directory open while those below it are emptied: as deep as descriptors go.
-    std::vector<Level> levels{{first, path}};
+    std::vector<DirectoryLevel> levels{{first, path}};
     while (!levels.empty()) {
         DIR* directory = levels.back().directory;
         const dirent* entry = readdir(directory);

@@ -18,13 +18,13 @@
 #include <string_view>
 
 #include "shim/connection.h"
-#include "shim/holder.h"
+#include "shim/controlling_tty.h"
 #include "shim/protocol.h"
 #include "shim/remove_tree.h"
 #include "shim/run_mark.h"
+#include "shim/run_processes.h"
 #include "shim/state.h"
 #include "shim/task.h"
-#include "shim/terminal.h"
 #include "shim/undumpable.h"
 
 namespace interlock::shim {
@@ -43,7 +43,7 @@ constexpr int code_failed = 1, code_usage = 2, code_refused = 1;
 constexpr int heard_signals[] = {SIGCHLD, SIGHUP,   SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
                                  SIGUSR2, SIGWINCH, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU};
 
-struct Options {
+struct ShimOptions {
     std::string data_directory;
     std::string run;
     bool foreground = false;
@@ -70,7 +70,7 @@ sigset_t set_of_heard_signals() {
 
 class Shim {
  public:
-    Shim(Options options, int data_directory, std::string directory)
+    Shim(ShimOptions options, int data_directory, std::string directory)
         : options_(std::move(options)),
           directory_(std::move(directory)),
           connection_(data_directory),
@@ -81,9 +81,9 @@ class Shim {
  private:
     enum class Ending { by_itself, stopped, timed_out, fenced };
 
-    void tell_again(const State& before);
+    void tell_again(const ShimState& before);
 
-    bool is(Phase phase) const { return state_.phase == phase; }
+    bool is(ShimPhase phase) const { return state_.phase == phase; }
     void set_up_signals();
     void wait_for_something();
     void keep_connected();
@@ -121,14 +121,14 @@ class Shim {
     void save();
     void leave(int code) { exit_code_ = code; }
 
-    const Options options_;
+    const ShimOptions options_;
     const std::string directory_;  // Of the run.
     Connection connection_;
-    Holder holder_;
+    RunProcesses holder_;
     Fd place_;  // Where the run works, held so that no other directory gets its identity.
-    Terminal terminal_;
+    ControllingTty terminal_;
     StatusLine status_line_;
-    State state_;
+    ShimState state_;
     Fd signals_;
     sigset_t ignored_{};  // What our caller wanted ignored.
     std::int64_t now_ = now_in_ms();
@@ -149,7 +149,7 @@ class Shim {
 
 int Shim::run() {
     const auto before = read_state(directory_);
-    if (before && before->phase == Phase::running) {
+    if (before && before->phase == ShimPhase::running) {
         // Another shim died over it. What is left of the run is the server's to end, and starting it twice nobody's.
         say("interlock: run " + options_.run + " was started before and lost its shim");
         return code_failed;
@@ -158,12 +158,12 @@ int Shim::run() {
     state_.start = start_time(getpid());
     state_.boot = boot_id();
     state_.run = options_.run;
-    state_.phase = Phase::waiting;
+    state_.phase = ShimPhase::waiting;
     state_.suspended = 0;
     set_up_signals();
-    if (options_.foreground) terminal_ = Terminal::of_this_process();
+    if (options_.foreground) terminal_ = ControllingTty::of_this_process();
     // It ended and the server was not there to hear it: this shim only says so.
-    if (before && before->phase == Phase::ended) tell_again(*before);
+    if (before && before->phase == ShimPhase::ended) tell_again(*before);
     save();
     while (!exit_code_) {
         keep_connected();
@@ -176,15 +176,15 @@ int Shim::run() {
         if (holder_.output_fd() >= 0) holder_.take_output();
         if (const auto stopped_by = holder_.reap(now_)) on_main_stopped(*stopped_by);
         if (holder_.main_status()) terminal_.take_back(holder_.pid());
-        if (is(Phase::running) && holder_.is_over()) on_over();
+        if (is(ShimPhase::running) && holder_.is_over()) on_over();
         on_time();
     }
     finish();
     return *exit_code_;
 }
 
-void Shim::tell_again(const State& before) {
-    const State self = state_;
+void Shim::tell_again(const ShimState& before) {
+    const ShimState self = state_;
     state_ = before;
     state_.pid = self.pid;
     state_.start = self.start;
@@ -215,7 +215,7 @@ void Shim::set_up_signals() {
 void Shim::keep_connected() {
     if (!connection_.connect(now_)) return;
     send_hello();
-    if (is(Phase::ended)) send_ended();
+    if (is(ShimPhase::ended)) send_ended();
     hand_over_entrance();
 }
 
@@ -229,32 +229,32 @@ void Shim::wait_for_something() {
     std::int64_t next = std::min({beat_at_, timeout_at_, holder_.next_at()});
     if (!connection_.connected()) next = std::min(next, connection_.retry_at());
     // The control group tells nobody here when it becomes empty.
-    if (is(Phase::running) && holder_.main_status()) next = std::min(next, now_ + look_again_ms);
+    if (is(ShimPhase::running) && holder_.main_status()) next = std::min(next, now_ + look_again_ms);
     poll(waits, std::size(waits), static_cast<int>(std::clamp<std::int64_t>(next - now_in_ms(), 0, 1'000)));
 }
 
 void Shim::on(const Wait& message) {
-    if (options_.foreground && is(Phase::waiting)) status_line_.show(message.text);
+    if (options_.foreground && is(ShimPhase::waiting)) status_line_.show(message.text);
 }
 
 void Shim::on(const Done& message) {
-    if (!is(Phase::ended)) return;
+    if (!is(ShimPhase::ended)) return;
     if (options_.foreground && !options_.quiet && !message.receipt.empty()) say(message.receipt);
     leave(child_code_);
 }
 
 void Shim::hold_still(bool still) {
-    if (!is(Phase::running)) return;
+    if (!is(ShimPhase::running)) return;
     still ? holder_.pause() : holder_.resume();
     holder_.paused() ? connection_.send(Paused{}) : connection_.send(Resumed{});
 }
 
 void Shim::on(const LaunchOrder& order) {
-    if (!is(Phase::waiting)) return;
+    if (!is(ShimPhase::waiting)) return;
     status_line_.clear();
     auto read = read_launch(order.message);
     if (const auto* problem = std::get_if<std::string>(&read)) return not_started(126, *problem);
-    Launch launch = std::move(std::get<Launch>(read));
+    LaunchRequest launch = std::move(std::get<LaunchRequest>(read));
     if (launch.home.empty()) launch.home = directory_;
     if (launch.dir_is_held) place_ = connection_.take_descriptor();
     if (launch.dir_is_held && !place_) return not_started(126, "its directory was not handed over by the server");
@@ -267,7 +267,7 @@ void Shim::on(const LaunchOrder& order) {
     if (const auto problem = holder_.start(std::move(launch), options)) return not_started(126, *problem);
     // Both of us do it, so that it is done before the run needs it and before we could be asked to undo it.
     if (runs_in_terminal_) terminal_.give(holder_.pid());
-    state_.phase = Phase::running;
+    state_.phase = ShimPhase::running;
     state_.child_pid = holder_.pid();
     state_.child_start = start_time(holder_.pid());
     state_.cgroup = holder_.cgroup();
@@ -276,10 +276,10 @@ void Shim::on(const LaunchOrder& order) {
 }
 
 void Shim::on(const Refused& message) {
-    if (!is(Phase::waiting)) return;
+    if (!is(ShimPhase::waiting)) return;
     status_line_.clear();
     if (options_.foreground && !message.why.empty()) say(message.why);
-    state_.phase = Phase::ended;
+    state_.phase = ShimPhase::ended;
     state_.how = How::not_started;
     state_.code = message.code;
     state_.code_is = CodeIs::exit_code;
@@ -289,11 +289,11 @@ void Shim::on(const Refused& message) {
 }
 
 void Shim::end(Ending why, const std::string& reason) {
-    if (is(Phase::waiting)) {
+    if (is(ShimPhase::waiting)) {
         // It was taken back before it began.
         return not_started(128 + SIGTERM, "stopped before it started" + (reason.empty() ? "" : ": " + reason));
     }
-    if (!is(Phase::running) || ending_ != Ending::by_itself || holder_.main_status()) return;
+    if (!is(ShimPhase::running) || ending_ != Ending::by_itself || holder_.main_status()) return;
     ending_ = why;
     reason_ = reason;
     holder_.stop(now_);
@@ -305,7 +305,7 @@ void Shim::fence(const std::string& why) {
     if (options_.foreground && ending_ != Ending::fenced) say("interlock: " + why);
     ending_ = Ending::fenced;
     reason_ = why;
-    if (is(Phase::running)) return holder_.kill_at(now_);
+    if (is(ShimPhase::running)) return holder_.kill_at(now_);
     leave(code_failed);
 }
 
@@ -321,20 +321,20 @@ void Shim::on_signals() {
 // In the background nobody but the server and whoever ends the machine has something to say.
 void Shim::on_signal(int signal) {
     if (signal != SIGTERM) return;
-    if (is(Phase::waiting)) return leave(128 + SIGTERM);
+    if (is(ShimPhase::waiting)) return leave(128 + SIGTERM);
     end(Ending::stopped, "the shim was asked to end");
 }
 
 void Shim::on_signal_in_foreground(int signal) {
     const bool asks_to_end = signal == SIGINT || signal == SIGTERM || signal == SIGQUIT || signal == SIGHUP;
     if (signal == SIGCONT) return main_stopped_ ? go_on() : void();
-    if (is(Phase::waiting)) {
+    if (is(ShimPhase::waiting)) {
         if (asks_to_end) status_line_.clear(), leave(128 + signal);
         if (signal == SIGTSTP) terminal_.stop_ourselves(signal);
         return;
     }
     // The server will find the end in the state file.
-    if (is(Phase::ended)) return asks_to_end ? leave(child_code_) : void();
+    if (is(ShimPhase::ended)) return asks_to_end ? leave(child_code_) : void();
     if (signal == SIGTTIN || signal == SIGTTOU) return;
     holder_.signal_group(signal);
     if (signal != SIGINT && signal != SIGTERM) return;
@@ -404,12 +404,12 @@ void Shim::on_report(const ChildReport& report) {
 
 // The server that takes it accepts on it; one that starts again gets it again.
 void Shim::hand_over_entrance() {
-    if (is(Phase::running) && holder_.entrance_fd() >= 0) connection_.send(Entrance{}, holder_.entrance_fd());
+    if (is(ShimPhase::running) && holder_.entrance_fd() >= 0) connection_.send(Entrance{}, holder_.entrance_fd());
 }
 
 void Shim::on_time() {
     if (now_ >= beat_at_) {
-        const std::int64_t every = holder_.started() ? holder_.launch().beat_ms : Launch{}.beat_ms;
+        const std::int64_t every = holder_.started() ? holder_.launch().beat_ms : LaunchRequest{}.beat_ms;
         beat_at_ = now_ + every;
         read_log_sizes();
         connection_.send(Beat{.log_end = state_.log_end, .hole_begin = state_.hole_begin, .hole_end = state_.hole_end});
@@ -422,15 +422,15 @@ void Shim::on_time() {
     holder_.on_time(now_);
 
     const std::int64_t silent_for = now_ - std::max(connection_.heard_at(), began_at_);
-    if (is(Phase::waiting) && options_.foreground && !connection_.connected() && silent_for > silence_shown_ms) {
+    if (is(ShimPhase::waiting) && options_.foreground && !connection_.connected() && silent_for > silence_shown_ms) {
         status_line_.show("interlock: waiting for the server, which does not answer");
     }
-    if (is(Phase::waiting) && !options_.foreground && now_ - began_at_ > launch_wait_ms) {
+    if (is(ShimPhase::waiting) && !options_.foreground && now_ - began_at_ > launch_wait_ms) {
         // The state stays at waiting: nothing was started, and the server may send another shim.
         leave(code_failed);
     }
-    const std::int64_t patience = options_.foreground ? done_wait_foreground_ms : done_wait_background_ms;
-    if (is(Phase::ended) && !exit_code_ && now_ - std::max(connection_.heard_at(), ended_at_) > patience) {
+    const std::int64_t timeout = options_.foreground ? done_wait_foreground_ms : done_wait_background_ms;
+    if (is(ShimPhase::ended) && !exit_code_ && now_ - std::max(connection_.heard_at(), ended_at_) > timeout) {
         if (options_.foreground)
             say("interlock: the run has ended, but the server could not be told; it will find out");
         leave(child_code_);
@@ -456,7 +456,7 @@ void Shim::on_over() {
                  : exited                       ? How::exited
                                                 : How::signaled;
     state_.detail = detail_of_end(status);
-    state_.phase = Phase::ended;
+    state_.phase = ShimPhase::ended;
     state_.cgroup = "";
     ended_at_ = now_;
     save();
@@ -479,7 +479,7 @@ std::string Shim::detail_of_end(int status) const {
 }
 
 void Shim::not_started(int code, const std::string& text) {
-    state_.phase = Phase::ended;
+    state_.phase = ShimPhase::ended;
     state_.how = How::not_started;
     state_.code = child_code_ = code;
     state_.code_is = CodeIs::exit_code;
@@ -556,8 +556,8 @@ std::string read_secret(std::string_view descriptor) {
     return got > 0 ? std::string(bytes.data(), static_cast<std::size_t>(got)) : "";
 }
 
-std::optional<Options> read_options(int argc, char** argv) {
-    Options options;
+std::optional<ShimOptions> read_options(int argc, char** argv) {
+    ShimOptions options;
     for (int i = 1; i < argc; ++i) {
         const std::string word = argv[i];
         if (word == "--secret-fd" && i + 1 < argc) {
@@ -588,8 +588,8 @@ int probe(const char* level, const std::string& data_directory) {
     const auto launch = read_launch({"launch", "arg", "/bin/sh", "arg", "-c", "arg", ":", "dir", home, "home", home,
                                      "hide", data_directory, "level", level, "port", "1"});
     if (std::holds_alternative<std::string>(launch)) return code_usage;
-    Holder holder(false);
-    std::string problem = holder.start(std::get<Launch>(launch), {}).value_or("");
+    RunProcesses holder(false);
+    std::string problem = holder.start(std::get<LaunchRequest>(launch), {}).value_or("");
     while (problem.empty() && !holder.is_over()) {
         holder.reap(now_in_ms());
         if (const auto report = holder.report_fd() >= 0 ? holder.take_report() : std::nullopt;

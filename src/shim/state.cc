@@ -68,7 +68,7 @@ bool read_value(std::string_view text, std::string& field) {
     return true;
 }
 
-bool read_value(std::string_view text, Phase& field) {
+bool read_value(std::string_view text, ShimPhase& field) {
     const auto phase = phase_of(text);
     field = phase.value_or(field);
     return phase.has_value();
@@ -91,7 +91,7 @@ bool read_value(std::string_view text, Number& field) {
 }
 
 // False when it is not of the field's kind. A name that is not known comes from a newer program and is left alone.
-bool read_line(std::string_view line, State& state) {
+bool read_line(std::string_view line, ShimState& state) {
     const std::size_t space = line.find(' ');
     if (space == std::string_view::npos) return false;
     bool readable = true;
@@ -103,7 +103,7 @@ bool read_line(std::string_view line, State& state) {
 
 }  // namespace
 
-bool write_state(const std::string& directory, const State& state) {
+bool write_state(const std::string& directory, const ShimState& state) {
     std::string text;
     for_each_field(state, [&](std::string_view name, const auto& field) {
         text += name;
@@ -126,10 +126,10 @@ bool write_state(const std::string& directory, const State& state) {
     return file && write_all(file.get(), text) && rename(fresh.c_str(), path.c_str()) == 0;
 }
 
-std::optional<State> read_state(const std::string& directory) {
+std::optional<ShimState> read_state(const std::string& directory) {
     const auto text = read_file(directory + "/state");
     if (!text) return std::nullopt;
-    State state;
+    ShimState state;
     std::string_view rest = *text;
     while (!rest.empty()) {
         const std::size_t end = rest.find('\n');

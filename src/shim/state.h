@@ -17,12 +17,12 @@
 
 namespace interlock::shim {
 
-struct State {
+struct ShimState {
     pid_t pid = 0;      // The shim.
     std::string start;  // Its start time.
     std::string boot;
     std::string run;
-    Phase phase = Phase::waiting;
+    ShimPhase phase = ShimPhase::waiting;
     pid_t child_pid = 0;
     std::string child_start;
     std::string cgroup;  // "" when there is none.
@@ -41,12 +41,12 @@ struct State {
     std::int64_t hole_begin = 0;
     std::int64_t hole_end = 0;
 
-    friend bool operator==(const State&, const State&) = default;
+    friend bool operator==(const ShimState&, const ShimState&) = default;
 };
 
 // Into `directory`/state. False when it could not be written; the state before it is then still there.
-bool write_state(const std::string& directory, const State& state);
+bool write_state(const std::string& directory, const ShimState& state);
 // Empty when there is none, or what is there is no state.
-std::optional<State> read_state(const std::string& directory);
+std::optional<ShimState> read_state(const std::string& directory);
 
 }  // namespace interlock::shim

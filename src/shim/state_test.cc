@@ -27,12 +27,12 @@ class StateTest : public testing::Test {
     std::string directory_;
 };
 
-State full_state() {
+ShimState full_state() {
     return {.pid = 12,
             .start = "345",
             .boot = "b00t",
             .run = "run_1",
-            .phase = Phase::ended,
+            .phase = ShimPhase::ended,
             .child_pid = 13,
             .child_start = "346",
             .cgroup = "/sys/fs/cgroup/a b",
@@ -54,9 +54,9 @@ TEST_F(StateTest, ComesBackAsItWas) {
 
 TEST_F(StateTest, IsReplacedAsAWholeAndReadByItsOwnerOnly) {
     ASSERT_TRUE(write_state(directory_, full_state()));
-    ASSERT_TRUE(write_state(directory_, State{}));
+    ASSERT_TRUE(write_state(directory_, ShimState{}));
 
-    EXPECT_EQ(read_state(directory_), State{});
+    EXPECT_EQ(read_state(directory_), ShimState{});
     struct stat status{};
     ASSERT_EQ(stat((directory_ + "/state").c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777U, 0600U);

@@ -15,10 +15,10 @@
 #include <utility>
 #include <variant>
 
-#include "shim/holder.h"
 #include "shim/launch.h"
 #include "shim/message.h"
 #include "shim/remove_tree.h"
+#include "shim/run_processes.h"
 
 namespace interlock::shim {
 namespace {
@@ -36,7 +36,7 @@ int not_possible(const std::string& why) {
     return 1;
 }
 
-std::variant<Launch, std::string> read_launch_from_input() {
+std::variant<LaunchRequest, std::string> read_launch_from_input() {
     MessageReader reader;
     char bytes[4096];
     for (ssize_t got = 0; (got = read(STDIN_FILENO, bytes, sizeof bytes)) > 0;) {
@@ -71,11 +71,11 @@ bool asked_to_end(const Fd& signals) {
 int run_task() {
     auto read = read_launch_from_input();
     if (const auto* problem = std::get_if<std::string>(&read)) return not_possible(*problem);
-    Launch launch = std::move(std::get<Launch>(read));
+    LaunchRequest launch = std::move(std::get<LaunchRequest>(read));
     const std::string home = launch.home;
     const std::int64_t timeout_ms = launch.timeout_ms;
     const Fd signals = open_signals();
-    Holder holder(false);
+    RunProcesses holder(false);
     if (const auto problem = holder.start(std::move(launch), {})) return not_possible(*problem);
 
     const std::int64_t timeout_at = timeout_ms > 0 ? clock_ms() + timeout_ms : never;

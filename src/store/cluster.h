@@ -69,8 +69,8 @@ class Cluster {
     virtual Result<std::string, ReadError> secret() = 0;
 
     // Why no node should serve this store any more, as one of them has put it; empty: nobody objects.
-    virtual Result<std::string, ReadError> objection() = 0;
-    virtual Result<void, ReadError> set_objection(const std::string& why) = 0;
+    virtual Result<std::string, ReadError> block_reason() = 0;
+    virtual Result<void, ReadError> set_block_reason(const std::string& why) = 0;
 
     // A hint to every node that these orgs' feeds have grown. Hints may be lost.
     virtual Result<void, ReadError> tell(const std::vector<core::OrgId>& orgs) = 0;

@@ -78,7 +78,7 @@ constexpr std::size_t column_count = boost::mp11::mp_size<Columns<Row>>::value;
 // Bytes that are not text. Every other string is.
 template <class Row>
 constexpr bool strings_are_bytes =
-    std::is_same_v<Row, core::FeedPage> || std::is_same_v<Row, core::Answer> || std::is_same_v<Row, core::Seal>;
+    std::is_same_v<Row, core::FeedPage> || std::is_same_v<Row, core::StoredReply> || std::is_same_v<Row, core::Seal>;
 
 // A hold's agent may be left out. It is null then, because what is there must be an agent (a foreign key).
 template <class Row, class Column>

@@ -210,7 +210,7 @@ Result<Id, ReadError> MemoryStore::newest_key() {
         }
     };
     look(rows<core::CostEvent>());
-    look(rows<core::Answer>());
+    look(rows<core::StoredReply>());
     return newest;
 }
 

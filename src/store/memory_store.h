@@ -74,7 +74,7 @@ class MemoryStore final : public Store {
     Result<void, ReadError> load_live(const OnLiveRow& on_row) override;
     Result<Id, ReadError> newest_key() override;
     Result<void, CommitError> commit(const WriteSet& writes) override;
-    bool far() const override { return lane_.has_value(); }  // As a database that nodes share would be.
+    bool is_remote() const override { return lane_.has_value(); }  // As a database that nodes share would be.
     bool failed() const override { return failed_; }
     // Always an error: there is no SQL here. rows() is for those who want to look.
     Result<std::unique_ptr<Snapshot>, ReadError> snapshot() override;

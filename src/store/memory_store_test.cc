@@ -21,10 +21,10 @@ class MemoryStoreTest : public testing::Test {
         OrgWrites& of_org = writes.orgs.emplace_back();
         of_org.org = org_;
         for (const core::Session& session : sessions_) of_org.of<core::Session>().put.push_back(&session);
-        for (const core::Answer& answer : answers_) of_org.of<core::Answer>().put.push_back(&answer);
+        for (const core::StoredReply& answer : answers_) of_org.of<core::StoredReply>().put.push_back(&answer);
         return store_.commit(writes);
     }
-    std::size_t rows() const { return store_.rows<core::Session>().size() + store_.rows<core::Answer>().size(); }
+    std::size_t rows() const { return store_.rows<core::Session>().size() + store_.rows<core::StoredReply>().size(); }
     bool load() {
         core::ColdRow row = answers_[0];
         return store_.load(org_, row);
@@ -37,7 +37,7 @@ class MemoryStoreTest : public testing::Test {
 
     const core::OrgId org_{1};
     const std::vector<core::Session> sessions_{sample::session(1), sample::session(2)};
-    const std::vector<core::Answer> answers_{sample::answer(1), sample::answer(2)};
+    const std::vector<core::StoredReply> answers_{sample::answer(1), sample::answer(2)};
     MemoryStore store_;
 };
 
@@ -95,7 +95,7 @@ TEST_F(MemoryStoreTest, a_store_that_tears_writes_half) {
 
     EXPECT_TRUE(commit());
     EXPECT_EQ(store_.rows<core::Session>().size(), 2u);
-    EXPECT_EQ(store_.rows<core::Answer>().size(), 0u);
+    EXPECT_EQ(store_.rows<core::StoredReply>().size(), 0u);
 }
 
 TEST_F(MemoryStoreTest, a_store_that_tears_may_also_be_unsure) {

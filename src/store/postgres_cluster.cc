@@ -181,7 +181,7 @@ Result<StoreIdentity, ReadError> read_identity(Snapshot& snapshot) {
     return identity_of(std::move(system), timeline);
 }
 
-Result<std::string, ReadError> PostgresCluster::objection() {
+Result<std::string, ReadError> PostgresCluster::block_reason() {
     static const PostgresStatement read{"select value from facts where name = 'objection'"};
     const auto answers = ask({{&read}});
     if (!answers) return fail(answers.error());
@@ -191,7 +191,7 @@ Result<std::string, ReadError> PostgresCluster::objection() {
     return why;
 }
 
-Result<void, ReadError> PostgresCluster::set_objection(const std::string& why) {
+Result<void, ReadError> PostgresCluster::set_block_reason(const std::string& why) {
     static const PostgresStatement set{
         "insert into facts(name, value) values ('objection', $1::text) on conflict (name) do update set value = "
         "excluded.value"};

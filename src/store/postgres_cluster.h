@@ -26,8 +26,8 @@ class PostgresCluster final : public Cluster {
     Result<StoreIdentity, ReadError> identity() override;
     Result<std::string, ReadError> secret() override;
 
-    Result<std::string, ReadError> objection() override;
-    Result<void, ReadError> set_objection(const std::string& why) override;
+    Result<std::string, ReadError> block_reason() override;
+    Result<void, ReadError> set_block_reason(const std::string& why) override;
 
     Result<void, ReadError> tell(const std::vector<core::OrgId>& orgs) override;
     Result<std::vector<core::OrgId>, ReadError> listen(Duration timeout) override;

@@ -125,7 +125,7 @@ TEST(PostgresTransferTest, whatever_a_column_can_hold_goes_there_and_back) {
                 sample::extreme<core::Window>(variant), sample::extreme<core::Run>(variant),
                 sample::extreme<core::Claim>(variant), sample::extreme<core::Hold>(variant),
                 sample::extreme<core::CostEvent>(variant), sample::extreme<core::Rollup>(variant),
-                sample::extreme<core::Schedule>(variant), sample::extreme<core::Answer>(variant));
+                sample::extreme<core::Schedule>(variant), sample::extreme<core::StoredReply>(variant));
         }
         for (std::uint64_t i = 10; i >= 1; --i) {
             core::Session session = sample::session(i);

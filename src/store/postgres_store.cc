@@ -201,7 +201,7 @@ bool PostgresStore::load(core::OrgId org, core::ColdRow& row) {
         row);
 }
 
-void PostgresStore::expect(core::OrgId org, std::vector<core::ColdRow> rows) {
+void PostgresStore::prefetch(core::OrgId org, std::vector<core::ColdRow> rows) {
     std::erase_if(rows, [&](const core::ColdRow& row) {
         return std::visit(
             [&]<class Row>(const Row& wanted) {

@@ -53,9 +53,9 @@ class PostgresStore final : public Store {
     // Gives the lane back, as far as the server can be reached.
     void close() override;
 
-    bool far() const override { return true; }
+    bool is_remote() const override { return true; }
     bool load(core::OrgId org, core::ColdRow& row) override;
-    void expect(core::OrgId org, std::vector<core::ColdRow> rows) override;
+    void prefetch(core::OrgId org, std::vector<core::ColdRow> rows) override;
     core::Amounts sum(core::OrgId org, const core::Scope& scope, WindowSpan span) override;
     std::vector<core::OpenSessions> open_sessions(core::OrgId org) override;
     Result<void, ReadError> load_live(const OnLiveRow& on_row) override;

@@ -549,9 +549,9 @@ TEST_F(PostgresStoreTest, what_was_expected_is_read_in_one_journey_and_remembere
     for (std::uint64_t i = 0; i < 500; ++i) expected.push_back(sample::cost_event(i + 1));
 
     const std::int64_t before = store->pool().round_trips();
-    store->expect(org_one, expected);
+    store->prefetch(org_one, expected);
     EXPECT_EQ(store->pool().round_trips() - before, 1);
-    store->expect(org_one, expected);
+    store->prefetch(org_one, expected);
     std::size_t found = 0;
     for (core::ColdRow row : expected) found += store->load(org_one, row) ? 1 : 0;
     EXPECT_EQ(found, 251u);

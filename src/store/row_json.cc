@@ -49,20 +49,20 @@ void write_json_id(std::string& out, Id id) {
     out += '"';
 }
 
-void JsonReader::skip_blanks() {
+void RowJsonReader::skip_blanks() {
     while (!in_.empty() && (in_.front() == ' ' || in_.front() == '\n' || in_.front() == '\t' || in_.front() == '\r')) {
         in_.remove_prefix(1);
     }
 }
 
-bool JsonReader::take(char c) {
+bool RowJsonReader::take(char c) {
     skip_blanks();
     if (in_.empty() || in_.front() != c) return false;
     in_.remove_prefix(1);
     return true;
 }
 
-bool JsonReader::get_text(std::string& text) {
+bool RowJsonReader::get_text(std::string& text) {
     text.clear();
     if (!take('"')) return false;
     while (!in_.empty()) {
@@ -77,7 +77,7 @@ bool JsonReader::get_text(std::string& text) {
     return false;
 }
 
-bool JsonReader::get_escape(std::string& text) {
+bool RowJsonReader::get_escape(std::string& text) {
     if (in_.empty()) return false;
     const char c = in_.front();
     in_.remove_prefix(1);
@@ -99,7 +99,7 @@ bool JsonReader::get_escape(std::string& text) {
     return true;
 }
 
-bool JsonReader::get_code_unit(std::uint32_t& unit) {
+bool RowJsonReader::get_code_unit(std::uint32_t& unit) {
     if (in_.size() < 4) return false;
     unit = 0;
     for (int i = 0; i < 4; ++i) {
@@ -111,7 +111,7 @@ bool JsonReader::get_code_unit(std::uint32_t& unit) {
     return true;
 }
 
-bool JsonReader::get_id(Id& id) {
+bool RowJsonReader::get_id(Id& id) {
     std::string text;
     if (!get_text(text) || text.size() != 32) return false;
     id = {};

@@ -80,9 +80,9 @@ void write_json(std::string& out, const T& value) {
     }
 }
 
-class JsonReader {
+class RowJsonReader {
  public:
-    explicit JsonReader(std::string_view in) : in_(in) {}
+    explicit RowJsonReader(std::string_view in) : in_(in) {}
 
     // False when the text is not a T.
     template <class T>
@@ -112,7 +112,7 @@ class JsonReader {
 };
 
 template <class T>
-bool JsonReader::get(T& value) {
+bool RowJsonReader::get(T& value) {
     using namespace codec_detail;
     skip_blanks();
     if constexpr (std::is_same_v<T, bool>) {
@@ -167,7 +167,7 @@ bool JsonReader::get(T& value) {
 
 template <class T>
 bool read_json(std::string_view text, T& value) {
-    JsonReader reader(text);
+    RowJsonReader reader(text);
     return reader.get(value) && reader.at_end();
 }
 

@@ -104,8 +104,8 @@ inline core::CostEvent cost_event(std::uint64_t number) {
     row.cost = 750'000;
     return row;
 }
-inline core::Answer answer(std::uint64_t number) {
-    core::Answer row;
+inline core::StoredReply answer(std::uint64_t number) {
+    core::StoredReply row;
     row.key = core::CommandKey(id(number));
     row.reply = std::string("\0reply\xFF", 7);
     return row;
@@ -250,7 +250,7 @@ inline void make_valid(core::Schedule& row, std::uint64_t variant) {
     row.every_s = row.cron.empty() ? INT64_MAX : 0;
     if (variant == 2) row.priority = INT32_MIN;
 }
-inline void make_valid(core::Answer&, std::uint64_t) {}
+inline void make_valid(core::StoredReply&, std::uint64_t) {}
 inline void make_valid(core::FeedPage& row, std::uint64_t) {
     if (row.first_seq.value == 0) row.first_seq = row.last_seq = core::Seq(1);
     row.hash.resize(32, '\xAB');

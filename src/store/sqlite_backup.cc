@@ -19,7 +19,7 @@ namespace {
 
 // Empty, or what went wrong.
 std::string copy(sqlite3* from, const std::string& file) {
-    Opened to = open_database(file, SQLITE_OPEN_READWRITE, "");
+    OpenedDatabase to = open_database(file, SQLITE_OPEN_READWRITE, "");
     if (to.rc != SQLITE_OK) return error_text(to.db.get());
     sqlite3_backup* backup = sqlite3_backup_init(to.db.get(), "main", from, "main");
     if (backup == nullptr) return error_text(to.db.get());

@@ -11,7 +11,7 @@ namespace {
 
 }  // namespace
 
-Opened open_database(const std::string& path, int flags, const std::string& vfs) {
+OpenedDatabase open_database(const std::string& path, int flags, const std::string& vfs) {
     sqlite3* db = nullptr;
     // Each connection is used by one thread at a time, which saves a lock at every call.
     const int rc = sqlite3_open_v2(path.c_str(), &db, flags | SQLITE_OPEN_NOMUTEX, vfs.empty() ? nullptr : vfs.c_str());

@@ -21,11 +21,11 @@ using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
 
 // A connection and what became of opening it. There is one even when it failed: SQLite keeps the reason in it.
-struct Opened {
+struct OpenedDatabase {
     Database db;
     int rc = SQLITE_OK;
 };
-Opened open_database(const std::string& path, int flags, const std::string& vfs);
+OpenedDatabase open_database(const std::string& path, int flags, const std::string& vfs);
 
 // Null when SQLite does not take it.
 Statement prepare(sqlite3* db, const std::string& sql);

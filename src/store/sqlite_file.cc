@@ -26,16 +26,16 @@ OpenError damaged(const std::string& path, const std::string& how) {
     return {not_ours, fmt::format("{} is damaged: {}; keep a copy and restore a backup", path, how)};
 }
 
-struct Header {
+struct FileHeader {
     std::int64_t pages = 0;
     std::int64_t application = 0;
     std::int64_t version = 0;
 };
 
 // Whose file it is, without changing it.
-Result<Header, OpenError> read_header(sqlite3* db, const std::string& path) {
+Result<FileHeader, OpenError> read_header(sqlite3* db, const std::string& path) {
     using enum OpenError::Kind;
-    Header header;
+    FileHeader header;
     if (!read_number(db, "pragma page_count", header.pages) ||
         !read_number(db, "pragma application_id", header.application) ||
         !read_number(db, "pragma user_version", header.version)) {
@@ -76,7 +76,7 @@ const char* name_of(SqliteStore::Synchronous synchronous) {
 }
 
 // A new file says whose it is with its very first transaction, so that a crash never leaves one that nobody owns.
-bool configure(sqlite3* db, const SqliteStore::Options& options, const Header& header) {
+bool configure(sqlite3* db, const SqliteStore::Options& options, const FileHeader& header) {
     std::string mode;
     return (header.pages > 0 || execute(db, fmt::format("pragma page_size = {}", page_size)) == SQLITE_OK) &&
            execute(db, fmt::format("pragma synchronous = {}", name_of(options.synchronous))) == SQLITE_OK &&
@@ -113,7 +113,7 @@ Result<Database, OpenError> open_to_write(const SqliteStore::Options& options, L
     const std::string path = database_path(options.directory);
 
     // 1. Look, and change nothing.
-    Opened opened = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, options.vfs);
+    OpenedDatabase opened = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, options.vfs);
     sqlite3* db = opened.db.get();
     if (opened.rc != SQLITE_OK) return fail(open_error(db, path));
     set_up(db);
@@ -159,7 +159,7 @@ Result<Database, OpenError> open_to_write(const SqliteStore::Options& options, L
 
 Result<Database, OpenError> open_to_read(const std::string& directory, const std::string& vfs) {
     const std::string path = database_path(directory);
-    Opened opened = open_database(path, SQLITE_OPEN_READONLY, vfs);
+    OpenedDatabase opened = open_database(path, SQLITE_OPEN_READONLY, vfs);
     sqlite3* db = opened.db.get();
     if (opened.rc != SQLITE_OK) {
         return fail(OpenError{

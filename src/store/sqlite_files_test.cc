@@ -42,7 +42,7 @@ TEST_F(SqliteStoreTest, a_second_server_is_refused_also_when_the_lock_file_was_r
 TEST_F(SqliteStoreTest, no_other_program_can_write_between_commits_and_all_can_read) {
     open_with_org();
     const auto another_writes = [&] {
-        const Opened opened = open_database(file(), SQLITE_OPEN_READWRITE, "");
+        const OpenedDatabase opened = open_database(file(), SQLITE_OPEN_READWRITE, "");
         return execute(opened.db.get(), "update orgs set name = 'other'");
     };
 
@@ -144,7 +144,7 @@ class ForeignFileTest : public SqliteStoreTest {
         EXPECT_TRUE(bytes_of(file()) == before);
     }
     void run_sql(const std::string& sql) {
-        const Opened opened = open_database(file(), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "");
+        const OpenedDatabase opened = open_database(file(), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "");
         ASSERT_EQ(execute(opened.db.get(), sql), SQLITE_OK) << error_text(opened.db.get());
     }
 };
@@ -176,7 +176,7 @@ TEST_F(ForeignFileTest, a_database_of_another_program_in_wal_mode_stays_as_it_is
 TEST_F(ForeignFileTest, a_log_that_another_program_left_behind_is_not_written_back) {
     TemporaryDirectory theirs;
     const std::string path = theirs.path() + "/interlock.db";
-    const Opened writer = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "");
+    const OpenedDatabase writer = open_database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "");
     ASSERT_EQ(execute(writer.db.get(), "pragma journal_mode = wal; create table notes(text)"), SQLITE_OK);
     for (const char* name : {"/interlock.db", "/interlock.db-wal"}) {
         fs::copy_file(theirs.path() + name, directory_.path() + name);

@@ -36,7 +36,7 @@ class SqliteMigrationTest : public testing::Test {
     sqlite3* db() { return opened_.db.get(); }
 
  private:
-    Opened opened_ = open_database(":memory:", SQLITE_OPEN_READWRITE, "");
+    OpenedDatabase opened_ = open_database(":memory:", SQLITE_OPEN_READWRITE, "");
 };
 
 TEST_F(SqliteMigrationTest, what_was_spent_before_there_were_marks_is_marked_by_the_minute) {

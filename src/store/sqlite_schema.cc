@@ -82,7 +82,7 @@ int read_schema(sqlite3* db, Schema& schema) {
 // What a new file has.
 Schema fresh_schema() {
     Schema schema;
-    const Opened fresh = open_database(":memory:", SQLITE_OPEN_READWRITE, "");
+    const OpenedDatabase fresh = open_database(":memory:", SQLITE_OPEN_READWRITE, "");
     ensure(fresh.rc == SQLITE_OK && migrate(fresh.db.get(), 0) == SQLITE_OK &&
                read_schema(fresh.db.get(), schema) == SQLITE_OK,
            "our own schema can be made");

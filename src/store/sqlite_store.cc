@@ -37,7 +37,7 @@ constexpr bool rises =
 
 // The statements of one kind of row.
 template <class Row>
-struct Kind {
+struct KindStatements {
     Batch<Row> batch;                            // What put_<table> shows.
     std::unordered_map<core::OrgId, Id> newest;  // No row of the org has a higher id. Only of kinds that rise.
     std::vector<const Row*> added;               // What update_rows() has not found.
@@ -116,7 +116,7 @@ struct SqliteStore::Connection {
     std::optional<KeptLock> lock;
     std::optional<LogBuffer> log;
     Database db;
-    boost::mp11::mp_transform<Kind, core::AllRows> kinds;
+    boost::mp11::mp_transform<KindStatements, core::AllRows> kinds;
     Statement begin;
     Statement begin_immediate;
     Statement commit;
@@ -128,8 +128,8 @@ struct SqliteStore::Connection {
     std::size_t checkpoint_at_pages = 0;
 
     template <class Row>
-    Kind<Row>& of() {
-        return std::get<Kind<Row>>(kinds);
+    KindStatements<Row>& of() {
+        return std::get<KindStatements<Row>>(kinds);
     }
 
     int get_ready(std::size_t checkpoint_pages);
@@ -247,7 +247,7 @@ int SqliteStore::Connection::put_rows(core::OrgId org, std::span<const Row* cons
 // (Of kinds with few columns it costs more.) Rows that are not there are in `added` afterwards.
 template <class Row>
 int SqliteStore::Connection::update_rows(core::OrgId org, std::span<const Row* const> rows) {
-    Kind<Row>& kind = of<Row>();
+    KindStatements<Row>& kind = of<Row>();
     kind.added.clear();
     for (const Row* row : rows) {
         if (is_known_new(org, *row)) {

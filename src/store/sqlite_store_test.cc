@@ -139,7 +139,7 @@ TEST_F(SqliteStoreTest, the_tables_refuse_what_the_rules_refuse) {
     put(window, core::SpendMark{.budget = "daily"}, core::RunStep{.run = sample::run(1, "worker").id, .number = 1},
         core::ScheduleTick{.schedule = "nightly", .number = 1, .run = sample::run(1, "worker").id});
     store_->close();
-    const Opened opened = open_database(file(), SQLITE_OPEN_READWRITE, "");
+    const OpenedDatabase opened = open_database(file(), SQLITE_OPEN_READWRITE, "");
     sqlite3* db = opened.db.get();
     ASSERT_EQ(execute(db, "pragma foreign_keys = on"), SQLITE_OK);
 
@@ -440,7 +440,7 @@ TEST_F(FailingDiskTest, a_load_that_fails_says_no_such_row_and_remembers) {
     make_store(small);
     open_with_org();
     for (std::uint64_t i = 1; i < 40; ++i) {
-        core::Answer answer = sample::answer(i);
+        core::StoredReply answer = sample::answer(i);
         answer.reply = std::string(20'000, 'r');
         put(answer);
     }
@@ -464,7 +464,7 @@ TEST_F(SqliteStoreTest, a_row_that_somebody_else_has_bent_is_noticed_at_open) {
     put(sample::session(1), sample::message(1, 0));
     store_->close();
     {
-        const Opened opened = open_database(file(), SQLITE_OPEN_READWRITE, "");
+        const OpenedDatabase opened = open_database(file(), SQLITE_OPEN_READWRITE, "");
         ASSERT_EQ(execute(opened.db.get(), "pragma ignore_check_constraints = on; update messages set role = 'robot'"),
                   SQLITE_OK);
     }
@@ -480,7 +480,7 @@ TEST_F(SqliteStoreTest, the_log_stays_bounded_under_a_long_load) {
     options.checkpoint_pages = 50;
     make_store(options);
     open_with_org();
-    core::Answer answer = sample::answer(0);
+    core::StoredReply answer = sample::answer(0);
     answer.reply = std::string(100'000, 'r');
     std::uintmax_t largest = 0;
 
@@ -499,7 +499,7 @@ TEST_F(SqliteStoreTest, the_log_shrinks_again_after_a_snapshot_that_held_it) {
     options.checkpoint_pages = 50;
     make_store(options);
     open_with_org();
-    core::Answer answer = sample::answer(0);
+    core::StoredReply answer = sample::answer(0);
     answer.reply = std::string(100'000, 'r');
     std::uint64_t number = 0;
     const auto put_many = [&] {

@@ -56,7 +56,7 @@ class SqliteStoreTest : public testing::Test {
     void put_answers(std::uint64_t from, std::uint64_t to) {
         for (std::uint64_t number = from; number < to; ++number) put(sample::answer(number));
     }
-    bool has(const core::Answer& answer) {
+    bool has(const core::StoredReply& answer) {
         core::ColdRow row = answer;
         return store_->load(org_, row);
     }

@@ -332,14 +332,14 @@ TEST_P(StoreConformance, a_second_insert_under_a_key_fails_and_nothing_of_its_co
 }
 
 TEST_P(StoreConformance, one_commit_cannot_insert_a_key_twice) {
-    const core::Answer once = sample::answer(1);
-    core::Answer again = once;
+    const core::StoredReply once = sample::answer(1);
+    core::StoredReply again = once;
     again.reply = "another";
 
     WriteSet writes;
     OrgWrites& of_org = writes.orgs.emplace_back();
     of_org.org = org_a;
-    of_org.of<core::Answer>().put = {&once, &again};
+    of_org.of<core::StoredReply>().put = {&once, &again};
     const auto done = store().commit(writes);
 
     ASSERT_FALSE(done);
@@ -392,7 +392,7 @@ TEST_P(StoreConformance, a_row_is_found_whether_or_not_its_id_is_the_newest) {
 }
 
 TEST_P(StoreConformance, after_an_error_the_store_is_closed_until_it_is_opened) {
-    const core::Answer answer = sample::answer(1);
+    const core::StoredReply answer = sample::answer(1);
     put(org_a, answer);
     ASSERT_FALSE(try_put(org_a, answer));
 
@@ -562,7 +562,7 @@ TEST_P(StoreConformance, the_newest_key_is_the_greatest_that_begins_with_the_tim
     EXPECT_TRUE(store().newest_key()->empty());
     const auto at_ms = [](std::int64_t ms) { return core::CommandKey(time_ordered_id(from_micros(ms * 1000), 1, 2)); };
     core::CostEvent event = sample::cost_event(1);
-    core::Answer answer = sample::answer(1);
+    core::StoredReply answer = sample::answer(1);
 
     event.key = core::CommandKey(id_from_hash("a key of a client"));
     put(org_a, event);

@@ -74,7 +74,7 @@ class TransferTest : public testing::Test {
                        sample::extreme<core::Window>(variant), sample::extreme<core::Run>(variant),
                        sample::extreme<core::Claim>(variant), sample::extreme<core::Hold>(variant),
                        sample::extreme<core::CostEvent>(variant), sample::extreme<core::Rollup>(variant),
-                       sample::extreme<core::Schedule>(variant), sample::extreme<core::Answer>(variant),
+                       sample::extreme<core::Schedule>(variant), sample::extreme<core::StoredReply>(variant),
                        sample::extreme<core::Launch>(variant), sample::extreme<core::Worktree>(variant),
                        sample::extreme<core::Setting>(variant), sample::extreme<core::ModelCall>(variant),
                        sample::extreme<core::SpendMark>(variant), sample::extreme<core::RunStep>(variant),

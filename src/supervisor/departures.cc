@@ -17,9 +17,9 @@
 namespace interlock::supervisor {
 namespace {
 
-using shim::Process;
+using shim::ProcessInfo;
 using shim::ticks_of;
-using ByPid = std::map<pid_t, Process>;
+using ByPid = std::map<pid_t, ProcessInfo>;
 
 std::string program_of(pid_t pid) {
     std::string name = shim::read_file(fmt::format("/proc/{}/comm", pid)).value_or("");
@@ -29,7 +29,7 @@ std::string program_of(pid_t pid) {
 
 ByPid processes_by_pid() {
     ByPid all;
-    for (Process& process : shim::all_processes()) all.emplace(process.pid, std::move(process));
+    for (ProcessInfo& process : shim::all_processes()) all.emplace(process.pid, std::move(process));
     return all;
 }
 
@@ -42,7 +42,7 @@ std::set<pid_t> takers_of_orphans(const ByPid& all) {
     return takers;
 }
 
-bool is_orphan(const Process& process, const ByPid& all, const std::set<pid_t>& takers, std::int64_t began) {
+bool is_orphan(const ProcessInfo& process, const ByPid& all, const std::set<pid_t>& takers, std::int64_t began) {
     if (process.has_terminal) return false;
     if (!takers.contains(process.parent) && program_of(process.parent) != "systemd") return false;
     // A script that runs under the same service as the server has the session of a process that was there before.
@@ -67,7 +67,7 @@ std::string use_of_any(pid_t pid, const std::vector<std::string>& directories) {
 
 }  // namespace
 
-Departure departure_of(const std::string& run, const shim::State& state, const std::vector<core::Place>& places) {
+Departure departure_of(const std::string& run, const shim::ShimState& state, const std::vector<core::Place>& places) {
     Departure departure{.run = run, .began = state.child_start, .directories = {}, .shim = {}};
     if (shim_is_alive(state)) departure.shim = state.pid;
     for (const core::Place& place : places) {
@@ -102,8 +102,8 @@ std::vector<Remains> look_for_remains(const std::vector<Departure>& departures, 
 }
 
 std::string end_and_find_keeper(const action::EndLeftovers& end, const Departure& departure,
-                                const std::set<pid_t>& shims, std::chrono::milliseconds patience) {
-    if (!end_leftovers(end.shim, departure.run, end.its_shim, patience)) return "a process that cannot be killed";
+                                const std::set<pid_t>& shims, std::chrono::milliseconds timeout) {
+    if (!end_leftovers(end.shim, departure.run, end.its_shim, timeout)) return "a process that cannot be killed";
     if (!end.looks_for_daemons) return "";
     const Remains remains = look_for_remains({departure}, shims).front();
     return remains.orphans.empty() ? "" : sentence_of(remains.orphans.front());

@@ -31,7 +31,7 @@ struct Departure {
     pid_t shim = 0;                        // 0: it has ended.
 };
 
-Departure departure_of(const std::string& run, const shim::State& state, const std::vector<core::Place>& places);
+Departure departure_of(const std::string& run, const shim::ShimState& state, const std::vector<core::Place>& places);
 
 struct Remains {
     std::vector<ProcessInside> own, orphans, others;
@@ -42,7 +42,7 @@ std::vector<Remains> look_for_remains(const std::vector<Departure>& departures, 
 
 // Ends what is found of the run, and returns what keeps its place. Empty: nothing does.
 std::string end_and_find_keeper(const action::EndLeftovers& end, const Departure& departure,
-                                const std::set<pid_t>& shims, std::chrono::milliseconds patience);
+                                const std::set<pid_t>& shims, std::chrono::milliseconds timeout);
 
 // "process 12 (sh): its working directory is /a", for people.
 std::string sentence_of(const ProcessInside& process);

@@ -129,18 +129,18 @@ Result<bool, std::string> put_link(const OpenFile& dir, const std::string& name,
     return fail(failure("make the link", name));
 }
 
-class Walk {
+class DirectoryWalk {
  public:
-    explicit Walk(const std::string& path) : path_(path) {
+    explicit DirectoryWalk(const std::string& path) : path_(path) {
         std::array<char*, 2> paths = {path_.data(), nullptr};
         // NOCHDIR: the working directory belongs to all threads.
         fts_ = fts_open(paths.data(), FTS_PHYSICAL | FTS_NOCHDIR, nullptr);
     }
-    ~Walk() {
+    ~DirectoryWalk() {
         if (fts_ != nullptr) fts_close(fts_);
     }
-    Walk(const Walk&) = delete;
-    Walk& operator=(const Walk&) = delete;
+    DirectoryWalk(const DirectoryWalk&) = delete;
+    DirectoryWalk& operator=(const DirectoryWalk&) = delete;
 
     FTSENT* next() { return fts_ == nullptr ? nullptr : fts_read(fts_); }
 
@@ -278,7 +278,7 @@ Result<void, std::string> remove_tree(const std::string& path) {
     std::filesystem::remove_all(path, error);
     if (!error) return {};
     // Some tools write-protect the directories of their caches; the second try comes after undoing that.
-    Walk walk(path);
+    DirectoryWalk walk(path);
     while (FTSENT* entry = walk.next()) {
         if (entry->fts_info != FTS_D && entry->fts_info != FTS_DNR) continue;
         // By a descriptor: a link that takes the directory's place is not followed.
@@ -292,7 +292,7 @@ Result<void, std::string> remove_tree(const std::string& path) {
 
 Result<std::vector<std::string>, std::string> repositories_inside(const std::string& path) {
     std::vector<std::string> found;
-    Walk walk(path);
+    DirectoryWalk walk(path);
     errno = 0;
     while (FTSENT* entry = walk.next()) {
         const std::string_view name = entry->fts_name;
@@ -321,7 +321,7 @@ Result<std::vector<std::string>, std::string> repositories_inside(const std::str
 std::uint64_t disk_bytes(const std::string& path) {
     std::uint64_t bytes = 0;
     std::set<std::pair<dev_t, ino_t>> counted;
-    Walk walk(path);
+    DirectoryWalk walk(path);
     while (FTSENT* entry = walk.next()) {
         if (entry->fts_info == FTS_DP || entry->fts_info == FTS_NS || entry->fts_info == FTS_ERR) continue;
         const struct stat& status = *entry->fts_statp;

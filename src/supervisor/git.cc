@@ -93,7 +93,7 @@ Git Git::with_output_max(std::size_t bytes) const {
 
 std::string Git::setting(std::string_view key) const { return view_ && *view_ ? (*view_)->setting(key) : ""; }
 
-Result<Finished, std::string> Git::run(std::vector<std::string> arguments, std::string input) const {
+Result<SubprocessResult, std::string> Git::run(std::vector<std::string> arguments, std::string input) const {
     if (view_ && !*view_) return fail(view_->error());
     std::vector<std::string> argv = {"git", "--no-pager", "--literal-pathspecs"};
     for (const std::string& setting : settings_) argv.insert(argv.end(), {"-c", setting});
@@ -132,7 +132,7 @@ Result<std::string, std::string> Git::object(const std::string& name) const {
     return finished->out.substr(0, finished->out.find('\n'));
 }
 
-std::string in_its_own_words(std::string_view command, const Finished& finished) {
+std::string in_its_own_words(std::string_view command, const SubprocessResult& finished) {
     std::string why;
     for (const std::string& line : lines_of(finished.err)) {
         const bool marked = line.starts_with("fatal: ") || line.starts_with("error: ");

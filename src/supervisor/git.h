@@ -41,7 +41,7 @@ class Git {
     std::string setting(std::string_view key) const;
 
     // However it ended.
-    Result<Finished, std::string> run(std::vector<std::string> arguments, std::string input = {}) const;
+    Result<SubprocessResult, std::string> run(std::vector<std::string> arguments, std::string input = {}) const;
     // What it wrote. Any exit code but 0 is an error, with git's own words.
     Result<std::string, std::string> ask(std::vector<std::string> arguments, std::string input = {}) const;
     // The same for a command that answers with one line, which may contain line ends if it is a path.
@@ -59,7 +59,7 @@ class Git {
 };
 
 // Why a git that ended with another exit code than 0 says it did.
-std::string in_its_own_words(std::string_view command, const Finished& finished);
+std::string in_its_own_words(std::string_view command, const SubprocessResult& finished);
 
 // 40 or 64 hexadecimal digits, not all of them 0.
 bool is_object_name(std::string_view text);

@@ -20,29 +20,29 @@ void LaunchMaker::make(const Order& order, const Then& then) const {
     const auto launch = rows_.launch(order.id);
     // With another fence, the feed is about to say so.
     if (!row || !launch || row->fence != order.fence) return then(event::PrepareLater{});
-    const core::Process& process = launch->process;
+    const core::ProcessSpec& process = launch->process;
     if (!row->isolated) {
         WorktreeKeeper::Made place;
         const auto workspace = std::ranges::find(order.places, core::ClaimKind::workspace, &core::Place::kind);
         place.directory = workspace != order.places.end() ? workspace->path : process.directory;
         return then(made(*row, process, place));
     }
-    const bool taken = options_.elsewhere(
-        [this, inbox = inbox_, &keeper = options_.worktrees, &held = options_.held, order, row, process, then] {
-            const std::string moved = moved_repository(process.directory);
-            auto place = moved.empty() ? keeper.make(order.id, process.directory) : fail(moved);
-            const auto directory = std::make_shared<shim::Fd>();
-            if (place) *directory = hold_worktree(held, order.id, order.fence, order.places, place->directory);
-            inbox->post([this, order, row, process, place = std::move(place), directory, then] {
-                places_.keep(order.id, order.fence, std::move(*directory));
-                then(made(*row, process, place));
-            });
+    const bool taken = options_.elsewhere([this, task_queue = task_queue_, &keeper = options_.worktrees,
+                                           &held = options_.held, order, row, process, then] {
+        const std::string moved = moved_repository(process.directory);
+        auto place = moved.empty() ? keeper.make(order.id, process.directory) : fail(moved);
+        const auto directory = std::make_shared<shim::Fd>();
+        if (place) *directory = hold_worktree(held, order.id, order.fence, order.places, place->directory);
+        task_queue->post([this, order, row, process, place = std::move(place), directory, then] {
+            places_.keep(order.id, order.fence, std::move(*directory));
+            then(made(*row, process, place));
         });
+    });
     if (!taken) then(event::PrepareLater{});
 }
 
-Event LaunchMaker::made(const core::Run& row, const core::Process& process,
-                        const Result<WorktreeKeeper::Made, std::string>& place) const {
+WatchEvent LaunchMaker::made(const core::Run& row, const core::ProcessSpec& process,
+                             const Result<WorktreeKeeper::Made, std::string>& place) const {
     if (!place) return event::NotPrepared{"no worktree could be made: " + place.error()};
     const std::string run = to_text("run", row.id.value);
     const std::string home = options_.data_dir + "/runs/" + run;
@@ -64,7 +64,7 @@ Event LaunchMaker::made(const core::Run& row, const core::Process& process,
         std::ofstream(file) << adapter->gateway_file;
     }
     const std::int64_t lease_ms = std::int64_t{row.lease_s} * 1000;
-    shim::Message launch =
+    shim::ShimMessage launch =
         launch_message(row, process,
                        {.home = home,
                         .directory = directory,

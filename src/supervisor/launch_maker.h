@@ -7,20 +7,21 @@
 #include <string>
 
 #include "core/rows.h"
-#include "supervisor/inbox.h"
 #include "supervisor/options.h"
 #include "supervisor/run_places.h"
 #include "supervisor/run_rows.h"
+#include "supervisor/task_queue.h"
 #include "supervisor/watch.h"
 
 namespace interlock::supervisor {
 
 class LaunchMaker {
  public:
-    using Then = std::function<void(Event)>;  // Gets Prepared, NotPrepared or PrepareLater.
+    using Then = std::function<void(WatchEvent)>;  // Gets Prepared, NotPrepared or PrepareLater.
 
-    LaunchMaker(const SupervisorOptions& options, const RunRows& rows, RunPlaces& places, std::shared_ptr<Inbox> inbox)
-        : options_(options), rows_(rows), places_(places), inbox_(std::move(inbox)) {}
+    LaunchMaker(const SupervisorOptions& options, const RunRows& rows, RunPlaces& places,
+                std::shared_ptr<TaskQueue> task_queue)
+        : options_(options), rows_(rows), places_(places), task_queue_(std::move(task_queue)) {}
 
     // Where groups can be made; empty: nowhere.
     void use_cgroups(const std::string& parent) { cgroups_ = parent; }
@@ -28,13 +29,13 @@ class LaunchMaker {
     void make(const Order& order, const Then& then) const;
 
  private:
-    Event made(const core::Run& row, const core::Process& process,
-               const Result<WorktreeKeeper::Made, std::string>& place) const;
+    WatchEvent made(const core::Run& row, const core::ProcessSpec& process,
+                    const Result<WorktreeKeeper::Made, std::string>& place) const;
 
     const SupervisorOptions& options_;
     const RunRows& rows_;
     RunPlaces& places_;
-    const std::shared_ptr<Inbox> inbox_;
+    const std::shared_ptr<TaskQueue> task_queue_;
     std::string cgroups_;
 };
 

@@ -12,7 +12,7 @@ namespace interlock::supervisor {
 namespace {
 
 // In a worktree the setup goes first, under the same shim: its output is in the log, and it ends with the run.
-std::vector<std::string> words_of(const core::Process& process, const Surroundings& around) {
+std::vector<std::string> words_of(const core::ProcessSpec& process, const LaunchContext& around) {
     std::vector<std::string> command = process.command;
     const shim::Adapter* adapter = adapter_of(process);
     if (around.gateway && adapter != nullptr) {
@@ -31,14 +31,14 @@ bool is_credential(std::string_view name) {
 }
 
 // A teardown is sealed as its run was, and has no server.
-bool has_entrance(const Surroundings& around) {
+bool has_entrance(const LaunchContext& around) {
     return around.sandbox.level == core::SandboxLevel::sealed && !around.url.empty();
 }
 
 std::string_view port_of(std::string_view url) { return url.substr(url.rfind(':') + 1); }
 
 // The server as a sealed run sees it. Outside it may have another address, and TLS.
-Surroundings seen_inside(Surroundings around) {
+LaunchContext seen_inside(LaunchContext around) {
     if (!has_entrance(around)) return around;
     around.url = fmt::format("http://127.0.0.1:{}", port_of(around.url));
     around.key = key_of_sealed_runs;
@@ -49,8 +49,8 @@ Surroundings seen_inside(Surroundings around) {
 constexpr std::string_view proxy_variables[] = {"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"};
 constexpr std::string_view no_proxy_variables[] = {"NO_PROXY", "no_proxy"};
 
-std::vector<std::string> environment_of(const core::Run& run, const core::Process& process,
-                                        const Surroundings& around) {
+std::vector<std::string> environment_of(const core::Run& run, const core::ProcessSpec& process,
+                                        const LaunchContext& around) {
     std::vector<std::string> env;
     const auto set = [&](std::string_view name, std::string_view value) {
         const std::string prefix = fmt::format("{}=", name);
@@ -99,13 +99,13 @@ std::vector<std::string> environment_of(const core::Run& run, const core::Proces
 
 }  // namespace
 
-const shim::Adapter* adapter_of(const core::Process& process) {
+const shim::Adapter* adapter_of(const core::ProcessSpec& process) {
     return shim::find_adapter(process.adapter, process.command.front());
 }
 
-shim::Message launch_message(const core::Run& run, const core::Process& process, const Surroundings& outside) {
-    const Surroundings around = seen_inside(outside);
-    shim::Message message{"launch"};
+shim::ShimMessage launch_message(const core::Run& run, const core::ProcessSpec& process, const LaunchContext& outside) {
+    const LaunchContext around = seen_inside(outside);
+    shim::ShimMessage message{"launch"};
     const auto say = [&](std::string name, std::string value) {
         message.push_back(std::move(name));
         message.push_back(std::move(value));

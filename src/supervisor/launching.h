@@ -18,7 +18,7 @@
 namespace interlock::supervisor {
 
 // What the supervisor knows about a run beside its rows.
-struct Surroundings {
+struct LaunchContext {
     std::string home;                      // The run's directory among the server's data.
     std::string directory;                 // Where it works: the workspace, or the worktree made for it.
     bool directory_is_held = false;        // An open descriptor of it goes with the message.
@@ -39,11 +39,11 @@ struct Surroundings {
 };
 
 // What is known of the run's program; null: nothing.
-const shim::Adapter* adapter_of(const core::Process& process);
+const shim::Adapter* adapter_of(const core::ProcessSpec& process);
 
 // What a sealed run has as its key. It is good nowhere: its connections say whose they are.
 constexpr std::string_view key_of_sealed_runs = "ilk_sealed_run";
 
-shim::Message launch_message(const core::Run& run, const core::Process& process, const Surroundings& around);
+shim::ShimMessage launch_message(const core::Run& run, const core::ProcessSpec& process, const LaunchContext& around);
 
 }  // namespace interlock::supervisor

@@ -10,7 +10,7 @@ namespace interlock::supervisor {
 namespace {
 
 // Every value that the message has under this name.
-std::vector<std::string> all_of(const shim::Message& message, const std::string& name) {
+std::vector<std::string> all_of(const shim::ShimMessage& message, const std::string& name) {
     std::vector<std::string> values;
     for (std::size_t i = 1; i + 1 < message.size(); i += 2) {
         if (message[i] == name) values.push_back(message[i + 1]);
@@ -18,7 +18,7 @@ std::vector<std::string> all_of(const shim::Message& message, const std::string&
     return values;
 }
 
-bool has(const shim::Message& message, const std::string& name, const std::string& value) {
+bool has(const shim::ShimMessage& message, const std::string& name, const std::string& value) {
     return std::ranges::count(all_of(message, name), value) == 1;
 }
 
@@ -35,15 +35,15 @@ class LaunchingTest : public testing::Test {
         around.url = "http://127.0.0.1:1";
         around.key = "ilk_mine";
     }
-    shim::Message message() const { return launch_message(run, process, around); }
+    shim::ShimMessage message() const { return launch_message(run, process, around); }
 
     core::Run run;
-    core::Process process;
-    Surroundings around;
+    core::ProcessSpec process;
+    LaunchContext around;
 };
 
 TEST_F(LaunchingTest, a_run_is_told_who_it_is_and_nothing_else_of_the_servers_environment) {
-    const shim::Message launch = message();
+    const shim::ShimMessage launch = message();
 
     EXPECT_EQ(launch.front(), "launch");
     EXPECT_EQ(all_of(launch, "arg"), process.command);
@@ -65,7 +65,7 @@ TEST_F(LaunchingTest, a_shim_is_told_whether_a_descriptor_of_the_directory_comes
 TEST_F(LaunchingTest, what_is_named_is_handed_on_but_never_another_key) {
     process.pass_env = {"SECRET", "INTERLOCK_KEY"};
     process.env = {{"PATH", "/opt/bin"}, {"MINE", "yes"}};
-    const shim::Message launch = message();
+    const shim::ShimMessage launch = message();
 
     EXPECT_TRUE(has(launch, "env", "SECRET=1"));
     EXPECT_TRUE(has(launch, "env", "PATH=/opt/bin"));
@@ -102,7 +102,7 @@ TEST_F(LaunchingTest, bounds_are_said_in_the_shims_units) {
     process.readable = {"/books"};
     process.writable = {"/mine"};
     around.writable = {"/repository/.git"};
-    const shim::Message launch = message();
+    const shim::ShimMessage launch = message();
 
     EXPECT_TRUE(has(launch, "timeout_ms", "3000000000"));
     EXPECT_TRUE(has(launch, "grace_ms", "5000"));
@@ -120,7 +120,7 @@ TEST_F(LaunchingTest, a_sealed_run_is_told_of_its_entrance_and_gets_no_key) {
     around.url = "https://host.example:4100";
     around.sandbox = {.level = core::SandboxLevel::sealed};
     process.env = {{"NO_PROXY", "mine"}};
-    const shim::Message launch = message();
+    const shim::ShimMessage launch = message();
 
     EXPECT_TRUE(has(launch, "level", "sealed"));
     EXPECT_TRUE(has(launch, "sandbox", "1"));
@@ -136,7 +136,7 @@ TEST_F(LaunchingTest, a_sealed_run_is_told_of_its_entrance_and_gets_no_key) {
 TEST_F(LaunchingTest, a_sealed_teardown_has_no_entrance) {
     around.url = "";
     around.sandbox = {.level = core::SandboxLevel::sealed};
-    const shim::Message launch = message();
+    const shim::ShimMessage launch = message();
 
     EXPECT_TRUE(has(launch, "level", "sealed"));
     EXPECT_TRUE(all_of(launch, "port").empty());

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kill_patience = 10s;
+constexpr auto kill_timeout = 10s;
 constexpr std::size_t processes_logged_max = 3;
 // The looks take at most this part of a processor.
 constexpr int looks_part = 20;
@@ -27,24 +27,24 @@ bool LeftPlaces::include(const std::vector<core::Place>& places) const {
 }
 
 // A shim that was told to go may not hear it.
-void LeftPlaces::see_gone(core::RunId run, const shim::State& state, ItsShim its_shim) {
+void LeftPlaces::see_gone(core::RunId run, const shim::ShimState& state, ItsShim its_shim) {
     const auto again = [this, run, state, its_shim] { see_gone(run, state, its_shim); };
     const std::string text = to_text("run", run.value);
-    const bool taken = hooks_.elsewhere(
-        [this, inbox = hooks_.inbox, state, run, its_shim, again, text, home = hooks_.data_dir + "/runs/" + text] {
-            const bool gone = end_leftovers(state, text, its_shim, kill_patience);
-            shim::State over = shim::read_state(home).value_or(state);
-            if (gone && over.phase != shim::Phase::ended && !shim_is_alive(state)) {  // It is not looked for again.
-                over.phase = shim::Phase::ended;
-                over.how = shim::How::stopped;
-                shim::write_state(home, over);
-            }
-            inbox->post([this, run, gone, again] { gone ? free(run) : hooks_.later(1s, again); });
-        });
+    const bool taken = hooks_.elsewhere([this, task_queue = hooks_.task_queue, state, run, its_shim, again, text,
+                                         home = hooks_.data_dir + "/runs/" + text] {
+        const bool gone = end_leftovers(state, text, its_shim, kill_timeout);
+        shim::ShimState over = shim::read_state(home).value_or(state);
+        if (gone && over.phase != shim::ShimPhase::ended && !shim_is_alive(state)) {  // It is not looked for again.
+            over.phase = shim::ShimPhase::ended;
+            over.how = shim::How::stopped;
+            shim::write_state(home, over);
+        }
+        task_queue->post([this, run, gone, again] { gone ? free(run) : hooks_.later(1s, again); });
+    });
     if (!taken) hooks_.later(100ms, again);
 }
 
-void LeftPlaces::depart(core::RunId run, const shim::State& state, Departure departure) {
+void LeftPlaces::depart(core::RunId run, const shim::ShimState& state, Departure departure) {
     if (departure.began.empty() || departure.directories.empty()) return free(run);
     departed_.push_back({run, state, std::move(departure)});
     look();
@@ -57,17 +57,18 @@ void LeftPlaces::look() {
         looking_ = false;
         look();
     };
-    const bool taken = hooks_.elsewhere([this, inbox = hooks_.inbox, batch = departed_, shims = hooks_.shims(), next] {
-        std::vector<Departure> departures;
-        for (const Departed& each : batch) departures.push_back(each.departure);
-        const auto began = std::chrono::steady_clock::now();
-        const std::vector<Remains> remains = look_for_remains(departures, shims);
-        const auto took = std::chrono::steady_clock::now() - began;
-        inbox->post([this, batch, remains, next, took] {
-            for (std::size_t i = 0; i < batch.size(); ++i) was_looked_at(batch[i], remains[i]);
-            hooks_.later(looks_part * took, next);
+    const bool taken =
+        hooks_.elsewhere([this, task_queue = hooks_.task_queue, batch = departed_, shims = hooks_.shims(), next] {
+            std::vector<Departure> departures;
+            for (const Departed& each : batch) departures.push_back(each.departure);
+            const auto began = std::chrono::steady_clock::now();
+            const std::vector<Remains> remains = look_for_remains(departures, shims);
+            const auto took = std::chrono::steady_clock::now() - began;
+            task_queue->post([this, batch, remains, next, took] {
+                for (std::size_t i = 0; i < batch.size(); ++i) was_looked_at(batch[i], remains[i]);
+                hooks_.later(looks_part * took, next);
+            });
         });
-    });
     if (!taken) return hooks_.later(100ms, next);
     departed_.clear();
 }

@@ -21,8 +21,8 @@
 #include "core/rows.h"
 #include "shim/state.h"
 #include "supervisor/departures.h"
-#include "supervisor/inbox.h"
 #include "supervisor/leftovers.h"
+#include "supervisor/task_queue.h"
 
 namespace interlock::supervisor {
 
@@ -33,7 +33,7 @@ class LeftPlaces {
         std::function<void(std::chrono::nanoseconds, std::function<void()>)> later;
         std::function<std::set<pid_t>()> shims;  // Processes that are shims of live runs.
         std::function<void()> on_free;           // Places can be worked in again.
-        std::shared_ptr<Inbox> inbox;
+        std::shared_ptr<TaskQueue> task_queue;
         std::string data_dir;
         Log& log;
     };
@@ -45,13 +45,13 @@ class LeftPlaces {
     // Whether one of these places collides with one that is being left.
     bool include(const std::vector<core::Place>& places) const;
 
-    void see_gone(core::RunId run, const shim::State& state, ItsShim its_shim);
-    void depart(core::RunId run, const shim::State& state, Departure departure);
+    void see_gone(core::RunId run, const shim::ShimState& state, ItsShim its_shim);
+    void depart(core::RunId run, const shim::ShimState& state, Departure departure);
 
  private:
     struct Departed {
         core::RunId id;
-        shim::State shim;
+        shim::ShimState shim;
         Departure departure;
     };
 

@@ -17,13 +17,13 @@ namespace {
 std::string mark_of(const std::string& run) { return "INTERLOCK_RUN=" + run; }
 
 // Invariant (3).
-bool came_with_shim(const shim::Process& process, const shim::State& state, const std::string& run) {
+bool came_with_shim(const shim::ProcessInfo& process, const shim::ShimState& state, const std::string& run) {
     if (process.pid == state.child_pid || shim::has_in_environment(process.pid, mark_of(run))) return false;
     return state.child_pid == 0 || shim::ticks_of(process.start) < shim::ticks_of(state.child_start);
 }
 
-std::vector<shim::Process> inherited_by_shim(const shim::State& state, const std::string& run) {
-    std::vector<shim::Process> inherited;
+std::vector<shim::ProcessInfo> inherited_by_shim(const shim::ShimState& state, const std::string& run) {
+    std::vector<shim::ProcessInfo> inherited;
     for (const pid_t pid : shim::children(state.pid)) {
         auto process = shim::look_at(pid);
         if (process && came_with_shim(*process, state, run)) inherited.push_back(std::move(*process));
@@ -39,7 +39,7 @@ std::string program_name_of(pid_t pid) {
 
 }  // namespace
 
-std::optional<std::string> still_held(const shim::State& state, const std::string& run) {
+std::optional<std::string> still_held(const shim::ShimState& state, const std::string& run) {
     if (state.child_pid != 0 && shim::alive(state.child_pid, state.child_start))
         return program_name_of(state.child_pid);
     if (shim::kernel_lists_children()) {
@@ -54,14 +54,14 @@ std::optional<std::string> still_held(const shim::State& state, const std::strin
     return std::nullopt;
 }
 
-bool shim_is_alive(const shim::State& state) {
+bool shim_is_alive(const shim::ShimState& state) {
     return state.boot == shim::boot_id() && shim::alive(state.pid, state.start);
 }
 
-bool end_leftovers(const shim::State& state, const std::string& run, ItsShim its_shim,
-                   std::chrono::milliseconds patience) {
+bool end_leftovers(const shim::ShimState& state, const std::string& run, ItsShim its_shim,
+                   std::chrono::milliseconds timeout) {
     const bool this_boot = state.boot == shim::boot_id();
-    shim::Tree tree;
+    shim::ProcessTree tree;
     tree.only_below = true;
     if (this_boot && state.pid != 0) {
         if (const auto root = shim::look_at(state.pid); root && root->start == state.start) {
@@ -74,7 +74,7 @@ bool end_leftovers(const shim::State& state, const std::string& run, ItsShim its
     const pid_t began = now && now->start == state.child_start ? state.child_pid : 0;
     if (began != 0) tree.groups.push_back(began);
     const std::string mark = mark_of(run);
-    tree.also = [&](const shim::Process& process) {
+    tree.also = [&](const shim::ProcessInfo& process) {
         const bool of_main = began != 0 && (process.pid == began || process.group == began || process.session == began);
         return of_main || shim::has_in_environment(process.pid, mark);
     };
@@ -82,10 +82,10 @@ bool end_leftovers(const shim::State& state, const std::string& run, ItsShim its
     std::string problem;
     const bool has_group = this_boot && !state.cgroup.empty() && ::access(state.cgroup.c_str(), F_OK) == 0;
     shim::Cgroup group = has_group ? shim::Cgroup(state.cgroup, problem) : shim::Cgroup();
-    const auto give_up = std::chrono::steady_clock::now() + patience;
+    const auto give_up = std::chrono::steady_clock::now() + timeout;
     int times_empty = 0;
     // A shim that is to die stands still first: what it has begun is then found below it.
-    const shim::Process its_process{.pid = state.pid, .start = state.start};
+    const shim::ProcessInfo its_process{.pid = state.pid, .start = state.start};
     const bool kills_shim = its_shim == ItsShim::killed && shim_is_alive(state);
     while (times_empty < 2) {
         if (kills_shim) shim::send_signal(its_process, SIGSTOP);

@@ -23,15 +23,15 @@
 namespace interlock::supervisor {
 
 // Whether that very shim is alive, frozen or not.
-bool shim_is_alive(const shim::State& state);
+bool shim_is_alive(const shim::ShimState& state);
 
 // A process that the living shim of a run still holds, for people: "process 12 (sh)". Asks only for the main process,
 // the control group and, where the kernel lists them, the shim's children: orphans come to the shim, so while it lives
 // nothing else can descend from it.
-std::optional<std::string> still_held(const shim::State& state, const std::string& run);
+std::optional<std::string> still_held(const shim::ShimState& state, const std::string& run);
 
 // Kills and looks until nothing is left, for at most this long.
-bool end_leftovers(const shim::State& state, const std::string& run, ItsShim its_shim,
-                   std::chrono::milliseconds patience);
+bool end_leftovers(const shim::ShimState& state, const std::string& run, ItsShim its_shim,
+                   std::chrono::milliseconds timeout);
 
 }  // namespace interlock::supervisor

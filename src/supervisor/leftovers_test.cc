@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto patience = 5s;
+constexpr auto timeout = 5s;
 const std::string this_run = "run_of_this_test_" + std::to_string(::getpid());
 
 // A process that does nothing, in a session of its own, and is dead when the test is over.
@@ -52,22 +52,22 @@ class Sleeper {
     std::string start_;
 };
 
-shim::State state_of(const Sleeper& main) {
-    shim::State state;
+shim::ShimState state_of(const Sleeper& main) {
+    shim::ShimState state;
     state.boot = shim::boot_id();
     state.child_pid = main.pid();
     state.child_start = main.start();
     return state;
 }
 
-TEST(LeftoversTest, nothing_is_gone_at_once) { EXPECT_TRUE(end_leftovers({}, this_run, ItsShim::spared, patience)); }
+TEST(LeftoversTest, nothing_is_gone_at_once) { EXPECT_TRUE(end_leftovers({}, this_run, ItsShim::spared, timeout)); }
 
 TEST(LeftoversTest, who_carries_the_runs_id_is_found_and_nobody_else) {
     const Sleeper mine({"INTERLOCK_RUN=" + this_run});
     const Sleeper other({"INTERLOCK_RUN=" + this_run + "0"});
     while (!mine.carries("INTERLOCK_RUN=" + this_run)) std::this_thread::sleep_for(1ms);
 
-    EXPECT_TRUE(end_leftovers({}, this_run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers({}, this_run, ItsShim::spared, timeout));
 
     EXPECT_FALSE(mine.alive());
     EXPECT_TRUE(other.alive());
@@ -75,16 +75,16 @@ TEST(LeftoversTest, who_carries_the_runs_id_is_found_and_nobody_else) {
 
 TEST(LeftoversTest, the_main_process_is_found_by_its_number_and_its_start) {
     const Sleeper main;
-    shim::State another = state_of(main);
+    shim::ShimState another = state_of(main);
     another.child_start = "1";
-    EXPECT_TRUE(end_leftovers(another, this_run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers(another, this_run, ItsShim::spared, timeout));
     EXPECT_TRUE(main.alive()) << "the number was given out again";
     another = state_of(main);
     another.boot = "another boot";
-    EXPECT_TRUE(end_leftovers(another, this_run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers(another, this_run, ItsShim::spared, timeout));
     EXPECT_TRUE(main.alive()) << "the number is of another boot";
 
-    EXPECT_TRUE(end_leftovers(state_of(main), this_run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers(state_of(main), this_run, ItsShim::spared, timeout));
     EXPECT_FALSE(main.alive());
 }
 
@@ -108,14 +108,14 @@ TEST(LeftoversTest, what_the_main_process_has_in_its_session_is_found_with_it) {
     ASSERT_EQ(::read(ends[0], &left, sizeof left), static_cast<ssize_t>(sizeof left));
     ::close(ends[0]);
     ::close(ends[1]);
-    shim::State state;
+    shim::ShimState state;
     state.boot = shim::boot_id();
     state.child_pid = main;
     state.child_start = shim::start_time(main);
     const std::string start = shim::start_time(left);
     EXPECT_TRUE(shim::alive(left, start));
 
-    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::spared, timeout));
 
     EXPECT_FALSE(shim::alive(left, start));
     ::waitpid(main, nullptr, 0);
@@ -124,15 +124,15 @@ TEST(LeftoversTest, what_the_main_process_has_in_its_session_is_found_with_it) {
 TEST(LeftoversTest, a_shim_is_spared_unless_it_could_still_begin) {
     const Sleeper shim;
     ::kill(shim.pid(), SIGSTOP);
-    shim::State state;
+    shim::ShimState state;
     state.boot = shim::boot_id();
     state.pid = shim.pid();
     state.start = shim.start();
     EXPECT_TRUE(shim_is_alive(state));
 
-    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::spared, timeout));
     EXPECT_TRUE(shim_is_alive(state));
-    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::killed, patience));
+    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::killed, timeout));
     EXPECT_FALSE(shim_is_alive(state));
 }
 
@@ -141,13 +141,13 @@ TEST(LeftoversTest, children_that_a_shim_had_before_are_not_the_runs) {
     const Sleeper job({"NONE=1"});
     std::this_thread::sleep_for(30ms);  // Start times are counted in hundredths of a second.
     const Sleeper main({"NONE=1"});
-    shim::State state = state_of(main);
+    shim::ShimState state = state_of(main);
     state.pid = ::getpid();
     state.start = shim::start_time(::getpid());
 
     const std::string held = still_held(state, this_run).value_or("");
     EXPECT_TRUE(held.starts_with("process " + std::to_string(main.pid()) + " (")) << held;
-    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::spared, patience));
+    EXPECT_TRUE(end_leftovers(state, this_run, ItsShim::spared, timeout));
 
     EXPECT_FALSE(main.alive());
     EXPECT_TRUE(job.alive());

@@ -31,7 +31,7 @@ struct Beginning {
 };
 
 // The worktree that an earlier call has finished. What an earlier call left unfinished is gone afterwards.
-Result<std::optional<Worktree>, std::string> made_before(const Beginning& beginning);
+Result<std::optional<GitWorktree>, std::string> made_before(const Beginning& beginning);
 Result<std::string, std::string> remember_base(const Git& git, const Beginning& beginning);
 // An empty worktree at `head`, a commit, on `branch` unless that is empty.
 Result<Registration, std::string> enter_worktree(const Beginning& beginning, const std::string& branch,
@@ -43,10 +43,10 @@ Result<void, std::string> copy_sparseness(const Git& git, const std::string& fro
 Result<void, std::string> copy_included(const Git& git, const std::string& top, const std::string& path);
 // The branch that HEAD was on, if it is still at that commit and free; else empty.
 Result<std::string, std::string> branch_to_use(const SavedWork& saved, const std::string& common_dir);
-Result<Worktree, std::string> finish(const Beginning& beginning, const Registration& registration,
-                                     const std::string& base);
+Result<GitWorktree, std::string> finish(const Beginning& beginning, const Registration& registration,
+                                        const std::string& base);
 
-Worktree worktree_of(const Beginning& beginning, const std::string& base) {
+GitWorktree worktree_of(const Beginning& beginning, const std::string& base) {
     const std::string below = beginning.subdirectory.empty() ? "" : "/" + beginning.subdirectory;
     return {.run = beginning.run,
             .repository = main_worktree_of(beginning.common_dir),
@@ -58,7 +58,7 @@ Worktree worktree_of(const Beginning& beginning, const std::string& base) {
 
 }  // namespace
 
-Result<Worktree, std::string> make_worktree(const MakeWorktree& wanted) {
+Result<GitWorktree, std::string> make_worktree(const MakeWorktree& wanted) {
     // 1. What is asked for.
     if (auto good = check_run_name(wanted.run); !good) return fail(good.error());
     auto path = canonical_path(wanted.path);
@@ -110,8 +110,8 @@ Result<Worktree, std::string> make_worktree(const MakeWorktree& wanted) {
     return worktree;
 }
 
-Result<Worktree, std::string> restore_worktree(const std::string& repository, const std::string& run,
-                                               const std::string& path, const std::string& lock_dir) {
+Result<GitWorktree, std::string> restore_worktree(const std::string& repository, const std::string& run,
+                                                  const std::string& path, const std::string& lock_dir) {
     // 1. What was kept.
     if (auto good = check_run_name(run); !good) return fail(good.error());
     auto wanted_path = canonical_path(path);
@@ -167,7 +167,7 @@ Result<Worktree, std::string> restore_worktree(const std::string& repository, co
 
 namespace {
 
-Result<std::optional<Worktree>, std::string> made_before(const Beginning& beginning) {
+Result<std::optional<GitWorktree>, std::string> made_before(const Beginning& beginning) {
     const auto found = find_registration(beginning.common_dir, beginning.run);
     if (!found) return std::nullopt;
     if (found->state == State::half_made) {
@@ -263,8 +263,8 @@ Result<std::string, std::string> branch_to_use(const SavedWork& saved, const std
     return *tip == saved.head && !used ? branch : std::string();
 }
 
-Result<Worktree, std::string> finish(const Beginning& beginning, const Registration& registration,
-                                     const std::string& base) {
+Result<GitWorktree, std::string> finish(const Beginning& beginning, const Registration& registration,
+                                        const std::string& base) {
     // A workspace that git does not know, because nothing in it is tracked, is there all the same.
     if (auto there = put_directory(beginning.path, beginning.subdirectory); !there) return fail(there.error());
     if (auto marked = mark(registration, beginning.run, State::made); !marked) return fail(marked.error());

@@ -20,14 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string refusal(const Result<Worktree, std::string>& made) { return made ? "" : made.error(); }
+std::string refusal(const Result<GitWorktree, std::string>& made) { return made ? "" : made.error(); }
 std::string refusal(const Result<Repository, std::string>& found) { return found ? "" : found.error(); }
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST_F(WorktreesTest, a_worktree_is_checked_out_on_a_branch_of_its_own_and_locked) {
     const std::string repository = made_repository();
 
-    const Worktree worktree = made(wanted(repository));
+    const GitWorktree worktree = made(wanted(repository));
 
     EXPECT_EQ(worktree.run, "run_1");
     EXPECT_EQ(worktree.repository, repository);
@@ -53,7 +53,7 @@ TEST_F(WorktreesTest, a_workspace_below_the_top_has_its_counterpart_in_the_workt
     fs::create_directories(repository + "/not/tracked");
 
     EXPECT_EQ(made(wanted(repository + "/sub")).directory, root_ + "/trees/run_1/sub");
-    const Worktree untracked = made(wanted(repository + "/not/tracked", "run_2"));
+    const GitWorktree untracked = made(wanted(repository + "/not/tracked", "run_2"));
 
     EXPECT_EQ(untracked.directory, root_ + "/trees/run_2/not/tracked");
     EXPECT_TRUE(fs::is_directory(untracked.directory));
@@ -104,11 +104,11 @@ TEST_F(WorktreesTest, an_empty_directory_may_be_there_already) {
 
 TEST_F(WorktreesTest, asked_again_it_is_the_same_worktree_with_the_work_in_it) {
     const std::string repository = made_repository();
-    const Worktree first = made(wanted(repository));
+    const GitWorktree first = made(wanted(repository));
     write(first.path + "/work", "mine");
     sh(repository, "git commit -q --allow-empty -m later");
 
-    const Worktree second = made(wanted(repository));
+    const GitWorktree second = made(wanted(repository));
 
     EXPECT_EQ(second.path, first.path);
     EXPECT_EQ(second.base, first.base);
@@ -135,7 +135,7 @@ TEST_F(WorktreesTest, what_worktreeinclude_names_is_copied_and_nothing_else) {
     chmod((repository + "/a.env").c_str(), 0640);
     sh(repository, "git init -q nested; touch nested/file");
 
-    const Worktree worktree = made(wanted(repository));
+    const GitWorktree worktree = made(wanted(repository));
 
     EXPECT_EQ(content(worktree.path + "/a.env"), "secret");
     struct stat status{};
@@ -174,7 +174,7 @@ TEST_F(WorktreesTest, a_sparse_worktree_gives_a_sparse_one) {
                            "; git config core.repositoryformatversion 1; mkdir other; echo x > other/x; git add .\n"
                            "git commit -q -m more; git sparse-checkout set --cone sub; ls");
 
-        const Worktree worktree = made(wanted(repository, std::string("run_") + extension));
+        const GitWorktree worktree = made(wanted(repository, std::string("run_") + extension));
 
         EXPECT_TRUE(fs::exists(worktree.path + "/sub/file"));
         EXPECT_FALSE(fs::exists(worktree.path + "/other"));
@@ -190,7 +190,7 @@ TEST_F(WorktreesTest, no_hook_runs) {
         chmod((repository + "/.git/hooks/" + hook).c_str(), 0755);
     }
 
-    const Worktree worktree = made(wanted(repository));
+    const GitWorktree worktree = made(wanted(repository));
     write(worktree.path + "/new", "x");
     removed(removal(worktree, Force::yes));
 
@@ -208,7 +208,7 @@ TEST_F(WorktreesTest, paths_may_contain_anything) {
     MakeWorktree what = wanted(repository + "/" + odd);
     what.path = root_ + "/trees" + odd + "/" + odd + "\n";
 
-    const Worktree worktree = made(what);
+    const GitWorktree worktree = made(what);
 
     EXPECT_EQ(worktree.repository, repository);
     EXPECT_EQ(worktree.directory, what.path + "/" + odd);
@@ -229,7 +229,7 @@ TEST_F(WorktreesTest, the_workspace_may_be_a_worktree_itself_and_detached) {
     sh(repository,
        "git worktree add -q --detach ../linked; cd ../linked; echo more > more; git add more; git commit -q -m more");
 
-    const Worktree worktree = made(wanted(root_ + "/linked/sub"));
+    const GitWorktree worktree = made(wanted(root_ + "/linked/sub"));
 
     EXPECT_EQ(worktree.repository, repository);
     EXPECT_EQ(worktree.base, sh(root_ + "/linked", "git rev-parse HEAD"));
@@ -246,7 +246,7 @@ TEST_F(WorktreesTest, a_worktree_of_a_bare_repository_can_have_more) {
     made_repository();
     sh(root_, "git clone -q --bare repository bare.git; cd bare.git; git worktree add -q ../linked main");
 
-    const Worktree worktree = made(wanted(root_ + "/linked"));
+    const GitWorktree worktree = made(wanted(root_ + "/linked"));
 
     EXPECT_EQ(worktree.repository, root_ + "/bare.git");
     EXPECT_EQ(list_worktrees(worktree.repository)->at(0).bare, true);
@@ -256,7 +256,7 @@ TEST_F(WorktreesTest, a_worktree_of_a_bare_repository_can_have_more) {
 
 TEST_F(WorktreesTest, a_repository_with_sha256_and_packed_refs_is_like_any_other) {
     const std::string repository = made_repository("repository", "--object-format=sha256");
-    const Worktree worktree = made(wanted(repository));
+    const GitWorktree worktree = made(wanted(repository));
     sh(repository, "git pack-refs --all --prune");
     write(worktree.path + "/new", "x");
     fs::remove(worktree.path + "/tracked");
@@ -274,7 +274,7 @@ TEST_F(WorktreesTest, thirty_at_once_are_made_and_no_commit_is_lost) {
     const std::string repository = made_repository();
     constexpr int count = 30;
     std::vector<std::string> errors(count);
-    std::vector<Worktree> worktrees(count);
+    std::vector<GitWorktree> worktrees(count);
     std::vector<std::thread> threads;
 
     for (int i = 0; i < count; ++i) {
@@ -293,7 +293,7 @@ TEST_F(WorktreesTest, thirty_at_once_are_made_and_no_commit_is_lost) {
     EXPECT_EQ(errors, std::vector<std::string>(count));
     EXPECT_EQ(sh(repository, "git worktree list | wc -l"), fmt::format("{}", count + 1));
     std::set<std::string> subjects;
-    for (const Worktree& worktree : worktrees) {
+    for (const GitWorktree& worktree : worktrees) {
         subjects.insert(sh(repository, "git log -1 --format=%s refs/heads/" + worktree.branch));
         EXPECT_EQ(sh(repository, "git rev-list --count main.." + worktree.branch), "1");
     }
@@ -316,7 +316,7 @@ class InterruptedMakeTest : public WorktreesTest {
            "git worktree add -q --no-checkout --lock --reason 'interlock run_1' ../trees/run_1 interlock/run_1");
     }
     void expect_whole_again() {
-        const Worktree worktree = made(wanted(repository_));
+        const GitWorktree worktree = made(wanted(repository_));
         EXPECT_EQ(worktree.base, base_);
         EXPECT_EQ(sh(worktree.path, "git rev-parse HEAD"), base_);
         EXPECT_EQ(sh(worktree.path, "git status --porcelain"), "");
@@ -390,7 +390,7 @@ TEST_F(InterruptedMakeTest, by_a_kill_at_any_moment) {
         const MakeWorktree what = wanted(repository_, fmt::format("run_k{}", i));
         killed_after(std::chrono::milliseconds(7 * i), [&] { return make_worktree(what).has_value(); });
 
-        const Worktree worktree = made(what);
+        const GitWorktree worktree = made(what);
 
         EXPECT_EQ(sh(worktree.path, "git status --porcelain; git rev-parse HEAD"),
                   sh(repository_, "git rev-parse HEAD"));

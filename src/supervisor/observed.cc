@@ -19,28 +19,28 @@ Proof proof_of(ShimSecrets::Verdict verdict) {
     return Proof::refused;
 }
 
-Event event_of(const shim::FromShim& message, const std::function<Proof(const std::string& secret)>& prove) {
+WatchEvent event_of(const shim::FromShim& message, const std::function<Proof(const std::string& secret)>& prove) {
     struct Translator {
         const std::function<Proof(const std::string& secret)>& prove;
 
-        Event operator()(const shim::Hello&) const {
+        WatchEvent operator()(const shim::Hello&) const {
             ensure(false, "a hello is judged by itself");
             return event::HasBeaten{};
         }
-        Event operator()(const shim::Entrance&) const {
+        WatchEvent operator()(const shim::Entrance&) const {
             ensure(false, "an entrance is the server's, and no event of the run");
             return event::HasBeaten{};
         }
-        Event operator()(const shim::Beat&) const { return event::HasBeaten{}; }
-        Event operator()(const shim::Started& started) const { return event::HasStarted{started}; }
-        Event operator()(const shim::Paused&) const { return event::HasPaused{}; }
-        Event operator()(const shim::Resumed&) const { return event::HasResumed{}; }
-        Event operator()(const shim::Ended& ended) const { return event::HasEnded{ended, prove(ended.secret)}; }
+        WatchEvent operator()(const shim::Beat&) const { return event::HasBeaten{}; }
+        WatchEvent operator()(const shim::Started& started) const { return event::HasStarted{started}; }
+        WatchEvent operator()(const shim::Paused&) const { return event::HasPaused{}; }
+        WatchEvent operator()(const shim::Resumed&) const { return event::HasResumed{}; }
+        WatchEvent operator()(const shim::Ended& ended) const { return event::HasEnded{ended, prove(ended.secret)}; }
     };
     return std::visit(Translator{prove}, message);
 }
 
-event::Answered answered_with(Question question, const engine::Answer& answer) {
+event::Answered answered_with(RunCommandKind question, const engine::SubmitResult& answer) {
     if (const auto* reply = answer ? std::get_if<core::RunReply>(&answer->reply) : nullptr) return {question, *reply};
     // Another end was said under the key of this one.
     if (!answer && answer.error() != engine::SubmitError::key_reused) return {question, std::nullopt};
@@ -62,13 +62,13 @@ std::optional<ShimFile> look_at_shim_file(const std::string& home) {
     return file;
 }
 
-ShimSeen look_at_shim(const shim::State& shim, const std::string& home) {
+ShimSeen look_at_shim(const shim::ShimState& shim, const std::string& home) {
     if (shim.pid == 0) return {};
     if (shim_is_alive(shim)) return {.alive = true};
     return {.alive = false, .file = shim::read_state(home)};
 }
 
-event::EndLooked look_at_end(const shim::State& shim, const std::string& run) {
+event::EndLooked look_at_end(const shim::ShimState& shim, const std::string& run) {
     if (shim.boot != shim::boot_id()) return {.shim = ShimNow::of_earlier_boot};
     if (!shim_is_alive(shim)) return {.shim = ShimNow::gone};
     return {.shim = ShimNow::alive, .held = still_held(shim, run)};

@@ -15,13 +15,13 @@ namespace interlock::supervisor {
 Proof proof_of(ShimSecrets::Verdict verdict);
 
 // Of every message but `hello`, which takes more to judge.
-Event event_of(const shim::FromShim& message, const std::function<Proof(const std::string& secret)>& prove);
+WatchEvent event_of(const shim::FromShim& message, const std::function<Proof(const std::string& secret)>& prove);
 
-event::Answered answered_with(Question question, const engine::Answer& answer);
+event::Answered answered_with(RunCommandKind question, const engine::SubmitResult& answer);
 
 // `home` is the run's directory among the server's data.
 std::optional<ShimFile> look_at_shim_file(const std::string& home);
-ShimSeen look_at_shim(const shim::State& shim, const std::string& home);
-event::EndLooked look_at_end(const shim::State& shim, const std::string& run);
+ShimSeen look_at_shim(const shim::ShimState& shim, const std::string& home);
+event::EndLooked look_at_end(const shim::ShimState& shim, const std::string& run);
 
 }  // namespace interlock::supervisor

@@ -23,7 +23,7 @@
 namespace interlock::supervisor {
 namespace {
 
-using Kind = PlaceError::Kind;
+using PlaceErrorKind = PlaceError::Kind;
 using Chain = std::vector<std::string>;
 
 constexpr int attempts_max = 8;
@@ -43,37 +43,38 @@ Result<std::optional<Seen>, PlaceError> look(const OpenDirectory& directory, con
 Result<std::optional<Chain>, PlaceError> chain_along(std::string_view path, const std::string& name,
                                                      std::size_t certain = std::string_view::npos);
 
-PlaceError failure(Kind kind, const std::string& name, std::string_view why) {
+PlaceError failure(PlaceErrorKind kind, const std::string& name, std::string_view why) {
     return {.kind = kind, .detail = fmt::format("workspace \"{}\": {}", name, why)};
 }
 
 PlaceError system_failure(int error, const std::string& name) {
     switch (error) {
         case ENOENT:
-            return failure(Kind::not_found, name, "there is no such directory; create it or correct the path");
+            return failure(PlaceErrorKind::not_found, name,
+                           "there is no such directory; create it or correct the path");
         case ELOOP:
-            return failure(Kind::not_found, name,
+            return failure(PlaceErrorKind::not_found, name,
                            "its symbolic links lead in a circle; correct them or name the directory");
         case ENOTDIR:
-            return failure(Kind::not_a_directory, name,
+            return failure(PlaceErrorKind::not_a_directory, name,
                            "it is not a directory, or a part of the path is not; name a directory");
         case EACCES:
         case EPERM:
             return failure(
-                Kind::not_permitted, name,
+                PlaceErrorKind::not_permitted, name,
                 "this process may not look into it; give its user the search permission (x) on the directory "
                 "and on those above it");
         case ENAMETOOLONG:
-            return failure(Kind::too_deep, name,
+            return failure(PlaceErrorKind::too_deep, name,
                            "the path is longer than the system takes; use a place nearer to the root");
         default:
-            return failure(Kind::unavailable, name,
+            return failure(PlaceErrorKind::unavailable, name,
                            fmt::format("the system could not look it up ({}); try again", std::strerror(error)));
     }
 }
 
 PlaceError too_deep(const std::string& name) {
-    return failure(Kind::too_deep, name,
+    return failure(PlaceErrorKind::too_deep, name,
                    fmt::format("more than {} directories stand between it and the root; use a place nearer to the root",
                                core::limits::place_depth_max));
 }
@@ -92,7 +93,7 @@ core::Place place_of(Seen seen, core::ClaimMode mode, const std::string& host) {
 }
 
 PlaceError no_path_to(const std::string& name) {
-    return failure(Kind::not_found, name,
+    return failure(PlaceErrorKind::not_found, name,
                    "no path leads to it: it was deleted, covered by a mount, or is being moved; name one that stays");
 }
 
@@ -106,11 +107,11 @@ Result<core::Place, PlaceError> resolve_workspace(const std::string& path, core:
 }
 
 Result<OpenPlace, PlaceError> open_workspace(const std::string& path, core::ClaimMode mode, const std::string& host) {
-    if (path.empty()) return fail(failure(Kind::not_found, path, "the path is empty; name a directory"));
+    if (path.empty()) return fail(failure(PlaceErrorKind::not_found, path, "the path is empty; name a directory"));
     // The system would stop reading at the NUL and resolve another path than the one that was asked for.
     if (path.find('\0') != std::string::npos) {
-        return fail(
-            failure(Kind::not_found, path.substr(0, path.find('\0')), "the path goes on behind a NUL; remove it"));
+        return fail(failure(PlaceErrorKind::not_found, path.substr(0, path.find('\0')),
+                            "the path goes on behind a NUL; remove it"));
     }
 
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
@@ -177,7 +178,8 @@ Result<std::optional<Seen>, PlaceError> look(const OpenDirectory& directory, con
     const auto path = path_of(directory);
     if (!path) return fail(system_failure(errno, name));
     if (!path->starts_with('/')) {
-        return fail(failure(Kind::unavailable, name, "it lies outside of the root directory of this process"));
+        return fail(
+            failure(PlaceErrorKind::unavailable, name, "it lies outside of the root directory of this process"));
     }
 
     // 2. Walk its path, and see that the walk ends at the directory that was opened. If it does not, the directory was
@@ -189,11 +191,12 @@ Result<std::optional<Seen>, PlaceError> look(const OpenDirectory& directory, con
     // 3. Walk every other way to it. One that leads elsewhere is covered by another mount, and one that may not be
     // walked is no way for a run either.
     const auto mounts = MountTable::read();
-    if (!mounts) return fail(failure(Kind::unavailable, name, "/proc/self/mountinfo cannot be read; mount /proc"));
+    if (!mounts)
+        return fail(failure(PlaceErrorKind::unavailable, name, "/proc/self/mountinfo cannot be read; mount /proc"));
     bool through_overlay = false;
     for (const MountTable::Way& way : mounts->ways_to(*path)) {
         const auto other = chain_along(way.path, name, way.leads_through_overlay() ? way.certain : std::string::npos);
-        if (!other && other.error().kind == Kind::not_permitted) continue;
+        if (!other && other.error().kind == PlaceErrorKind::not_permitted) continue;
         if (!other) return fail(other.error());
         if (!*other || (!way.leads_through_overlay() && (*other)->front() != (*chain)->front())) continue;
         through_overlay |= way.leads_through_overlay();

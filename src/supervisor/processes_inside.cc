@@ -22,14 +22,14 @@ namespace {
 
 constexpr int depth_max = 256;
 
-struct Target {
+struct WatchedDirectory {
     std::string path;
     std::optional<struct stat> status;
     std::string mounts;  // The mount namespace this process sees paths in.
 };
 
 // How the process uses it; empty when it does not. `unseen` becomes true when it may not be asked.
-std::string use_of(const std::string& process, const Target& target, bool& unseen);
+std::string use_of(const std::string& process, const WatchedDirectory& target, bool& unseen);
 
 std::string link_text(const std::string& path) {
     std::array<char, 4352> buffer;
@@ -42,7 +42,7 @@ bool is_below(std::string_view path, std::string_view top) {
            (path.size() == top.size() || path[top.size()] == '/' || path.substr(top.size()) == " (deleted)");
 }
 
-Target target_of(const std::string& path) {
+WatchedDirectory target_of(const std::string& path) {
     return {.path = path, .status = status_of(path), .mounts = link_text("/proc/self/ns/mnt")};
 }
 
@@ -55,7 +55,7 @@ std::string use_of_directory(pid_t pid, const std::string& path) {
 }
 
 Result<ProcessesInside, std::string> processes_inside(const std::string& path) {
-    const Target target = target_of(path);
+    const WatchedDirectory target = target_of(path);
     ProcessesInside found;
     std::error_code error;
     for (std::filesystem::directory_iterator entries("/proc", error), end; !error && entries != end;
@@ -80,7 +80,7 @@ namespace {
 
 // A process with other mounts may know the directory by another name, so its directories are compared upwards, one by
 // one.
-bool climbs_to(const std::string& link, const Target& target) {
+bool climbs_to(const std::string& link, const WatchedDirectory& target) {
     OpenFile here(open(link.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     struct stat before{};
     for (int i = 0; here && target.status && i < depth_max; ++i) {
@@ -106,7 +106,7 @@ bool maps_something(const std::string& process, std::string_view path) {
     return false;
 }
 
-std::string use_of(const std::string& process, const Target& target, bool& unseen) {
+std::string use_of(const std::string& process, const WatchedDirectory& target, bool& unseen) {
     const std::string mounts = link_text(process + "/ns/mnt");
     if (mounts.empty() && errno == EACCES) unseen = true;
     const bool other_mounts = !mounts.empty() && mounts != target.mounts;

@@ -26,15 +26,15 @@ constexpr std::size_t named_max = 3;
 
 void check_processes(const std::string& path, Reasons& reasons);
 // What the worktree holds.
-void check_work(const Registration& registration, const Worktree& worktree, Examination& found);
+void check_work(const Registration& registration, const GitWorktree& worktree, Examination& found);
 void check_files(const Registration& registration, Reasons& reasons);
-void check_commits(const Registration& registration, const std::string& common_dir, const Worktree& worktree,
+void check_commits(const Registration& registration, const std::string& common_dir, const GitWorktree& worktree,
                    Examination& found);
 void check_operations(const Registration& registration, Reasons& reasons);
-void check_lock(const Registration& registration, const Worktree& worktree, Reasons& reasons);
+void check_lock(const Registration& registration, const GitWorktree& worktree, Reasons& reasons);
 void check_nested(const Registration& registration, Reasons& reasons);
 // Why the directory is not this worktree; empty when it is.
-std::string whose_it_is(const Registration& registration, const Worktree& worktree);
+std::string whose_it_is(const Registration& registration, const GitWorktree& worktree);
 
 // "a, b, c and 4 more"
 std::string some_of(const std::vector<std::string>& names) {
@@ -46,24 +46,26 @@ std::string some_of(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::vector<Reason> reasons_to_keep(const Worktree& worktree, Lease lease) { return examine(worktree, lease).reasons; }
+std::vector<Reason> reasons_to_keep(const GitWorktree& worktree, Lease lease) {
+    return examine(worktree, lease).reasons;
+}
 
-Examination examine(const Worktree& worktree, Lease lease) {
+Examination examine(const GitWorktree& worktree, Lease lease) {
     Examination found;
     Reasons& reasons = found.reasons;
     if (lease == Lease::held)
-        reasons.push_back({Keeps::leased, fmt::format("run {} still has its lease", worktree.run)});
+        reasons.push_back({KeepReason::leased, fmt::format("run {} still has its lease", worktree.run)});
     check_processes(worktree.path, reasons);
 
     const auto common_dir = common_dir_of(worktree.repository);
     if (!common_dir) {
-        reasons.push_back({Keeps::unreadable, common_dir.error()});
+        reasons.push_back({KeepReason::unreadable, common_dir.error()});
         return found;
     }
     const auto registration = find_registration(*common_dir, worktree.run);
     if (!registration) {
         reasons.push_back(
-            {Keeps::not_ours, fmt::format("{} has no worktree of run {}", worktree.repository, worktree.run)});
+            {KeepReason::not_ours, fmt::format("{} has no worktree of run {}", worktree.repository, worktree.run)});
         return found;
     }
     // What was never handed out holds nobody's work, and what is being removed was looked at before that began.
@@ -71,7 +73,7 @@ Examination examine(const Worktree& worktree, Lease lease) {
 
     if (std::string why = whose_it_is(*registration, worktree); !why.empty()) {
         check_lock(*registration, worktree, reasons);
-        reasons.push_back({Keeps::not_ours, std::move(why)});
+        reasons.push_back({KeepReason::not_ours, std::move(why)});
         return found;
     }
     check_work(*registration, worktree, found);
@@ -79,7 +81,7 @@ Examination examine(const Worktree& worktree, Lease lease) {
     return found;
 }
 
-Examination examine_moved(const Worktree& worktree, const Registration& moved) {
+Examination examine_moved(const GitWorktree& worktree, const Registration& moved) {
     Examination found;
     check_processes(moved.path, found.reasons);
     check_work(moved, worktree, found);
@@ -92,7 +94,7 @@ namespace {
 
 void check_processes(const std::string& path, Reasons& reasons) {
     const auto found = processes_inside(path);
-    if (!found) return reasons.push_back({Keeps::unreadable, found.error()});
+    if (!found) return reasons.push_back({KeepReason::unreadable, found.error()});
     if (found->inside.empty()) return;
     std::vector<std::string> names;
     for (const ProcessInside& process : found->inside) {
@@ -100,10 +102,10 @@ void check_processes(const std::string& path, Reasons& reasons) {
     }
     std::string detail = some_of(names);
     if (found->unseen > 0) detail += fmt::format("; {} processes of other users could not be looked at", found->unseen);
-    reasons.push_back({Keeps::process_inside, std::move(detail)});
+    reasons.push_back({KeepReason::process_inside, std::move(detail)});
 }
 
-void check_work(const Registration& registration, const Worktree& worktree, Examination& found) {
+void check_work(const Registration& registration, const GitWorktree& worktree, Examination& found) {
     check_files(registration, found.reasons);
     check_commits(registration, registration.common_dir, worktree, found);
     check_operations(registration, found.reasons);
@@ -111,7 +113,7 @@ void check_work(const Registration& registration, const Worktree& worktree, Exam
     check_nested(registration, found.reasons);
 }
 
-std::string whose_it_is(const Registration& registration, const Worktree& worktree) {
+std::string whose_it_is(const Registration& registration, const GitWorktree& worktree) {
     if (registration.path != worktree.path) {
         return fmt::format("the worktree of run {} is at {} now", worktree.run, registration.path);
     }
@@ -124,30 +126,30 @@ std::string whose_it_is(const Registration& registration, const Worktree& worktr
 
 void check_files(const Registration& registration, Reasons& reasons) {
     const auto index = IndexCopy::make(registration);
-    if (!index) return reasons.push_back({Keeps::unreadable, index.error()});
+    if (!index) return reasons.push_back({KeepReason::unreadable, index.error()});
     const auto files = changed_files(*index);
-    if (!files) return reasons.push_back({Keeps::unreadable, files.error()});
+    if (!files) return reasons.push_back({KeepReason::unreadable, files.error()});
     std::vector<std::string> modified;
     std::vector<std::string> untracked;
     for (const ChangedFile& file : *files) (file.untracked ? untracked : modified).push_back(file.name);
     if (!modified.empty()) {
-        reasons.push_back({Keeps::modified, fmt::format("not committed: {}", some_of(modified))});
+        reasons.push_back({KeepReason::modified, fmt::format("not committed: {}", some_of(modified))});
     }
     if (!untracked.empty()) {
-        reasons.push_back({Keeps::untracked, fmt::format("untracked and not ignored: {}", some_of(untracked))});
+        reasons.push_back({KeepReason::untracked, fmt::format("untracked and not ignored: {}", some_of(untracked))});
     }
 }
 
-void check_commits(const Registration& registration, const std::string& common_dir, const Worktree& worktree,
+void check_commits(const Registration& registration, const std::string& common_dir, const GitWorktree& worktree,
                    Examination& found) {
     const auto commits = commits_of(registration, common_dir, worktree.branch);
-    if (!commits) return found.reasons.push_back({Keeps::unreadable, commits.error()});
+    if (!commits) return found.reasons.push_back({KeepReason::unreadable, commits.error()});
     found.unreachable_commits = !commits->unreachable.empty();
     const auto left = without_equivalent(*commits, common_dir, worktree.branch);
-    if (!left) return found.reasons.push_back({Keeps::unreadable, left.error()});
+    if (!left) return found.reasons.push_back({KeepReason::unreadable, left.error()});
     if (!left->empty()) {
         found.reasons.push_back(
-            {Keeps::unreachable_commits,
+            {KeepReason::unreachable_commits,
              fmt::format("no other branch, tag or remote branch has the commits {}", some_of(*left))});
     }
 }
@@ -161,23 +163,23 @@ void check_operations(const Registration& registration, Reasons& reasons) {
     };
     for (const auto& [file, operation] : operations) {
         if (!status_of(registration.git_dir + "/" + file)) continue;
-        reasons.push_back({Keeps::operation_in_progress, fmt::format("a {} is not finished", operation)});
+        reasons.push_back({KeepReason::operation_in_progress, fmt::format("a {} is not finished", operation)});
         return;
     }
 }
 
-void check_lock(const Registration& registration, const Worktree& worktree, Reasons& reasons) {
+void check_lock(const Registration& registration, const GitWorktree& worktree, Reasons& reasons) {
     if (!registration.lock || *registration.lock == lock_reason(worktree.run)) return;
-    reasons.push_back({Keeps::locked_by_other, registration.lock->empty()
-                                                   ? std::string("somebody has locked it")
-                                                   : fmt::format("somebody has locked it: {}", *registration.lock)});
+    reasons.push_back({KeepReason::locked_by_other,
+                       registration.lock->empty() ? std::string("somebody has locked it")
+                                                  : fmt::format("somebody has locked it: {}", *registration.lock)});
 }
 
 void check_nested(const Registration& registration, Reasons& reasons) {
     const auto found = repositories_inside(registration.path);
-    if (!found) return reasons.push_back({Keeps::unreadable, found.error()});
+    if (!found) return reasons.push_back({KeepReason::unreadable, found.error()});
     if (found->empty()) return;
-    reasons.push_back({Keeps::nested_repository, fmt::format("there is a repository in {}", some_of(*found))});
+    reasons.push_back({KeepReason::nested_repository, fmt::format("there is a repository in {}", some_of(*found))});
 }
 
 }  // namespace

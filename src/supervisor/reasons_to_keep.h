@@ -15,9 +15,9 @@ struct Examination {
     bool unreachable_commits = false;
 };
 
-Examination examine(const Worktree& worktree, Lease lease);
+Examination examine(const GitWorktree& worktree, Lease lease);
 
 // The same for a worktree whose directory was moved to `moved.path`, where only those find it who were in it before.
-Examination examine_moved(const Worktree& worktree, const Registration& moved);
+Examination examine_moved(const GitWorktree& worktree, const Registration& moved);
 
 }  // namespace interlock::supervisor

@@ -47,7 +47,7 @@ class ReasonsToKeepTest : public WorktreesTest {
     std::string in_worktree(const std::string& script) const { return sh(worktree_.path, script); }
 
     std::string repository_;
-    Worktree worktree_;
+    GitWorktree worktree_;
     std::string own_;
 };
 
@@ -321,7 +321,7 @@ TEST_F(ReasonsToKeepTest, not_ours) {
 }
 
 TEST_F(ReasonsToKeepTest, a_worktree_of_another_run_or_repository_is_not_ours) {
-    Worktree other = worktree_;
+    GitWorktree other = worktree_;
     other.run = "run_2";
     EXPECT_EQ(reasons(other), Names{"not_ours"});
     EXPECT_FALSE(remove_worktree(removal(other, Force::yes)));

@@ -30,17 +30,17 @@ Result<std::string, std::string> tear_down(const RemoveWorktree& wanted);
 // its kind, and a removal that is interrupted can only go on. On an error everything is as before.
 Result<void, std::string> set_aside(const RemoveWorktree& wanted, const Registration& registration, Save save);
 // What an interrupted removal moved and had not looked at yet comes back.
-Result<void, std::string> bring_back(const Worktree& worktree, const Registration& registration);
+Result<void, std::string> bring_back(const GitWorktree& worktree, const Registration& registration);
 // Everything after the last check. It begins again wherever it stopped.
-Result<void, std::string> take_away(const Worktree& worktree, const std::string& common_dir);
-Result<Removed, std::string> tidy_up(const Worktree& worktree, const std::string& common_dir);
+Result<void, std::string> take_away(const GitWorktree& worktree, const std::string& common_dir);
+Result<Removed, std::string> tidy_up(const GitWorktree& worktree, const std::string& common_dir);
 
-std::string aside(const Worktree& worktree) { return worktree.path + ".removing"; }
+std::string aside(const GitWorktree& worktree) { return worktree.path + ".removing"; }
 
 }  // namespace
 
 Result<Removed, std::string> remove_worktree(const RemoveWorktree& wanted) {
-    const Worktree& worktree = wanted.worktree;
+    const GitWorktree& worktree = wanted.worktree;
     if (auto good = check_run_name(worktree.run); !good) return fail(good.error());
     if (wanted.lease == Lease::held) {
         return fail(fmt::format("not removed: leased: run {} still has its lease", worktree.run));
@@ -96,12 +96,12 @@ namespace {
 std::string refusal(const RemoveWorktree& wanted, const std::vector<Reason>& reasons) {
     std::string why;
     for (const Reason& reason : reasons) {
-        const bool gone = reason.keeps == Keeps::not_ours && !status_of(wanted.worktree.path);
+        const bool gone = reason.keeps == KeepReason::not_ours && !status_of(wanted.worktree.path);
         // What was not committed and what nobody else has is saved; a lock is what force is meant against.
-        const bool overridden = reason.keeps == Keeps::modified || reason.keeps == Keeps::untracked ||
-                                reason.keeps == Keeps::unreachable_commits ||
-                                reason.keeps == Keeps::operation_in_progress ||
-                                reason.keeps == Keeps::locked_by_other || gone;
+        const bool overridden = reason.keeps == KeepReason::modified || reason.keeps == KeepReason::untracked ||
+                                reason.keeps == KeepReason::unreachable_commits ||
+                                reason.keeps == KeepReason::operation_in_progress ||
+                                reason.keeps == KeepReason::locked_by_other || gone;
         if (wanted.force == Force::yes && overridden) continue;
         why += fmt::format("{}{}: {}", why.empty() ? "not removed: " : "; ",
                            boost::describe::enum_to_string(reason.keeps, "?"), reason.detail);
@@ -110,7 +110,7 @@ std::string refusal(const RemoveWorktree& wanted, const std::vector<Reason>& rea
 }
 
 Result<std::string, std::string> tear_down(const RemoveWorktree& wanted) {
-    const Worktree& worktree = wanted.worktree;
+    const GitWorktree& worktree = wanted.worktree;
     if (std::string why = refusal(wanted, reasons_to_keep(worktree, Lease::none)); !why.empty()) return fail(why);
     if (wanted.force == Force::yes) {
         if (auto saved = save_work(worktree); !saved) return fail(fmt::format("not removed: {}", saved.error()));
@@ -128,7 +128,7 @@ bool move(const std::string& from, const std::string& to) {
     return errno == EINVAL && rename(from.c_str(), to.c_str()) == 0;
 }
 
-Result<void, std::string> bring_back(const Worktree& worktree, const Registration& registration) {
+Result<void, std::string> bring_back(const GitWorktree& worktree, const Registration& registration) {
     Registration moved = registration;
     moved.path = aside(worktree);
     if (status_of(worktree.path) || !leads_back(moved)) return {};
@@ -139,7 +139,7 @@ Result<void, std::string> bring_back(const Worktree& worktree, const Registratio
 }
 
 Result<void, std::string> set_aside(const RemoveWorktree& wanted, const Registration& registration, Save save) {
-    const Worktree& worktree = wanted.worktree;
+    const GitWorktree& worktree = wanted.worktree;
     Registration moved = registration;
     if (leads_back(registration) && registration.path == worktree.path) {
         if (!move(worktree.path, aside(worktree))) {
@@ -165,7 +165,7 @@ Result<void, std::string> set_aside(const RemoveWorktree& wanted, const Registra
     return {};
 }
 
-Result<void, std::string> take_away(const Worktree& worktree, const std::string& common_dir) {
+Result<void, std::string> take_away(const GitWorktree& worktree, const std::string& common_dir) {
     const auto registration = find_registration(common_dir, worktree.run);
     if (!registration) return {};
     // An older version marked before it moved.
@@ -180,7 +180,7 @@ Result<void, std::string> take_away(const Worktree& worktree, const std::string&
 }
 
 // Whether the branch is gone. It stays if somebody uses it, or if it is all that keeps its commits.
-Result<bool, std::string> delete_branch(const Worktree& worktree, const std::string& common_dir,
+Result<bool, std::string> delete_branch(const GitWorktree& worktree, const std::string& common_dir,
                                         const std::string& kept, const std::vector<ListedWorktree>& listed,
                                         const Git& git) {
     const auto tip = git.object(branch_ref(worktree.branch));
@@ -197,7 +197,7 @@ Result<bool, std::string> delete_branch(const Worktree& worktree, const std::str
     return true;
 }
 
-Result<Removed, std::string> tidy_up(const Worktree& worktree, const std::string& common_dir) {
+Result<Removed, std::string> tidy_up(const GitWorktree& worktree, const std::string& common_dir) {
     const Git git = Git::of_repository(common_dir);
     const auto listed = list_worktrees(worktree.repository);
     if (!listed) return fail(listed.error());

@@ -21,10 +21,10 @@ class RemoveWorktreeTest : public WorktreesTest {
  protected:
     RemoveWorktreeTest() : repository_(made_repository()) {}
 
-    Worktree restored(const Worktree& worktree) {
+    GitWorktree restored(const GitWorktree& worktree) {
         const auto again = restore_worktree(repository_, worktree.run, worktree.path, locks_);
         EXPECT_TRUE(again) << (again ? "" : again.error());
-        return again.value_or(Worktree{});
+        return again.value_or(GitWorktree{});
     }
     static RemoveWorktree with_teardown(RemoveWorktree what) {
         what.tear_down = [text = what.worktree.teardown](const std::string& dir) -> Result<std::string, std::string> {
@@ -57,7 +57,7 @@ void fill(const std::string& path, const std::function<std::string(const std::st
 
 TEST_F(RemoveWorktreeTest, forced_and_restored_it_is_the_same_byte_for_byte) {
     sh(repository_, "echo '*.txt text eol=crlf' > .gitattributes; git add .; git commit -q -m attributes");
-    const Worktree worktree = made(wanted(repository_ + "/sub"));
+    const GitWorktree worktree = made(wanted(repository_ + "/sub"));
     fill(worktree.path, [&](const std::string& script) { return sh(worktree.path, script); }, write);
     const auto files_before = files(worktree.path);
     const std::string status_before = sh(worktree.path, "git status --porcelain");
@@ -68,7 +68,7 @@ TEST_F(RemoveWorktreeTest, forced_and_restored_it_is_the_same_byte_for_byte) {
     EXPECT_EQ(gone.kept_ref, "refs/interlock/kept/run_1");
     EXPECT_TRUE(gone.branch_deleted);
     EXPECT_EQ(sh(repository_, "git for-each-ref --format='%(refname)'"), "refs/heads/main\nrefs/interlock/kept/run_1");
-    const Worktree again = restored(worktree);
+    const GitWorktree again = restored(worktree);
     EXPECT_EQ(files(again.path), files_before);
     EXPECT_EQ(sh(again.path, "git status --porcelain"), status_before);
     EXPECT_EQ(sh(again.path, "git log --format=%H"), log_before);
@@ -83,7 +83,7 @@ TEST_F(RemoveWorktreeTest, forced_and_restored_it_is_the_same_byte_for_byte) {
 }
 
 TEST_F(RemoveWorktreeTest, what_is_saved_is_everything_that_was_on_disk) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     fill(worktree.path, [&](const std::string& script) { return sh(worktree.path, script); }, write);
     write(worktree.path + "/ignored", "not saved");
 
@@ -102,7 +102,7 @@ TEST_F(RemoveWorktreeTest, what_is_saved_is_everything_that_was_on_disk) {
 }
 
 TEST_F(RemoveWorktreeTest, what_was_saved_earlier_is_not_forgotten) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     write(worktree.path + "/new", "first");
     const auto first = save_work(worktree);
     ASSERT_TRUE(first) << first.error();
@@ -117,7 +117,7 @@ TEST_F(RemoveWorktreeTest, what_was_saved_earlier_is_not_forgotten) {
 }
 
 TEST_F(RemoveWorktreeTest, force_saves_commits_that_only_the_reflog_knows) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     sh(worktree.path, "echo a > a; git add a; git commit -q -m a; git reset -q --hard HEAD~; git checkout -q --detach");
     sh(worktree.path, "echo b > b; git add b; git commit -q -m b");
     const std::string lost = sh(worktree.path, "git rev-parse interlock/run_1@{1}");
@@ -127,14 +127,14 @@ TEST_F(RemoveWorktreeTest, force_saves_commits_that_only_the_reflog_knows) {
 
     sh(repository_, "git reflog expire --expire=now --all; git gc -q --prune=now");
     EXPECT_EQ(sh(repository_, "git log -1 --format=%s " + lost), "a");
-    const Worktree again = restored(worktree);
+    const GitWorktree again = restored(worktree);
     EXPECT_EQ(sh(again.path, "git rev-parse HEAD"), detached);
     EXPECT_EQ(sh(again.path, "git rev-parse interlock/run_1"), worktree.base);
     EXPECT_EQ(sh(again.path, "git symbolic-ref -q HEAD || echo detached"), "detached");
 }
 
 TEST_F(RemoveWorktreeTest, a_worktree_on_a_branch_without_commits_is_saved_with_all_it_was_before) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     sh(worktree.path,
        "echo a > a; git add a; git commit -q -m a; git checkout -q --detach; git commit -q --allow-empty -m b");
     const std::string detached =
@@ -145,13 +145,13 @@ TEST_F(RemoveWorktreeTest, a_worktree_on_a_branch_without_commits_is_saved_with_
     removed(removal(worktree, Force::yes));
 
     sh(repository_, "git reflog expire --expire=now --all; git gc -q --prune=now; git cat-file -e " + detached);
-    const Worktree again = restored(worktree);
+    const GitWorktree again = restored(worktree);
     EXPECT_EQ(files(again.path), before);
     EXPECT_EQ(sh(repository_, "git log -1 --format=%s interlock/run_1"), "a");
 }
 
 TEST_F(RemoveWorktreeTest, an_unfinished_merge_is_saved_as_the_files_that_are_there) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     sh(repository_, "echo theirs > tracked; git commit -q -a -m theirs");
     sh(worktree.path, "echo ours > tracked; git commit -q -a -m ours; git merge -q main || true");
     const auto before = files(worktree.path);
@@ -163,10 +163,10 @@ TEST_F(RemoveWorktreeTest, an_unfinished_merge_is_saved_as_the_files_that_are_th
 }
 
 TEST_F(RemoveWorktreeTest, force_goes_against_a_lock_and_a_worktree_that_is_gone_from_disk) {
-    const Worktree locked = made(wanted(repository_, "run_2"));
+    const GitWorktree locked = made(wanted(repository_, "run_2"));
     sh(repository_, "git worktree unlock ../trees/run_2; git worktree lock ../trees/run_2");
     removed(removal(locked, Force::yes));
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     sh(worktree.path,
        "echo committed > committed; git add .; git commit -q -m committed; echo staged > staged; git add staged");
     fs::remove_all(worktree.path);
@@ -174,13 +174,13 @@ TEST_F(RemoveWorktreeTest, force_goes_against_a_lock_and_a_worktree_that_is_gone
 
     EXPECT_TRUE(removed(removal(worktree, Force::yes)).branch_deleted);
 
-    const Worktree again = restored(worktree);
+    const GitWorktree again = restored(worktree);
     EXPECT_EQ(content(again.path + "/committed"), "committed\n");
     EXPECT_EQ(content(again.path + "/staged"), "staged\n");
 }
 
 TEST_F(RemoveWorktreeTest, a_branch_that_another_worktree_uses_stays) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     sh(worktree.path, "git checkout -q --detach");
     sh(repository_, "git worktree add -q ../other interlock/run_1");
 
@@ -190,7 +190,7 @@ TEST_F(RemoveWorktreeTest, a_branch_that_another_worktree_uses_stays) {
 }
 
 TEST_F(RemoveWorktreeTest, the_teardown_runs_first_and_cannot_prevent_the_removal) {
-    Worktree worktree = made(wanted(repository_ + "/sub"));
+    GitWorktree worktree = made(wanted(repository_ + "/sub"));
     worktree.teardown = "pwd > ../../../torn_down; rm -rf file; echo no good >&2; exit 3";
 
     const Removed gone = removed(with_teardown(removal(worktree, Force::yes)));
@@ -202,7 +202,7 @@ TEST_F(RemoveWorktreeTest, the_teardown_runs_first_and_cannot_prevent_the_remova
 }
 
 TEST_F(RemoveWorktreeTest, what_the_teardown_changes_keeps_an_unforced_removal) {
-    Worktree worktree = made(wanted(repository_));
+    GitWorktree worktree = made(wanted(repository_));
     worktree.teardown = "echo report > report";
 
     EXPECT_FALSE(remove_worktree(with_teardown(removal(worktree))));
@@ -211,7 +211,7 @@ TEST_F(RemoveWorktreeTest, what_the_teardown_changes_keeps_an_unforced_removal) 
 }
 
 TEST_F(RemoveWorktreeTest, a_teardown_that_cannot_run_as_the_run_did_keeps_the_worktree) {
-    Worktree worktree = made(wanted(repository_));
+    GitWorktree worktree = made(wanted(repository_));
     worktree.teardown = "true";
     RemoveWorktree what = removal(worktree, Force::yes);
     what.tear_down = [](const std::string&) { return fail(std::string("there is no sandbox")); };
@@ -224,7 +224,7 @@ TEST_F(RemoveWorktreeTest, a_teardown_that_cannot_run_as_the_run_did_keeps_the_w
 }
 
 TEST_F(RemoveWorktreeTest, write_protected_directories_go_too) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     write(worktree.path + "/ignored/cache/file", "x");
     chmod((worktree.path + "/ignored/cache/file").c_str(), 0444);
     chmod((worktree.path + "/ignored/cache").c_str(), 0555);
@@ -234,13 +234,13 @@ TEST_F(RemoveWorktreeTest, write_protected_directories_go_too) {
 
 TEST_F(RemoveWorktreeTest, a_removal_can_be_repeated_from_wherever_it_stopped) {
     const auto fresh = [&] {
-        const Worktree worktree = made(wanted(repository_));
+        const GitWorktree worktree = made(wanted(repository_));
         sh(worktree.path, "echo a > a; git add a; git commit -q -m a; echo b > b");
         EXPECT_TRUE(save_work(worktree));
         write(repository_ + "/.git/worktrees/run_1/interlock", "removing run_1\n");
         return worktree;
     };
-    const auto expect_finished = [&](const Worktree& worktree, const std::string& state) {
+    const auto expect_finished = [&](const GitWorktree& worktree, const std::string& state) {
         const Removed gone = removed(removal(worktree));
         EXPECT_TRUE(gone.branch_deleted) << state;
         EXPECT_EQ(gone.kept_ref, "refs/interlock/kept/run_1") << state;
@@ -249,7 +249,7 @@ TEST_F(RemoveWorktreeTest, a_removal_can_be_repeated_from_wherever_it_stopped) {
         EXPECT_TRUE(again.branch_deleted) << state;
     };
 
-    Worktree worktree = fresh();
+    GitWorktree worktree = fresh();
     EXPECT_FALSE(make_worktree(wanted(repository_)));
     expect_finished(worktree, "marked");
     worktree = fresh();
@@ -278,7 +278,7 @@ TEST_F(RemoveWorktreeTest, a_removal_can_be_repeated_from_wherever_it_stopped) {
 
 TEST_F(RemoveWorktreeTest, a_removal_that_is_killed_at_any_moment_loses_nothing_and_can_be_repeated) {
     for (int i = 0; i < 6; ++i) {
-        const Worktree worktree = made(wanted(repository_, fmt::format("run_k{}", i)));
+        const GitWorktree worktree = made(wanted(repository_, fmt::format("run_k{}", i)));
         sh(worktree.path, "echo a > a; git add a; git commit -q -m a; echo b > b");
         const auto before = files(worktree.path);
         killed_after(std::chrono::milliseconds(40 * i),
@@ -291,7 +291,7 @@ TEST_F(RemoveWorktreeTest, a_removal_that_is_killed_at_any_moment_loses_nothing_
 }
 
 TEST_F(RemoveWorktreeTest, what_took_the_place_of_a_half_removed_worktree_is_left_alone) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     write(repository_ + "/.git/worktrees/run_1/interlock", "removing run_1\n");
     fs::rename(worktree.path, worktree.path + ".removing");
     write(worktree.path + "/theirs", "x");
@@ -302,7 +302,7 @@ TEST_F(RemoveWorktreeTest, what_took_the_place_of_a_half_removed_worktree_is_lef
 }
 
 TEST_F(RemoveWorktreeTest, what_took_the_place_of_a_worktree_that_is_already_deleted_is_left_alone) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     write(repository_ + "/.git/worktrees/run_1/interlock", "removing run_1\n");
     fs::remove_all(worktree.path);
     write(worktree.path + "/theirs", "x");
@@ -315,7 +315,7 @@ TEST_F(RemoveWorktreeTest, what_took_the_place_of_a_worktree_that_is_already_del
 }
 
 TEST_F(RemoveWorktreeTest, a_removal_that_has_begun_to_delete_does_not_save_what_is_left) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     write(worktree.path + "/new", "x");
     write(worktree.path + ".removing/in the way", "x");
     EXPECT_FALSE(remove_worktree(removal(worktree, Force::yes)));
@@ -334,7 +334,7 @@ TEST_F(RemoveWorktreeTest, a_removal_that_has_begun_to_delete_does_not_save_what
 }
 
 TEST_F(RemoveWorktreeTest, a_branch_that_nobody_else_keeps_survives_its_worktree) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     sh(worktree.path, "echo a > a; git add a; git commit -q -m a");
     // By somebody who does not ask us.
     sh(repository_, "git worktree remove -f -f ../trees/run_1");
@@ -345,7 +345,7 @@ TEST_F(RemoveWorktreeTest, a_branch_that_nobody_else_keeps_survives_its_worktree
 }
 
 TEST_F(RemoveWorktreeTest, a_restore_can_be_repeated_and_does_not_move_a_branch) {
-    const Worktree worktree = made(wanted(repository_));
+    const GitWorktree worktree = made(wanted(repository_));
     sh(worktree.path, "echo a > a; git add a; git commit -q -m a; echo b > b; echo c >> tracked");
     const auto before = files(worktree.path);
     removed(removal(worktree, Force::yes));

@@ -8,14 +8,14 @@ namespace interlock::supervisor {
 
 namespace fs = std::filesystem;
 
-std::map<std::string, shim::State> RunDirectories::unfinished_but(const std::set<std::string>& known) const {
-    std::map<std::string, shim::State> found;
+std::map<std::string, shim::ShimState> RunDirectories::unfinished_but(const std::set<std::string>& known) const {
+    std::map<std::string, shim::ShimState> found;
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(directory_, error)) {
         const std::string run = entry.path().filename().string();
         if (known.contains(run)) continue;
         auto state = shim::read_state(entry.path().string());
-        if (!state || state->phase != shim::Phase::running || state->boot != shim::boot_id()) continue;
+        if (!state || state->phase != shim::ShimPhase::running || state->boot != shim::boot_id()) continue;
         found.emplace(run, std::move(*state));
     }
     return found;

@@ -19,7 +19,7 @@ class RunDirectories {
         : directory_(data_dir + "/runs"), kept_(kept), off_for_(off_for) {}
 
     // Runs whose shims had not written an end down in this boot, but for these.
-    std::map<std::string, shim::State> unfinished_but(const std::set<std::string>& known) const;
+    std::map<std::string, shim::ShimState> unfinished_but(const std::set<std::string>& known) const;
 
     // Removes the directories of old runs, but for these; the rows stay. It blocks. An age is by the wall clock, less
     // the time that did not pass, so that a clock that jumped removes no logs.

@@ -92,7 +92,7 @@ core::CommandBody with_keeper(core::CommandBody end, const std::string& process)
     return end;
 }
 
-std::optional<std::chrono::seconds> ends_within(const core::Process& process) {
+std::optional<std::chrono::seconds> ends_within(const core::ProcessSpec& process) {
     if (process.timeout_s == 0) return std::nullopt;
     return std::chrono::seconds(process.timeout_s) + std::chrono::seconds(process.grace_s) + timeout_margin;
 }

@@ -22,7 +22,7 @@ core::CommandKey key_of_end(core::RunId run, core::Fence fence, const core::Comm
 core::CommandBody with_keeper(core::CommandBody end, const std::string& process);
 
 // From the start of a run to its end at the latest if its shim does not end it; nothing if the run has no timeout.
-std::optional<std::chrono::seconds> ends_within(const core::Process& process);
+std::optional<std::chrono::seconds> ends_within(const core::ProcessSpec& process);
 
 // One line of UTF-8 within the limit of a reason.
 std::string bounded(const std::string& reason);

@@ -29,7 +29,7 @@ std::string file_of(pid_t process, const char* name) {
 }
 
 // After the boot, to the kernel's tick before it.
-std::chrono::nanoseconds start_of(const shim::Process& process) {
+std::chrono::nanoseconds start_of(const shim::ProcessInfo& process) {
     static const std::int64_t per_second = sysconf(_SC_CLK_TCK);
     std::int64_t ticks = 0;
     std::from_chars(process.start.data(), process.start.data() + process.start.size(), ticks);
@@ -108,7 +108,7 @@ RunMembership::RunMembership() : own_group_(group_of(getpid())), own_depth_(shim
     }
 }
 
-bool RunMembership::has_sign_of_a_run(const shim::Process& process) const {
+bool RunMembership::has_sign_of_a_run(const shim::ProcessInfo& process) const {
     if (shim::run_depth(process.pid) > own_depth_) return true;
     const std::string whole_group = group_of(process.pid);
     std::string_view group = whole_group;
@@ -123,7 +123,7 @@ bool RunMembership::has_sign_of_a_run(const shim::Process& process) const {
 Membership RunMembership::of(pid_t pid, std::chrono::nanoseconds begun_by) const {
     const auto first = shim::look_at(pid);
     if (!first || first->ended() || start_of(*first) > begun_by) return Membership::unknown;
-    shim::Process process = *first;
+    shim::ProcessInfo process = *first;
     for (int i = 0; i < ancestors_max; ++i) {
         if (process.pid == getpid()) {
             if (i > 0) return Membership::inside;

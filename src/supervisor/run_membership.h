@@ -18,7 +18,7 @@
 #include <vector>
 
 namespace interlock::shim {
-struct Process;
+struct ProcessInfo;
 }
 
 namespace interlock::supervisor {
@@ -35,7 +35,7 @@ class RunMembership {
     static bool is_interlock(pid_t process);
 
  private:
-    bool has_sign_of_a_run(const shim::Process& process) const;
+    bool has_sign_of_a_run(const shim::ProcessInfo& process) const;
 
     std::vector<std::pair<pid_t, std::string>> own_shims_;  // Above this process when it began.
     std::string own_group_;

@@ -28,11 +28,11 @@ class RunOrders {
     struct Hooks {
         std::function<std::optional<core::Fence>(core::RunId)> watched;  // The fence of a run that is watched.
         std::function<void(event::Found)> found;
-        std::function<void(core::RunId, Event)> happens;
+        std::function<void(core::RunId, WatchEvent)> happens;
         std::function<void(const core::Run&)> clients_run;  // Is live.
         std::function<void()> settle;
         // Processes of a run that is not this node's any more may still be there.
-        std::function<void(core::RunId, const shim::State&, std::vector<core::Place>)> left_over;
+        std::function<void(core::RunId, const shim::ShimState&, std::vector<core::Place>)> left_over;
         std::function<void(std::chrono::nanoseconds, std::function<void()>)> later;
     };
     RunOrders(const SupervisorOptions& options, const RunRows& rows, Hooks hooks)

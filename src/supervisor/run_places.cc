@@ -20,11 +20,11 @@ void RunPlaces::look(const Order& order, const Then& then) {
     options_.held.expect(id, fence, HeldPlaces::Its::turn);
     kept_[id.value] = {.fence = fence};
     const bool taken =
-        options_.look([this, inbox = inbox_, &held = options_.held, id, fence, places = order.places, then] {
+        options_.look([this, task_queue = task_queue_, &held = options_.held, id, fence, places = order.places, then] {
             // What has moved among the places of others is known first.
             held.follow();
             const auto seen = std::make_shared<SeenPlace>(see_place(held, id, fence, places));
-            inbox->post([this, id, fence, seen, then] {
+            task_queue->post([this, id, fence, seen, then] {
                 keep(id, fence, std::move(seen->directory));
                 then(event::PlaceSeen{.problem = seen->problem, .change = seen->change, .places = seen->places});
             });

@@ -15,18 +15,18 @@
 
 #include "core/rows.h"
 #include "shim/fd.h"
-#include "supervisor/inbox.h"
 #include "supervisor/options.h"
+#include "supervisor/task_queue.h"
 #include "supervisor/watch.h"
 
 namespace interlock::supervisor {
 
 class RunPlaces {
  public:
-    using Then = std::function<void(Event)>;
+    using Then = std::function<void(WatchEvent)>;
 
-    RunPlaces(const SupervisorOptions& options, std::shared_ptr<Inbox> inbox)
-        : options_(options), inbox_(std::move(inbox)) {}
+    RunPlaces(const SupervisorOptions& options, std::shared_ptr<TaskQueue> task_queue)
+        : options_(options), task_queue_(std::move(task_queue)) {}
 
     // Before a run begins. `then` gets PlaceSeen or PlaceLater, on the supervisor's thread, now or later.
     void look(const Order& order, const Then& then);
@@ -50,7 +50,7 @@ class RunPlaces {
     };
 
     const SupervisorOptions& options_;
-    const std::shared_ptr<Inbox> inbox_;
+    const std::shared_ptr<TaskQueue> task_queue_;
     std::unordered_map<Id, Kept> kept_;
     Moment followed_ = {};
 };

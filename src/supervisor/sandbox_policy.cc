@@ -41,7 +41,7 @@ std::optional<SandboxLevel> sandbox_level_from(std::string_view name) {
 
 std::string_view name_of(SandboxLevel level) { return boost::describe::enum_to_string(level, "off"); }
 
-Result<SandboxDecision, std::string> decide_sandbox(const core::Process& process, const SandboxPolicy& policy) {
+Result<SandboxDecision, std::string> decide_sandbox(const core::ProcessSpec& process, const SandboxPolicy& policy) {
     const SandboxLevel asked = process.asked_level();
     const bool is_default = asked == SandboxLevel::server_default;
     if (!is_default && asked < policy.minimum) {

@@ -31,7 +31,7 @@ std::optional<core::SandboxLevel> sandbox_level_from(std::string_view name);
 std::string_view name_of(core::SandboxLevel level);
 
 // The error is a sentence that says what to do.
-Result<SandboxDecision, std::string> decide_sandbox(const core::Process& process, const SandboxPolicy& policy);
+Result<SandboxDecision, std::string> decide_sandbox(const core::ProcessSpec& process, const SandboxPolicy& policy);
 
 // Finds out by confining a process at each level. Blocks for some milliseconds.
 void look_at_machine(SandboxPolicy& policy, const std::string& data_dir);

@@ -7,8 +7,8 @@ namespace {
 
 using core::SandboxLevel;
 
-core::Process asking_for(SandboxLevel level) {
-    core::Process process;
+core::ProcessSpec asking_for(SandboxLevel level) {
+    core::ProcessSpec process;
     process.level = level;
     return process;
 }
@@ -61,7 +61,7 @@ TEST(SandboxPolicyTest, a_level_that_is_asked_for_is_never_replaced_by_another) 
 }
 
 TEST(SandboxPolicyTest, hosts_are_for_sealed_runs_alone) {
-    core::Process process = asking_for(SandboxLevel::files);
+    core::ProcessSpec process = asking_for(SandboxLevel::files);
     process.allowed_hosts = {"a.example"};
     EXPECT_FALSE(decide_sandbox(process, {}));
     process.level = SandboxLevel::server_default;
@@ -72,7 +72,7 @@ TEST(SandboxPolicyTest, hosts_are_for_sealed_runs_alone) {
 }
 
 TEST(SandboxPolicyTest, a_row_from_before_the_levels_means_files) {
-    core::Process process;
+    core::ProcessSpec process;
     process.sandbox = true;
 
     EXPECT_EQ(decide_sandbox(process, {})->level, SandboxLevel::files);

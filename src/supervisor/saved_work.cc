@@ -34,12 +34,12 @@ struct FileNow {
     friend bool operator==(const FileNow&, const FileNow&) = default;
 };
 
-enum class Store { no, yes };
+enum class StoreObjects { no, yes };
 
-Result<Registration, std::string> find_to_save(const Worktree& worktree, const std::string& common_dir);
+Result<Registration, std::string> find_to_save(const GitWorktree& worktree, const std::string& common_dir);
 Result<std::vector<ChangedFile>, std::string> files_to_save(const IndexCopy& index, const Registration& registration);
 Result<std::vector<FileNow>, std::string> files_now(const Git& git, const std::string& path,
-                                                    const std::vector<ChangedFile>& files, Store store);
+                                                    const std::vector<ChangedFile>& files, StoreObjects store);
 // The commit of what is staged; empty when nothing is.
 Result<std::string, std::string> save_staged(const Git& git, const std::string& head);
 Result<std::string, std::string> save_tree(const Git& git, const std::vector<FileNow>& files);
@@ -53,7 +53,7 @@ Git careful(const Git& git) { return git.with_setting("core.fsync=all").with_set
 
 }  // namespace
 
-Result<std::string, std::string> save_work(const Worktree& worktree) {
+Result<std::string, std::string> save_work(const GitWorktree& worktree) {
     const auto common_dir = common_dir_of(worktree.repository);
     if (!common_dir) return fail(common_dir.error());
     const auto registration = find_to_save(worktree, *common_dir);
@@ -61,7 +61,7 @@ Result<std::string, std::string> save_work(const Worktree& worktree) {
     return save_work_at(worktree, *registration);
 }
 
-Result<std::string, std::string> save_work_at(const Worktree& worktree, const Registration& registration) {
+Result<std::string, std::string> save_work_at(const GitWorktree& worktree, const Registration& registration) {
     // 1. Look.
     const auto index = IndexCopy::make(registration);
     if (!index) return fail(index.error());
@@ -76,7 +76,7 @@ Result<std::string, std::string> save_work_at(const Worktree& worktree, const Re
     // 2. Write. What is staged comes first, because the copy of the index then becomes what is on disk.
     const auto staged = save_staged(git, commits->head);
     if (!staged) return fail(staged.error());
-    const auto files = files_now(git, registration.path, *changed, Store::yes);
+    const auto files = files_now(git, registration.path, *changed, StoreObjects::yes);
     if (!files) return fail(files.error());
     const auto tree = save_tree(git, *files);
     if (!tree) return fail(tree.error());
@@ -105,7 +105,7 @@ Result<std::string, std::string> save_work_at(const Worktree& worktree, const Re
     if (!index_after) return fail(index_after.error());
     const auto changed_after = files_to_save(*index_after, registration);
     if (!changed_after) return fail(changed_after.error());
-    const auto files_after = files_now(git, registration.path, *changed_after, Store::no);
+    const auto files_after = files_now(git, registration.path, *changed_after, StoreObjects::no);
     if (!files_after) return fail(files_after.error());
     const auto head_after = git.object("HEAD^{commit}");
     if (!head_after) return fail(head_after.error());
@@ -117,7 +117,7 @@ Result<std::string, std::string> save_work_at(const Worktree& worktree, const Re
 
 namespace {
 
-Result<Registration, std::string> find_to_save(const Worktree& worktree, const std::string& common_dir) {
+Result<Registration, std::string> find_to_save(const GitWorktree& worktree, const std::string& common_dir) {
     if (auto good = check_run_name(worktree.run); !good) return fail(good.error());
     auto registration = find_registration(common_dir, worktree.run);
     // What is being removed may be half gone already, and was saved when it was whole.
@@ -161,13 +161,13 @@ std::string quoted_path(std::string_view path) {
 }
 
 Result<std::vector<FileNow>, std::string> files_now(const Git& git, const std::string& path,
-                                                    const std::vector<ChangedFile>& files, Store store) {
+                                                    const std::vector<ChangedFile>& files, StoreObjects store) {
     std::vector<FileNow> now;
     std::vector<std::size_t> regular;
     std::string regular_paths;
     // --no-filters: the bytes that are there, not what git would make of them.
     std::vector<std::string> hash = {"hash-object", "-t", "blob", "--no-filters"};
-    if (store == Store::yes) hash.push_back("-w");
+    if (store == StoreObjects::yes) hash.push_back("-w");
     for (const ChangedFile& file : files) {
         const std::string at = path + "/" + file.name;
         const auto status = status_of(at);

@@ -25,7 +25,7 @@ struct SavedWork {
 };
 
 // save_work() of a worktree whose directory is at `registration.path` now.
-Result<std::string, std::string> save_work_at(const Worktree& worktree, const Registration& registration);
+Result<std::string, std::string> save_work_at(const GitWorktree& worktree, const Registration& registration);
 
 Result<SavedWork, std::string> read_saved_work(const std::string& common_dir, const std::string& run);
 

@@ -16,7 +16,7 @@ Result<void, std::string> ShimChildren::spawn(core::RunId run, const std::string
     return {};
 }
 
-void ShimChildren::drop(core::RunId run, const shim::State& other) {
+void ShimChildren::drop(core::RunId run, const shim::ShimState& other) {
     if (other.pid != 0) shim::send_signal({.pid = other.pid, .start = other.start}, SIGKILL);
     for (auto& [pid, whose] : children_) {
         if (whose != run) continue;

@@ -29,7 +29,7 @@ class ShimChildren {
 
     // Kills those of the run, and a shim of it that another server may have started. How they end is no news of the run
     // any more.
-    void drop(core::RunId run, const shim::State& other);
+    void drop(core::RunId run, const shim::ShimState& other);
 
     const std::map<pid_t, core::RunId>& all() const { return children_; }
 

@@ -23,27 +23,27 @@
 namespace interlock::supervisor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using std::chrono::steady_clock;
 
 constexpr std::size_t error_text_max = std::size_t{64} * 1024;
 constexpr std::size_t pipe_bytes_max = std::size_t{1024} * 1024;  // What a user may have, by default.
 
-struct Pipe {
+struct OutputPipe {
     OpenFile read_end;
     OpenFile write_end;
 };
 
-struct Child {
+struct ChildProcess {
     pid_t pid = -1;
     OpenFile ended;  // Its pidfd, readable once it has ended.
     OpenFile out;
     OpenFile err;
 };
 
-Result<Child, std::string> start(const std::vector<std::string>& argv, const ProgramOptions& options);
+Result<ChildProcess, std::string> start(const std::vector<std::string>& argv, const ProgramOptions& options);
 // Reads until the program has ended. The error says why it was not waited for any longer.
-Result<void, std::string> follow(Child& child, const ProgramOptions& options, Finished& finished);
-int reap(const Child& child);
+Result<void, std::string> follow(ChildProcess& child, const ProgramOptions& options, SubprocessResult& finished);
+int reap(const ChildProcess& child);
 
 std::string system_error(std::string_view what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
 
@@ -65,12 +65,12 @@ std::string find_program(const std::string& name) {
     return "";
 }
 
-Result<Finished, std::string> run_program(const std::vector<std::string>& argv, const ProgramOptions& options) {
+Result<SubprocessResult, std::string> run_program(const std::vector<std::string>& argv, const ProgramOptions& options) {
     if (argv.empty()) return fail(std::string("there is no program to start"));
     auto child = start(argv, options);
     if (!child) return fail(std::move(child.error()));
 
-    Finished finished;
+    SubprocessResult finished;
     const auto followed = follow(*child, options, finished);
     // Until it is reaped its number belongs to it, and so does the group: this cannot hit a stranger.
     kill(-child->pid, SIGKILL);
@@ -123,10 +123,10 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
     return pointers;
 }
 
-Result<Pipe, std::string> make_pipe() {
+Result<OutputPipe, std::string> make_pipe() {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(system_error("cannot make a pipe"));
-    Pipe made{.read_end = OpenFile(ends[0]), .write_end = OpenFile(ends[1])};
+    OutputPipe made{.read_end = OpenFile(ends[0]), .write_end = OpenFile(ends[1])};
     if (fcntl(made.read_end.fd(), F_SETFL, O_NONBLOCK) != 0) return fail(system_error("cannot set up a pipe"));
     return made;
 }
@@ -212,7 +212,7 @@ Result<pid_t, int> spawn(const Setup& setup) {
     return pid;
 }
 
-Result<Child, std::string> start(const std::vector<std::string>& argv, const ProgramOptions& options) {
+Result<ChildProcess, std::string> start(const std::vector<std::string>& argv, const ProgramOptions& options) {
     auto in = input_file(options.input);
     if (!in) return fail(std::move(in.error()));
     auto out = make_pipe();
@@ -239,7 +239,7 @@ Result<Child, std::string> start(const std::vector<std::string>& argv, const Pro
                                 options.dir.empty() ? "" : fmt::format(" in {}", options.dir),
                                 std::strerror(pid.error())));
     }
-    Child child;
+    ChildProcess child;
     child.pid = *pid;
     // By its number, because the header of glibc 2.36 that declares it does so for C only.
     child.ended = OpenFile(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
@@ -269,10 +269,10 @@ bool read_some(const OpenFile& from, std::string& text, std::size_t text_max) {
     return true;
 }
 
-Result<void, std::string> follow(Child& child, const ProgramOptions& options, Finished& finished) {
-    const auto deadline = Clock::now() + options.timeout;
+Result<void, std::string> follow(ChildProcess& child, const ProgramOptions& options, SubprocessResult& finished) {
+    const auto deadline = steady_clock::now() + options.timeout;
     for (bool ended = false; !ended;) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
         if (left.count() <= 0) return fail(fmt::format("took longer than {} ms", options.timeout.count()));
         std::array<pollfd, 3> waiting = {pollfd{child.ended.fd(), POLLIN, 0}, pollfd{child.out.fd(), POLLIN, 0},
                                          pollfd{child.err.fd(), POLLIN, 0}};
@@ -292,7 +292,7 @@ Result<void, std::string> follow(Child& child, const ProgramOptions& options, Fi
     return {};
 }
 
-int reap(const Child& child) {
+int reap(const ChildProcess& child) {
     int status = 0;
     pid_t reaped = -1;
     do reaped = waitpid(child.pid, &status, 0);

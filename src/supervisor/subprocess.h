@@ -29,7 +29,7 @@ struct ProgramOptions {
     int confinement = -1;  // A Landlock ruleset that the program enters before it starts; -1: none.
 };
 
-struct Finished {
+struct SubprocessResult {
     int exit_code = 0;  // 128 + the signal's number when a signal ended it, as a shell says it.
     std::string out;
     std::string err;  // Its beginning, where it is long.
@@ -40,6 +40,7 @@ struct Finished {
 std::string find_program(const std::string& name);
 
 // The error is a sentence: not found, timed out, wrote too much. A program that ended by itself is never an error.
-Result<Finished, std::string> run_program(const std::vector<std::string>& argv, const ProgramOptions& options = {});
+Result<SubprocessResult, std::string> run_program(const std::vector<std::string>& argv,
+                                                  const ProgramOptions& options = {});
 
 }  // namespace interlock::supervisor

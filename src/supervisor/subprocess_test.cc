@@ -25,10 +25,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Finished sh(const std::string& script, ProgramOptions options = {}) {
+SubprocessResult sh(const std::string& script, ProgramOptions options = {}) {
     const auto finished = run_program({"/bin/sh", "-c", script}, options);
     EXPECT_TRUE(finished) << (finished ? "" : finished.error());
-    return finished.value_or(Finished{.exit_code = -1, .out = {}, .err = {}});
+    return finished.value_or(SubprocessResult{.exit_code = -1, .out = {}, .err = {}});
 }
 
 // A SIGKILL that was sent arrives soon, not at once.
@@ -38,7 +38,7 @@ bool soon(const auto& holds) {
 }
 
 TEST(SubprocessTest, a_program_gives_its_exit_code_and_what_it_wrote) {
-    const Finished finished = sh("cat; echo problem >&2; exit 3", {.input = std::string("a\0b", 3)});
+    const SubprocessResult finished = sh("cat; echo problem >&2; exit 3", {.input = std::string("a\0b", 3)});
 
     EXPECT_EQ(finished.exit_code, 3);
     EXPECT_EQ(finished.out, std::string("a\0b", 3));
@@ -171,7 +171,7 @@ TEST(SubprocessTest, what_takes_too_long_is_killed_with_its_whole_group) {
 TEST(SubprocessTest, a_child_left_behind_neither_delays_the_answer_nor_survives_it) {
     const auto begin = std::chrono::steady_clock::now();
 
-    const Finished finished = sh("sleep 100 & echo $!");
+    const SubprocessResult finished = sh("sleep 100 & echo $!");
 
     EXPECT_EQ(finished.exit_code, 0);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);

@@ -26,9 +26,9 @@ constexpr auto look_every = 250ms;
 // at least. Whoever comes after a pause is not kept waiting.
 constexpr auto follow_every = 2ms;
 constexpr auto clear_up_every = 1h;
-constexpr auto kill_patience = 10s;
+constexpr auto kill_timeout = 10s;
 
-Departure departure_in(const Watch& watch, const shim::State& shim) {
+Departure departure_in(const Watch& watch, const shim::ShimState& shim) {
     return departure_of(to_text("run", watch.order.id.value), shim, watch.order.places);
 }
 
@@ -40,13 +40,13 @@ Result<std::unique_ptr<Supervisor>, std::string> Supervisor::start(Options optio
     std::unique_ptr<Supervisor> supervisor(new Supervisor(std::move(options)));
     const std::string& data_dir = supervisor->options_.data_dir;
     ::mkdir((data_dir + "/runs").c_str(), 0700);
-    auto door = ShimDoor::open(data_dir);
+    auto door = ShimListener::open(data_dir);
     if (!door) return fail(door.error());
     supervisor->door_ = std::move(*door);
     supervisor->cgroups_ = make_cgroup_parent(cgroup_name(data_dir));
     supervisor->launches_.use_cgroups(supervisor->cgroups_);
     supervisor->orders_.use_cgroups(supervisor->cgroups_);
-    supervisor->inbox_->open([door = supervisor->door_.get()] { door->wake(); });
+    supervisor->task_queue_->open([door = supervisor->door_.get()] { door->wake(); });
     supervisor->thread_ = std::thread([self = supervisor.get()] { self->run(); });
     return supervisor;
 }
@@ -55,14 +55,14 @@ Supervisor::~Supervisor() { close(); }
 
 void Supervisor::close() {
     if (stopping_.exchange(true)) return;
-    inbox_->close();
+    task_queue_->close();
     if (door_) door_->wake();
     if (thread_.joinable()) thread_.join();
     if (!cgroups_.empty()) ::rmdir(cgroups_.c_str());  // Only if no run is in it.
 }
 
-void Supervisor::news() {
-    if (!news_.exchange(true)) door_->wake();
+void Supervisor::on_commit() {
+    if (!committed_.exchange(true)) door_->wake();
 }
 
 void Supervisor::run() {
@@ -71,13 +71,13 @@ void Supervisor::run() {
         // 1. Wait for shims, commits, answers and time.
         const auto now = Clock::now();
         auto until = std::min(looked_ + look_every, timers_.next());
-        if (news_) until = std::min(until, followed_ + follow_every);
+        if (committed_) until = std::min(until, followed_ + follow_every);
         const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(std::max(now, until) - now);
         door_->set_live_runs(watches_.size());
-        for (ShimDoor::Heard& heard : door_->wait(timeout)) hear(heard);
+        for (ShimListener::Heard& heard : door_->wait(timeout)) on_shim_message(heard);
 
         // 2. What others left to do, and what is due.
-        for (const Inbox::Job& job : inbox_->take()) {
+        for (const TaskQueue::Job& job : task_queue_->take()) {
             job();
             settle();
         }
@@ -85,13 +85,13 @@ void Supervisor::run() {
         settle();
 
         // 3. What was committed.
-        if (Clock::now() >= followed_ + follow_every && news_.exchange(false)) {
+        if (Clock::now() >= followed_ + follow_every && committed_.exchange(false)) {
             follow_feed();
             followed_ = Clock::now();
         }
 
         // 4. What time alone brings.
-        if (Clock::now() >= looked_ + look_every) look_after_all();
+        if (Clock::now() >= looked_ + look_every) check_runs();
     }
 }
 
@@ -107,11 +107,11 @@ std::optional<core::Fence> Supervisor::fence_of(core::RunId id) {
     return watch == nullptr ? std::nullopt : std::optional(watch->order.fence);
 }
 
-void Supervisor::happens(core::RunId id, Event event) { happened_.push_back({id, std::move(event)}); }
+void Supervisor::happens(core::RunId id, WatchEvent event) { happened_.push_back({id, std::move(event)}); }
 
 // For results of what was asked under this fence.
-std::function<void(Event)> Supervisor::hears_of(const Watch& watch) {
-    return [this, id = watch.order.id, fence = watch.order.fence](Event event) {
+std::function<void(WatchEvent)> Supervisor::hears_of(const Watch& watch) {
+    return [this, id = watch.order.id, fence = watch.order.fence](WatchEvent event) {
         if (fence_of(id) == fence) happens(id, std::move(event));
     };
 }
@@ -123,11 +123,11 @@ void Supervisor::settle() {
         happened_.pop_front();
         Watch* watch = find(next.run);
         if (watch == nullptr) continue;
-        const std::optional<Guest> guest = watch->guest;
+        const std::optional<ConnectionId> connection = watch->connection;
         Step step = next_step(std::move(*watch), next.event, Clock::now());
-        if (guest != step.watch.guest) {
-            if (guest) by_guest_.erase(guest->value);
-            if (step.watch.guest) by_guest_[step.watch.guest->value] = next.run;
+        if (connection != step.watch.connection) {
+            if (connection) by_connection_.erase(connection->value);
+            if (step.watch.connection) by_connection_[step.watch.connection->value] = next.run;
         }
         apply(*watch, std::move(step));
     }
@@ -148,30 +148,30 @@ void Supervisor::found(const event::Found& found) {
     apply(watches_[found.order.id.value], first_step(found, Clock::now()));
 }
 
-void Supervisor::left_over(core::RunId run, const shim::State& shim, std::vector<core::Place> places) {
+void Supervisor::left_over(core::RunId run, const shim::ShimState& shim, std::vector<core::Place> places) {
     options_.log.warn("run_left_over", {{"run", to_text("run", run.value)}});
     left_.keep(run, std::move(places));
     left_.see_gone(run, shim, ItsShim::spared);
 }
 
 void Supervisor::follow_feed() {
-    if (!orders_.follow()) timers_.after(100ms, [this] { news_ = true; });
+    if (!orders_.follow()) timers_.after(100ms, [this] { committed_ = true; });
 }
 
 // ---- what shims say -----------------------------------------------------------------------------------------------
 
-void Supervisor::hear(ShimDoor::Heard& heard) {
-    const auto whose = by_guest_.find(heard.guest.value);
-    Watch* watch = whose == by_guest_.end() ? nullptr : find(whose->second);
+void Supervisor::on_shim_message(ShimListener::Heard& heard) {
+    const auto whose = by_connection_.find(heard.connection.value);
+    Watch* watch = whose == by_connection_.end() ? nullptr : find(whose->second);
     if (!heard.message) {
-        if (watch == nullptr) return bury_children();
-        happens(watch->order.id, event::GuestLeft{look_at_shim(watch->shim, home_of(watch->order.id))});
+        if (watch == nullptr) return reap_children();
+        happens(watch->order.id, event::ConnectionClosed{look_at_shim(watch->shim, home_of(watch->order.id))});
     } else if (const auto* hello = std::get_if<shim::Hello>(&*heard.message)) {
-        greet(heard, *hello);
+        on_hello(heard, *hello);
     } else if (watch == nullptr) {
         // A shim that reported `ended` in its hello has its answer.
         if (!std::holds_alternative<shim::Ended>(*heard.message))
-            door_->send(heard.guest, shim::Fenced{"the run is over"});
+            door_->send(heard.connection, shim::Fenced{"the run is over"});
     } else if (std::holds_alternative<shim::Entrance>(*heard.message)) {
         if (heard.entrance && options_.open_entrance) options_.open_entrance(whose->second, std::move(heard.entrance));
     } else {
@@ -182,22 +182,22 @@ void Supervisor::hear(ShimDoor::Heard& heard) {
     settle();
 }
 
-void Supervisor::greet(const ShimDoor::Heard& heard, const shim::Hello& hello) {
+void Supervisor::on_hello(const ShimListener::Heard& heard, const shim::Hello& hello) {
     const auto text = id_from_text("run", hello.run);
-    if (!text || hello.pid != heard.process) return door_->show_out(heard.guest);
+    if (!text || hello.pid != heard.process) return door_->show_out(heard.connection);
     const core::RunId id(*text);
     if (find(id) == nullptr) {
         const auto row = rows_.run(id);
-        if (!row) return door_->show_out(heard.guest);  // Not to be known now. It comes back.
+        if (!row) return door_->show_out(heard.connection);  // Not to be known now. It comes back.
         if (*row) orders_.take_on(**row);
         settle();
         if (find(id) == nullptr) {
             const auto word = word_for_stranger(hello.phase, *row, options_.node, options_.url());
-            return word ? door_->send(heard.guest, *word) : door_->show_out(heard.guest);
+            return word ? door_->send(heard.connection, *word) : door_->show_out(heard.connection);
         }
     }
     happens(id, event::Greeted{
-                    .guest = heard.guest,
+                    .connection = heard.connection,
                     .peer = {.pid = heard.process, .start = shim::start_time(heard.process), .boot = shim::boot_id()},
                     .hello = hello,
                     .proof = proof_of(options_.secrets.check(id, hello.secret)),
@@ -206,10 +206,10 @@ void Supervisor::greet(const ShimDoor::Heard& heard, const shim::Hello& hello) {
 
 // A shim that has a connection is heard. It needs no look.
 ShimSeen Supervisor::shim_of(const Watch& watch) const {
-    return watch.guest ? ShimSeen{.alive = true} : look_at_shim(watch.shim, home_of(watch.order.id));
+    return watch.connection ? ShimSeen{.alive = true} : look_at_shim(watch.shim, home_of(watch.order.id));
 }
 
-void Supervisor::bury_children() {
+void Supervisor::reap_children() {
     for (const ShimChildren::Ended& child : children_.bury()) {
         happens(child.run, event::ChildEnded{child.another_has_the_run});
     }
@@ -218,7 +218,7 @@ void Supervisor::bury_children() {
 
 // ---- time ---------------------------------------------------------------------------------------------------------
 
-void Supervisor::look_after_all() {
+void Supervisor::check_runs() {
     const auto now = Clock::now();
     // For how long this thread stood still, or the machine.
     const auto missed =
@@ -228,7 +228,7 @@ void Supervisor::look_after_all() {
         happens(watch.order.id, event::TimePassed{.shim = shim_of(watch), .missed = missed});
     }
     settle();
-    bury_children();
+    reap_children();
     places_.follow(now);
     if (now < cleared_ + clear_up_every) return;
     cleared_ = now;
@@ -266,9 +266,9 @@ void Supervisor::carry_out(const Watch& watch, const action::LookAtEnd& look) {
 void Supervisor::carry_out(const Watch& watch, const action::EndLeftovers& end) {
     const auto tell = hears_of(watch);
     const bool taken = options_.elsewhere(
-        [inbox = inbox_, end, tell, departure = departure_in(watch, end.shim), shims = known_shims()] {
-            const std::string keeper = end_and_find_keeper(end, departure, shims, kill_patience);
-            inbox->post([tell, keeper] { tell(event::LeftoversLooked{keeper}); });
+        [task_queue = task_queue_, end, tell, departure = departure_in(watch, end.shim), shims = known_shims()] {
+            const std::string keeper = end_and_find_keeper(end, departure, shims, kill_timeout);
+            task_queue->post([tell, keeper] { tell(event::LeftoversLooked{keeper}); });
         });
     if (!taken) tell(event::LeftoversLater{});
 }
@@ -284,10 +284,10 @@ void Supervisor::carry_out(const Watch& watch, const action::Submit& submit) {
     engine::Submission submission;
     submission.command.org = options_.org;
     submission.command.body = submit.body;
-    if (submit.question == Question::end) submission.command.key = key_of_end(id, watch.order.fence, submit.body);
-    submission.on_answer = [inbox = inbox_, tell = hears_of(watch),
-                            question = submit.question](const engine::Answer& answer) {
-        inbox->post([tell, answered = answered_with(question, answer)] { tell(answered); });
+    if (submit.question == RunCommandKind::end) submission.command.key = key_of_end(id, watch.order.fence, submit.body);
+    submission.on_answer = [task_queue = task_queue_, tell = hears_of(watch),
+                            question = submit.question](const engine::SubmitResult& answer) {
+        task_queue->post([tell, answered = answered_with(question, answer)] { tell(answered); });
     };
     std::vector<engine::Submission> one;
     one.push_back(std::move(submission));
@@ -296,7 +296,7 @@ void Supervisor::carry_out(const Watch& watch, const action::Submit& submit) {
 
 void Supervisor::carry_out(const Watch& watch, const action::Tell& tell) {
     const bool launches = std::holds_alternative<shim::LaunchOrder>(tell.message);
-    door_->send(tell.guest, tell.message, launches ? places_.take(watch.order.id, watch.order.fence) : shim::Fd());
+    door_->send(tell.connection, tell.message, launches ? places_.take(watch.order.id, watch.order.fence) : shim::Fd());
 }
 
 void Supervisor::carry_out(const Watch& watch, const action::TellEnd& tell) {
@@ -304,8 +304,8 @@ void Supervisor::carry_out(const Watch& watch, const action::TellEnd& tell) {
     std::string receipt =
         row && *row ? receipt_of(**row, options_.url()) : to_text("run", watch.order.id.value) + " has ended";
     if (!tell.note.empty()) receipt += "; " + tell.note;
-    if (tell.has_run) return door_->send(tell.guest, shim::Done{receipt});
-    door_->send(tell.guest, shim::Refused{.why = receipt});
+    if (tell.has_run) return door_->send(tell.connection, shim::Done{receipt});
+    door_->send(tell.connection, shim::Refused{.why = receipt});
 }
 
 void Supervisor::carry_out(const Watch&, const action::WakeShim& wake) {

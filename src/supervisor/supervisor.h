@@ -34,7 +34,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "supervisor/inbox.h"
 #include "supervisor/kept_places.h"
 #include "supervisor/launch_maker.h"
 #include "supervisor/left_places.h"
@@ -44,7 +43,8 @@
 #include "supervisor/run_places.h"
 #include "supervisor/run_rows.h"
 #include "supervisor/shim_children.h"
-#include "supervisor/shim_door.h"
+#include "supervisor/shim_listener.h"
+#include "supervisor/task_queue.h"
 #include "supervisor/timers.h"
 #include "supervisor/watch.h"
 
@@ -61,7 +61,7 @@ class Supervisor {
     void close();
 
     // Something about runs was committed. From any thread, and cheap; also after close().
-    void news();
+    void on_commit();
     // Runs that have no process of their own any more and keep their places, and why. From any thread.
     std::map<std::string, std::string> kept_places() const { return kept_.all(); }
 
@@ -73,16 +73,16 @@ class Supervisor {
 
     // What the rows, shims and time say.
     void found(const event::Found& found);
-    void left_over(core::RunId run, const shim::State& shim, std::vector<core::Place> places);
+    void left_over(core::RunId run, const shim::ShimState& shim, std::vector<core::Place> places);
     void follow_feed();
-    void hear(ShimDoor::Heard& heard);
-    void greet(const ShimDoor::Heard& heard, const shim::Hello& hello);
-    void bury_children();
-    void look_after_all();
+    void on_shim_message(ShimListener::Heard& heard);
+    void on_hello(const ShimListener::Heard& heard, const shim::Hello& hello);
+    void reap_children();
+    void check_runs();
 
     // What happened to a run that is watched, and what follows from it. settle() carries out what it decided.
-    void happens(core::RunId id, Event event);
-    std::function<void(Event)> hears_of(const Watch& watch);
+    void happens(core::RunId id, WatchEvent event);
+    std::function<void(WatchEvent)> hears_of(const Watch& watch);
     void settle();
     void apply(Watch& watch, Step step);
 
@@ -100,8 +100,8 @@ class Supervisor {
     void carry_out(const Watch& watch, const action::Submit& submit);
     void carry_out(const Watch& watch, const action::Tell& tell);
     void carry_out(const Watch& watch, const action::TellEnd& tell);
-    void carry_out(const Watch&, const action::Admit& admit) { door_->admit(admit.guest); }
-    void carry_out(const Watch&, const action::ShowOut& out) { door_->show_out(out.guest); }
+    void carry_out(const Watch&, const action::Admit& admit) { door_->admit(admit.connection); }
+    void carry_out(const Watch&, const action::ShowOut& out) { door_->show_out(out.connection); }
     void carry_out(const Watch&, const action::WakeShim& wake);
     void carry_out(const Watch& watch, const action::KeepPlaces& keep) { left_.keep(watch.order.id, keep.places); }
     void carry_out(const Watch& watch, const action::LookForRemains& look);
@@ -120,19 +120,19 @@ class Supervisor {
 
     const Options options_;
     const RunRows rows_{options_.reads, options_.org, options_.node};
-    std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-    std::unique_ptr<ShimDoor> door_;
+    std::shared_ptr<TaskQueue> task_queue_ = std::make_shared<TaskQueue>();
+    std::unique_ptr<ShimListener> door_;
     std::string cgroups_;  // Where groups can be made; empty: nowhere.
     std::unordered_map<Id, Watch> watches_;
     struct Happened {
         core::RunId run;
-        Event event;
+        WatchEvent event;
     };
     std::deque<Happened> happened_;
     Timers timers_;
     const RunDirectories directories_{options_.data_dir, options_.logs_kept, options_.off_for};
-    RunPlaces places_{options_, inbox_};
-    LaunchMaker launches_{options_, rows_, places_, inbox_};
+    RunPlaces places_{options_, task_queue_};
+    LaunchMaker launches_{options_, rows_, places_, task_queue_};
     ShimChildren children_{options_.data_dir};
     LeftPlaces left_{{.elsewhere = options_.elsewhere,
                       .later = [this](auto delay, auto what) { timers_.after(delay, std::move(what)); },
@@ -141,24 +141,24 @@ class Supervisor {
                           [this] {
                               for (const auto& [id, watch] : watches_) happens(core::RunId(id), event::PlacesFreed{});
                           },
-                      .inbox = inbox_,
+                      .task_queue = task_queue_,
                       .data_dir = options_.data_dir,
                       .log = options_.log}};
     RunOrders orders_{options_,
                       rows_,
                       {.watched = [this](core::RunId id) { return fence_of(id); },
                        .found = [this](const event::Found& each) { found(each); },
-                       .happens = [this](core::RunId id, Event event) { happens(id, std::move(event)); },
+                       .happens = [this](core::RunId id, WatchEvent event) { happens(id, std::move(event)); },
                        .clients_run = [this](const core::Run& row) { places_.take_up(row); },
                        .settle = [this] { settle(); },
                        .left_over = [this](auto id, const auto& shim, auto places) { left_over(id, shim, places); },
                        .later = [this](auto delay, auto what) { timers_.after(delay, std::move(what)); }}};
     KeptPlaces kept_;
-    std::unordered_map<std::uint64_t, core::RunId> by_guest_;
+    std::unordered_map<std::uint64_t, core::RunId> by_connection_;
     Clock::time_point looked_ = {};
     Clock::time_point followed_ = {};  // When the feed was read last.
     Clock::time_point cleared_ = {};
-    std::atomic<bool> news_ = true;
+    std::atomic<bool> committed_ = true;
     std::atomic<bool> stopping_ = false;
     std::thread thread_;
 };

@@ -40,7 +40,7 @@ Result<std::string, std::string> carry_out(const Teardown& teardown) {
     const std::string output = teardown.home + "/output";
     unlink(output.c_str());
 
-    core::Process process = teardown.process;
+    core::ProcessSpec process = teardown.process;
     process.command = {"/bin/sh", "-c", teardown.text};
     process.setup.clear();
     process.adapter.clear();
@@ -50,19 +50,19 @@ Result<std::string, std::string> carry_out(const Teardown& teardown) {
     for (const char* name : {"cpu_percent", "memory", "pids"}) process.limits.erase(name);
     process.timeout_s = teardown_timeout_s;
     process.grace_s = teardown_grace_s;
-    const shim::Message launch = launch_message(teardown.run, process,
-                                                {.home = teardown.home,
-                                                 .directory = teardown.directory,
-                                                 .environment = teardown.environment,
-                                                 .url = {},
-                                                 .key = {},
-                                                 .port_base = teardown.port_base,
-                                                 .sandbox = teardown.sandbox,
-                                                 .hidden = teardown.hidden,
-                                                 .writable = teardown.writable,
-                                                 .readable = teardown.readable,
-                                                 .cgroup = {},
-                                                 .log_bytes_max = teardown_log_max});
+    const shim::ShimMessage launch = launch_message(teardown.run, process,
+                                                    {.home = teardown.home,
+                                                     .directory = teardown.directory,
+                                                     .environment = teardown.environment,
+                                                     .url = {},
+                                                     .key = {},
+                                                     .port_base = teardown.port_base,
+                                                     .sandbox = teardown.sandbox,
+                                                     .hidden = teardown.hidden,
+                                                     .writable = teardown.writable,
+                                                     .readable = teardown.readable,
+                                                     .cgroup = {},
+                                                     .log_bytes_max = teardown_log_max});
 
     const auto image = shim_path();
     std::vector<std::string> words{image ? *image : "/proc/self/exe", shim::task_option};

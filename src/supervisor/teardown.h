@@ -13,7 +13,7 @@ namespace interlock::supervisor {
 
 struct Teardown {
     const core::Run& run;
-    const core::Process& process;          // Of the run.
+    const core::ProcessSpec& process;      // Of the run.
     std::string text;                      // For /bin/sh.
     std::string directory;                 // Where it works.
     std::string home;                      // For its output and its TMPDIR.

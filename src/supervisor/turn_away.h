@@ -10,7 +10,7 @@
 namespace interlock::supervisor {
 
 // None: its run may still be this node's, so it has to come back later.
-std::optional<shim::FromServer> word_for_stranger(shim::Phase phase, const std::optional<core::Run>& row,
+std::optional<shim::FromServer> word_for_stranger(shim::ShimPhase phase, const std::optional<core::Run>& row,
                                                   const std::string& node, const std::string& url);
 
 }  // namespace interlock::supervisor

@@ -14,13 +14,13 @@ namespace {
 using namespace std::chrono_literals;
 using phase::Work;
 
-constexpr Span shim_comes_within = 30s;  // Of being started.
-constexpr Span terminal_back_within = 10s;
-constexpr Span shim_back_within = 5s;  // It tries every second.
-constexpr Span line_looked_every = 1s;
-constexpr Span asked_again_after = 200ms;
-constexpr Span no_time_then = 100ms;  // Until what others had no time for is tried again.
-constexpr Span leftovers_looked_every = 1s;
+constexpr SteadyDuration shim_comes_within = 30s;  // Of being started.
+constexpr SteadyDuration terminal_back_within = 10s;
+constexpr SteadyDuration shim_back_within = 5s;  // It tries every second.
+constexpr SteadyDuration line_looked_every = 1s;
+constexpr SteadyDuration asked_again_after = 200ms;
+constexpr SteadyDuration no_time_then = 100ms;  // Until what others had no time for is tried again.
+constexpr SteadyDuration leftovers_looked_every = 1s;
 constexpr int version_with_secret = 2;
 
 template <class... Visitors>
@@ -28,7 +28,7 @@ struct Overloaded : Visitors... {
     using Visitors::operator()...;
 };
 
-shim::Ended end_in(const shim::State& state) {
+shim::Ended end_in(const shim::ShimState& state) {
     return {.how = state.how, .code = state.code, .detail = state.detail, .code_is = state.code_is};
 }
 
@@ -54,7 +54,7 @@ class Machine {
     void on(const event::HasPaused&) { put_away(true); }
     void on(const event::HasResumed&) { put_away(false); }
     void on(const event::HasEnded& event);
-    void on(const event::GuestLeft& event);
+    void on(const event::ConnectionClosed& event);
     void on(const event::ChildEnded& event);
     void on(const event::StopRequested& event) { stop(event.reason); }
     void on(const event::StateChanged& event);
@@ -86,18 +86,18 @@ class Machine {
     Work* work();
     bool was_given_up() const;
     bool core_knows() const;
-    Span patience() const;
+    SteadyDuration silence_timeout() const;
     ItsShim its_shim() const;
 
     void act(Action action) { actions_.push_back(std::move(action)); }
     void tell(shim::FromServer message) {
-        if (w_.guest) act(action::Tell{*w_.guest, std::move(message)});
+        if (w_.connection) act(action::Tell{*w_.connection, std::move(message)});
     }
     void log(LogLevel level, std::string event, std::string field = {},
              std::variant<std::string, std::int64_t> value = {}) {
         act(action::LogLine{level, std::move(event), std::move(field), std::move(value)});
     }
-    void ask_core(Question question, core::CommandBody body) { act(action::Submit{question, std::move(body)}); }
+    void ask_core(RunCommandKind question, core::CommandBody body) { act(action::Submit{question, std::move(body)}); }
 
     void begin();
     void look_at_place();
@@ -114,7 +114,7 @@ class Machine {
     void start(Work work, std::string sandbox);
     void put_away(bool away);
     void stop(const std::string& reason);
-    void shim_is_gone(const std::optional<shim::State>& file);
+    void shim_is_gone(const std::optional<shim::ShimState>& file);
 
     void look_at_end(shim::Ended ended);
     void finish(core::CommandBody end, phase::Ending::After after);
@@ -176,9 +176,9 @@ bool Machine::core_knows() const {
 }
 
 // How long its shim may say nothing. One that is to come back is given the time that this takes.
-Span Machine::patience() const {
-    const Span lease = std::chrono::seconds(w_.order.lease_s);
-    if (w_.guest) return lease;
+SteadyDuration Machine::silence_timeout() const {
+    const SteadyDuration lease = std::chrono::seconds(w_.order.lease_s);
+    if (w_.connection) return lease;
     return std::max(lease, core_knows() ? shim_back_within : shim_comes_within);
 }
 
@@ -197,7 +197,7 @@ void Machine::on(const event::Found& found) {
     // With another fence the run is another one. What goes on under this fence has lost its places.
     if (!before_launch()) {
         give_away("the run has lost its places");
-        w_.guest.reset();
+        w_.connection.reset();
         w_.shim = {};
     }
     take_on(found);
@@ -217,17 +217,17 @@ void Machine::take_on(const event::Found& found) {
     if (core_knows || found.file) w_.renewed -= std::chrono::seconds(w_.order.lease_s);
     w_.phase = phase::HeldBack{};
     if (!found.file) return core_knows ? reap("nothing is known of its process") : begin();
-    const shim::State& file = found.file->state;
-    if (file.phase == shim::Phase::ended) {
+    const shim::ShimState& file = found.file->state;
+    if (file.phase == shim::ShimPhase::ended) {
         w_.shim = file;
         return look_at_end(end_in(file));
     }
-    if (file.phase == shim::Phase::running && !found.file->this_boot) {
+    if (file.phase == shim::ShimPhase::running && !found.file->this_boot) {
         return finish(core::LoseRun{w_.order.id, w_.order.fence, "the machine was restarted while it ran"},
                       phase::Ending::After::reaping);
     }
     if (found.file->this_boot && w_.shim.pid == 0) w_.shim = file;
-    if (file.phase != shim::Phase::running) {
+    if (file.phase != shim::ShimPhase::running) {
         return core_knows ? reap("nothing is known of its process") : begin();
     }
     Work work;
@@ -262,7 +262,7 @@ void Machine::stop(const std::string& reason) {
     w_.stop = reason;
     if (before_shim()) return withdraw();
     // The shim that was started for it hears of it when it comes.
-    if (in<phase::Ready>() != nullptr && (w_.guest || w_.order.foreground)) return withdraw();
+    if (in<phase::Ready>() != nullptr && (w_.connection || w_.order.foreground)) return withdraw();
     const Work* work = this->work();
     if (work == nullptr) return;
     if (in<phase::Returning>() == nullptr) tell(shim::Stop{reason});
@@ -313,7 +313,7 @@ void Machine::on(const event::PlaceSeen& event) {
     }
     log(LogLevel::warn, "run_place_changed", "what", event.change);
     w_.phase = phase::Restating{.places = event.places};
-    ask_core(Question::restate, core::RestatePlaces{w_.order.id, w_.order.fence, event.places, event.change});
+    ask_core(RunCommandKind::restate, core::RestatePlaces{w_.order.id, w_.order.fence, event.places, event.change});
 }
 
 void Machine::restated(const event::Answered& answer) {
@@ -345,7 +345,7 @@ void Machine::go_back_in_line() {
     if (!before_launch()) return revoke("the run has lost its place to another run");
     if (!w_.order.foreground) {
         // A shim that waits for its launch holds nothing, and must not write down that the run has ended.
-        act(action::DropShims{w_.guest ? w_.shim : shim::State()});
+        act(action::DropShims{w_.connection ? w_.shim : shim::ShimState()});
         return forget();
     }
     act(action::GiveUpPlace{});
@@ -353,7 +353,7 @@ void Machine::go_back_in_line() {
     w_.heard = now_;  // Its terminal may still be on the way.
     w_.note.clear();
     w_.phase = phase::InLine{.looked = now_};
-    if (w_.guest) act(action::LookAtLine{});
+    if (w_.connection) act(action::LookAtLine{});
 }
 
 void Machine::on(const event::Prepared& event) {
@@ -361,7 +361,7 @@ void Machine::on(const event::Prepared& event) {
     w_.note = event.note;
     w_.heard = now_;  // To make its place may have taken a while.
     w_.phase = phase::Ready{.launch = event.launch, .since = now_};
-    if (w_.guest) return hand_over();
+    if (w_.connection) return hand_over();
     if (!w_.order.foreground) act(action::Spawn{});
 }
 
@@ -384,7 +384,7 @@ void Machine::on(const event::NotSpawned& event) {
 
 // A shim that finds another at work for the run goes without a word: that one comes.
 void Machine::on(const event::ChildEnded& event) {
-    if (in<phase::Ready>() == nullptr || w_.guest || event.another_has_the_run) return;
+    if (in<phase::Ready>() == nullptr || w_.connection || event.another_has_the_run) return;
     reap("its shim ended before it began");
 }
 
@@ -409,7 +409,7 @@ void Machine::fail_before_launch(std::string why) {
 
 // Its terminal is gone. No answer changes that there is nothing left to do.
 void Machine::cancel_in_line(const std::string& why) {
-    ask_core(Question::cancel, core::CancelRun{w_.order.id, {}, why, {}});
+    ask_core(RunCommandKind::cancel, core::CancelRun{w_.order.id, {}, why, {}});
     forget();
 }
 
@@ -423,13 +423,13 @@ void Machine::on(const event::LineLooked& event) {
 // ---- what shims say ------------------------------------------------------------------------------------------------
 
 void Machine::on(const event::Greeted& greeted) {
-    if (!may_speak(greeted)) return act(action::ShowOut{greeted.guest});
+    if (!may_speak(greeted)) return act(action::ShowOut{greeted.connection});
     if (was_given_up()) {
-        return act(action::Tell{greeted.guest, shim::Fenced{"the run was given up"}});
+        return act(action::Tell{greeted.connection, shim::Fenced{"the run was given up"}});
     }
-    act(action::Admit{greeted.guest});
-    if (w_.guest && *w_.guest != greeted.guest) act(action::ShowOut{*w_.guest});
-    w_.guest = greeted.guest;
+    act(action::Admit{greeted.connection});
+    if (w_.connection && *w_.connection != greeted.connection) act(action::ShowOut{*w_.connection});
+    w_.connection = greeted.connection;
     w_.heard = now_;
     w_.shim.pid = greeted.peer.pid;
     w_.shim.start = greeted.peer.start;
@@ -441,11 +441,11 @@ void Machine::on(const event::Greeted& greeted) {
     if (!w_.order.cgroup.empty()) w_.shim.cgroup = w_.order.cgroup;
 
     switch (greeted.hello.phase) {
-        case shim::Phase::waiting:
+        case shim::ShimPhase::waiting:
             return greeted_waiting();
-        case shim::Phase::running:
+        case shim::ShimPhase::running:
             return greeted_running();
-        case shim::Phase::ended:
+        case shim::ShimPhase::ended:
             return;  // How it ended is its next message.
     }
 }
@@ -462,8 +462,8 @@ bool Machine::may_speak(const event::Greeted& greeted) {
     const bool proven = greeted.proof == Proof::proven || of_earlier_release;
     if (proven && is_its_shim) return true;
     log(LogLevel::warn, "shim_refused", "process", std::int64_t{greeted.peer.pid});
-    if (!proven && hello.version < version_with_secret && hello.phase == shim::Phase::waiting) {
-        act(action::Tell{greeted.guest,
+    if (!proven && hello.version < version_with_secret && hello.phase == shim::ShimPhase::waiting) {
+        act(action::Tell{greeted.connection,
                          shim::Refused{.why = "the run cannot be held here: this program is of an older release than "
                                               "the server; start the run with the server's release"}});
     }
@@ -517,7 +517,7 @@ void Machine::on(const event::HasStarted& event) {
 }
 
 void Machine::start(Work work, std::string sandbox) {
-    ask_core(Question::start, core::StartRun{w_.order.id, w_.order.fence, sandbox});
+    ask_core(RunCommandKind::start, core::StartRun{w_.order.id, w_.order.fence, sandbox});
     w_.phase = phase::Starting{.work = std::move(work), .sandbox = std::move(sandbox)};
 }
 
@@ -542,9 +542,9 @@ void Machine::put_away(bool away) {
     work->motion = away ? Work::Motion::away : Work::Motion::going;
     work->echoes.push_back(away ? core::RunState::paused : core::RunState::running);
     if (away) {
-        ask_core(Question::pause, core::PauseRun{w_.order.id, w_.order.fence});
+        ask_core(RunCommandKind::pause, core::PauseRun{w_.order.id, w_.order.fence});
     } else {
-        ask_core(Question::resume, core::ResumeRun{w_.order.id, w_.order.fence});
+        ask_core(RunCommandKind::resume, core::ResumeRun{w_.order.id, w_.order.fence});
     }
 }
 
@@ -557,20 +557,20 @@ void Machine::on(const event::HasEnded& event) {
 }
 
 // A shim that lives comes back. A terminal that waited has been closed.
-void Machine::on(const event::GuestLeft& event) {
-    w_.guest.reset();
+void Machine::on(const event::ConnectionClosed& event) {
+    w_.connection.reset();
     if (in<phase::InLine>() != nullptr) {
         return cancel_in_line("its terminal was closed");
     }
     if (!event.shim.alive) shim_is_gone(event.shim.file);
 }
 
-void Machine::shim_is_gone(const std::optional<shim::State>& file) {
+void Machine::shim_is_gone(const std::optional<shim::ShimState>& file) {
     if (work() == nullptr && !before_launch()) return;
-    if (file && file->phase == shim::Phase::ended) {
+    if (file && file->phase == shim::ShimPhase::ended) {
         return reap_and_finish(end_of(w_.order.id, w_.order.fence, w_.order.foreground, w_.stop, end_in(*file)));
     }
-    const bool began = file && file->phase == shim::Phase::running;
+    const bool began = file && file->phase == shim::ShimPhase::running;
     if (began && w_.shim.child_pid == 0) {  // It was killed before it could say so.
         w_.shim.child_pid = file->child_pid;
         w_.shim.child_start = file->child_start;
@@ -655,7 +655,7 @@ void Machine::finish(core::CommandBody end, phase::Ending::After after) {
     bound_reason(end);
     // Before the commit: the next run in its place must not begin before the look at what it left.
     if (after == After::its_word && w_.shim.child_pid != 0) act(action::KeepPlaces{w_.order.places});
-    ask_core(Question::end, end);
+    ask_core(RunCommandKind::end, end);
     w_.phase = phase::Ending{.end = std::move(end), .after = after};
 }
 
@@ -672,8 +672,8 @@ void Machine::finished(const event::Answered& answer) {
         tell(shim::Fenced{"the run is over"});
         // The run had stopped its shim: it goes on, hears that, and ends.
         if (!std::holds_alternative<core::LoseRun>(ending->end)) act(action::WakeShim{w_.shim});
-    } else if (w_.guest) {
-        act(action::TellEnd{*w_.guest, w_.note, ending->after == After::its_word});
+    } else if (w_.connection) {
+        act(action::TellEnd{*w_.connection, w_.note, ending->after == After::its_word});
     }
     act(action::LookForRemains{w_.shim});
     forget();
@@ -692,7 +692,7 @@ void Machine::revoke(const std::string& why) {
 }
 
 void Machine::forget() {
-    w_.guest.reset();
+    w_.connection.reset();
     w_.phase = phase::Over{};
     act(action::Forget{});
 }
@@ -701,11 +701,11 @@ void Machine::forget() {
 
 void Machine::on(const event::Answered& answer) {
     switch (answer.question) {
-        case Question::start:
+        case RunCommandKind::start:
             return started(answer);
-        case Question::end:
+        case RunCommandKind::end:
             return finished(answer);
-        case Question::beat:
+        case RunCommandKind::beat:
             if (!answer.reply) {
                 w_.renewed -= std::chrono::seconds(w_.order.lease_s);  // At the next look.
             } else if (lost_its_turn(answer)) {
@@ -714,15 +714,15 @@ void Machine::on(const event::Answered& answer) {
                 revoke("the run is over");
             }
             return;
-        case Question::restate:
+        case RunCommandKind::restate:
             return restated(answer);
-        case Question::cancel:
+        case RunCommandKind::cancel:
             return;
-        case Question::pause:
-        case Question::resume:
+        case RunCommandKind::pause:
+        case RunCommandKind::resume:
             if (Work* work = this->work(); work != nullptr && !is_done(answer)) {  // Nothing will be told.
                 std::erase(work->echoes,
-                           answer.question == Question::pause ? core::RunState::paused : core::RunState::running);
+                           answer.question == RunCommandKind::pause ? core::RunState::paused : core::RunState::running);
             }
             return;
     }
@@ -741,7 +741,7 @@ void Machine::on(const event::TimePassed& event) {
 
 void Machine::look_after(const ShimSeen& shim) {
     if (auto* in_line = in<phase::InLine>()) {
-        if (!w_.guest) {
+        if (!w_.connection) {
             if (now_ - w_.heard < terminal_back_within) return;
             return cancel_in_line("its terminal is gone");
         }
@@ -762,7 +762,7 @@ void Machine::look_after(const ShimSeen& shim) {
         return end_leftovers(*reaping);
     }
     if (auto* ending = in<phase::Ending>(); ending != nullptr && is_due(ending->again)) {
-        return ask_core(Question::end, ending->end);
+        return ask_core(RunCommandKind::end, ending->end);
     }
     look_after_shim(shim);
 }
@@ -782,12 +782,12 @@ void Machine::look_after_shim(const ShimSeen& shim) {
         return reap("it ran for longer than it may, and its shim did not end it", core::RunState::timed_out);
     }
     // Its connection ends a moment before the process does, so it is looked at again.
-    if (!w_.guest && w_.shim.pid != 0 && !shim.alive) return shim_is_gone(shim.file);
-    if (now_ - w_.heard > patience() && !away) {
+    if (!w_.connection && w_.shim.pid != 0 && !shim.alive) return shim_is_gone(shim.file);
+    if (now_ - w_.heard > silence_timeout() && !away) {
         return reap(fmt::format("its shim was not heard of for {} s", w_.order.lease_s));
     }
     if (auto* starting = in<phase::Starting>(); starting != nullptr && is_due(starting->again)) {
-        ask_core(Question::start, core::StartRun{w_.order.id, w_.order.fence, starting->sandbox});
+        ask_core(RunCommandKind::start, core::StartRun{w_.order.id, w_.order.fence, starting->sandbox});
     }
 }
 
@@ -800,7 +800,7 @@ bool Machine::is_due(std::optional<Moment>& again) {
 void Machine::renew() {
     if (now_ - w_.renewed < std::chrono::milliseconds(std::int64_t{w_.order.lease_s} * 1000 / 3)) return;
     w_.renewed = now_;
-    ask_core(Question::beat, core::HeartbeatRun{w_.order.id, w_.order.fence});
+    ask_core(RunCommandKind::beat, core::HeartbeatRun{w_.order.id, w_.order.fence});
 }
 
 }  // namespace
@@ -816,7 +816,7 @@ Step first_step(const event::Found& found, Moment now) {
     return machine.take_step();
 }
 
-Step next_step(Watch watch, const Event& event, Moment now) {
+Step next_step(Watch watch, const WatchEvent& event, Moment now) {
     ensure(!std::holds_alternative<phase::Over>(watch.phase), "nothing happens to a run that is forgotten");
     Machine machine(std::move(watch), now);
     std::visit([&](const auto& each) { machine.on(each); }, event);

@@ -30,12 +30,12 @@
 #include "core/reply.h"
 #include "shim/protocol.h"
 #include "shim/state.h"
-#include "supervisor/guest.h"
+#include "supervisor/connection_id.h"
 
 namespace interlock::supervisor {
 
 using Moment = std::chrono::steady_clock::time_point;
-using Span = std::chrono::steady_clock::duration;
+using SteadyDuration = std::chrono::steady_clock::duration;
 
 // ---- what is known when a run is taken on ----
 
@@ -46,25 +46,25 @@ struct Order {
     core::Fence fence = {};
     std::vector<core::Place> places = {};
     std::int32_t lease_s = 60;
-    bool foreground = false;               // A terminal starts its shim, not the server.
-    bool of_earlier_server = false;        // It was unfinished when this server started.
-    std::optional<Span> ends_within = {};  // From its start to its deadline; none: it has no timeout.
-    std::string cgroup = {};               // Where its control group would be; empty: nowhere.
+    bool foreground = false;                         // A terminal starts its shim, not the server.
+    bool of_earlier_server = false;                  // It was unfinished when this server started.
+    std::optional<SteadyDuration> ends_within = {};  // From its start to its deadline; none: it has no timeout.
+    std::string cgroup = {};                         // Where its control group would be; empty: nowhere.
 };
 
 // The file that a shim keeps, as the server found it.
 struct ShimFile {
-    shim::State state = {};
+    shim::ShimState state = {};
     bool this_boot = false;
     bool shim_alive = false;
-    bool shim_stopped = false;  // By a signal.
-    Span main_age = {};         // For how long the main process has been there.
+    bool shim_stopped = false;     // By a signal.
+    SteadyDuration main_age = {};  // For how long the main process has been there.
 };
 
 // ---- events ----
 
 // The system's word about the process at the other end of a connection.
-struct Peer {
+struct PeerProcess {
     pid_t pid = 0;
     std::string start = {};
     std::string boot = {};
@@ -74,11 +74,11 @@ enum class Proof { proven, refused, none_issued };
 
 enum class Obstacle { none, place, memory };
 enum class ShimNow { alive, gone, of_earlier_boot };
-enum class Question { start, beat, pause, resume, cancel, restate, end };
+enum class RunCommandKind { start, beat, pause, resume, cancel, restate, end };
 // What the server sees of the run's shim by itself.
 struct ShimSeen {
     bool alive = false;
-    std::optional<shim::State> file = {};  // Read only if the shim is not alive.
+    std::optional<shim::ShimState> file = {};  // Read only if the shim is not alive.
 };
 
 namespace event {
@@ -92,8 +92,8 @@ struct Found {
 };
 
 struct Greeted {
-    Guest guest;
-    Peer peer = {};
+    ConnectionId connection;
+    PeerProcess peer = {};
     shim::Hello hello = {};
     Proof proof = Proof::refused;
     bool known_shim_alive = false;  // That of the process that has been this run's shim until now.
@@ -108,7 +108,7 @@ struct HasEnded {
     shim::Ended message = {};
     Proof proof = Proof::refused;
 };
-struct GuestLeft {
+struct ConnectionClosed {
     ShimSeen shim = {};
 };
 struct ChildEnded {  // A shim that the server had started.
@@ -160,19 +160,19 @@ struct LeftoversLooked {
 struct LeftoversLater {};  // No thread had time.
 
 struct Answered {
-    Question question = Question::beat;
+    RunCommandKind question = RunCommandKind::beat;
     std::optional<core::RunReply> reply = {};  // None: it is not known what came of it.
 };
 struct TimePassed {
     ShimSeen shim = {};
-    Span missed = {};  // For how long the server did not listen.
+    SteadyDuration missed = {};  // For how long the server did not listen.
 };
 
 }  // namespace event
 
-using Event =
+using WatchEvent =
     std::variant<event::Found, event::Greeted, event::HasStarted, event::HasBeaten, event::HasPaused, event::HasResumed,
-                 event::HasEnded, event::GuestLeft, event::ChildEnded, event::StopRequested, event::StateChanged,
+                 event::HasEnded, event::ConnectionClosed, event::ChildEnded, event::StopRequested, event::StateChanged,
                  event::BackInLine, event::RunIsOver, event::PlacesFreed, event::RoomLooked, event::PlaceSeen,
                  event::PlaceLater, event::LineLooked, event::Prepared, event::NotPrepared, event::PrepareLater,
                  event::NotSpawned, event::EndLooked, event::LeftoversLooked, event::LeftoversLater, event::Answered,
@@ -196,49 +196,49 @@ struct HoldAgain {      // The directories of a run that an earlier server had l
 };
 struct GiveUpPlace {};  // What was opened for the run is closed.
 struct DropShims {      // Kills shims that wait for a launch of this run. Their ends say nothing of its next turn.
-    shim::State waiting = {};  // One that another server may have started.
+    shim::ShimState waiting = {};  // One that another server may have started.
 };
 struct LookAtEnd {  // -> EndLooked
-    shim::State shim = {};
+    shim::ShimState shim = {};
 };
 struct EndLeftovers {  // -> LeftoversLooked, LeftoversLater
-    shim::State shim = {};
+    shim::ShimState shim = {};
     ItsShim its_shim = ItsShim::spared;
     bool looks_for_daemons = false;  // A shim that was killed has not proven that nothing is left.
 };
 struct LookAgain {  // -> TimePassed
-    Span after = {};
+    SteadyDuration after = {};
 };
 struct Submit {  // -> Answered
-    Question question = Question::beat;
+    RunCommandKind question = RunCommandKind::beat;
     core::CommandBody body = core::HeartbeatRun{};
 };
 struct Tell {
-    Guest guest;
+    ConnectionId connection;
     shim::FromServer message = shim::Done{};
 };
 struct TellEnd {  // With the receipt, from the committed row, and the note.
-    Guest guest;
+    ConnectionId connection;
     std::string note = {};
     bool has_run = false;  // What never ran is refused, so that its shim says why.
 };
 struct Admit {
-    Guest guest;
+    ConnectionId connection;
 };
 struct ShowOut {
-    Guest guest;
+    ConnectionId connection;
 };
 struct WakeShim {  // Stopped in its terminal, or by its run. It would hear nothing.
-    shim::State shim = {};
+    shim::ShimState shim = {};
 };
 struct KeepPlaces {  // Nothing is begun there before one of the next two has come to its end.
     std::vector<core::Place> places = {};
 };
 struct LookForRemains {  // Of a run that has ended.
-    shim::State shim = {};
+    shim::ShimState shim = {};
 };
 struct SeeGone {  // Of a run that is not ours any more.
-    shim::State shim = {};
+    shim::ShimState shim = {};
     ItsShim its_shim = ItsShim::spared;
 };
 struct PublishKeeper {
@@ -352,12 +352,12 @@ using Phase = std::variant<phase::InLine, phase::HeldBack, phase::LookingAtPlace
 struct Watch {
     Order order = {};
     Phase phase = phase::Over{};
-    std::optional<Guest> guest = {};  // The connection of its shim.
-    shim::State shim = {};            // The process that is its shim, and what is known of the run's processes.
-    Moment heard = {};                // From its shim.
-    Moment renewed = {};              // Its lease.
-    std::string stop = {};            // Why it is to end; empty: it is not.
-    std::string note = {};            // Why its sandbox is weaker than the usual one.
+    std::optional<ConnectionId> connection = {};  // The connection of its shim.
+    shim::ShimState shim = {};  // The process that is its shim, and what is known of the run's processes.
+    Moment heard = {};          // From its shim.
+    Moment renewed = {};        // Its lease.
+    std::string stop = {};      // Why it is to end; empty: it is not.
+    std::string note = {};      // Why its sandbox is weaker than the usual one.
 };
 
 struct Step {
@@ -394,6 +394,6 @@ bool others_have_room_in_places_of(const Watch& watch, const Watches& watches) {
 
 // For a run that was not watched until now.
 Step first_step(const event::Found& found, Moment now);
-Step next_step(Watch watch, const Event& event, Moment now);
+Step next_step(Watch watch, const WatchEvent& event, Moment now);
 
 }  // namespace interlock::supervisor

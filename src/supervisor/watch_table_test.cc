@@ -16,23 +16,23 @@ event::Found with_fence(event::Found found, std::int64_t fence) {
     return found;
 }
 
-const std::vector<std::pair<std::string, Event>> events{
+const std::vector<std::pair<std::string, WatchEvent>> events{
     {"Found with another fence", with_fence(found(), 9)},
-    {"Greeted, waiting", greeted(shim::Phase::waiting)},
-    {"Greeted, running", greeted(shim::Phase::running)},
-    {"Greeted, ended", greeted(shim::Phase::ended)},
-    {"Greeted by another process", greeted(shim::Phase::running, 200)},
-    {"Greeted without a secret", without_secret(greeted(shim::Phase::running))},
+    {"Greeted, waiting", greeted(shim::ShimPhase::waiting)},
+    {"Greeted, running", greeted(shim::ShimPhase::running)},
+    {"Greeted, ended", greeted(shim::ShimPhase::ended)},
+    {"Greeted by another process", greeted(shim::ShimPhase::running, 200)},
+    {"Greeted without a secret", without_secret(greeted(shim::ShimPhase::running))},
     {"HasStarted", has_started},
     {"HasBeaten", event::HasBeaten{}},
     {"HasPaused", event::HasPaused{}},
     {"HasResumed", event::HasResumed{}},
     {"HasEnded", has_ended},
     {"HasEnded, not proven", event::HasEnded{{.how = shim::How::exited}, Proof::refused}},
-    {"GuestLeft, alive", event::GuestLeft{{.alive = true}}},
-    {"GuestLeft, dead", event::GuestLeft{}},
-    {"GuestLeft, dead while it ran", event::GuestLeft{{.file = shim_state(shim::Phase::running, 101)}}},
-    {"GuestLeft, dead after the end", event::GuestLeft{{.file = shim_state(shim::Phase::ended, 101)}}},
+    {"GuestLeft, alive", event::ConnectionClosed{{.alive = true}}},
+    {"GuestLeft, dead", event::ConnectionClosed{}},
+    {"GuestLeft, dead while it ran", event::ConnectionClosed{{.file = shim_state(shim::ShimPhase::running, 101)}}},
+    {"GuestLeft, dead after the end", event::ConnectionClosed{{.file = shim_state(shim::ShimPhase::ended, 101)}}},
     {"ChildEnded", event::ChildEnded{}},
     {"ChildEnded beside another", event::ChildEnded{true}},
     {"StopRequested", event::StopRequested{"enough"}},
@@ -59,26 +59,27 @@ const std::vector<std::pair<std::string, Event>> events{
     {"LeftoversLooked, none", event::LeftoversLooked{}},
     {"LeftoversLooked, kept", event::LeftoversLooked{"process 12 (sh)"}},
     {"LeftoversLater", event::LeftoversLater{}},
-    {"Answered start, done", answer(Question::start, core::RunStatus::done)},
-    {"Answered start, refused", answer(Question::start, core::RunStatus::stale_fence)},
-    {"Answered start, not known", no_answer(Question::start)},
-    {"Answered beat, done", answer(Question::beat, core::RunStatus::done)},
-    {"Answered beat, refused", answer(Question::beat, core::RunStatus::run_ended)},
-    {"Answered beat, in line", answer_in(core::RunState::queued, Question::beat, core::RunStatus::stale_fence)},
-    {"Answered beat, not known", no_answer(Question::beat)},
-    {"Answered pause, refused", answer(Question::pause, core::RunStatus::wrong_state)},
-    {"Answered resume, refused", answer(Question::resume, core::RunStatus::wrong_state)},
-    {"Answered restate, done", answer(Question::restate, core::RunStatus::done)},
-    {"Answered restate, put back", answer_in(core::RunState::queued, Question::restate, core::RunStatus::done)},
-    {"Answered restate, in line", answer_in(core::RunState::queued, Question::restate, core::RunStatus::stale_fence)},
-    {"Answered restate, failed", answer_in(core::RunState::failed, Question::restate, core::RunStatus::done)},
-    {"Answered restate, to stop", answer(Question::restate, core::RunStatus::wrong_state)},
-    {"Answered restate, invalid", answer(Question::restate, core::RunStatus::invalid_request)},
-    {"Answered restate, not known", no_answer(Question::restate)},
-    {"Answered cancel, done", answer(Question::cancel, core::RunStatus::done)},
-    {"Answered end, done", answer(Question::end, core::RunStatus::done)},
-    {"Answered end, refused", answer(Question::end, core::RunStatus::run_ended)},
-    {"Answered end, not known", no_answer(Question::end)},
+    {"Answered start, done", answer(RunCommandKind::start, core::RunStatus::done)},
+    {"Answered start, refused", answer(RunCommandKind::start, core::RunStatus::stale_fence)},
+    {"Answered start, not known", no_answer(RunCommandKind::start)},
+    {"Answered beat, done", answer(RunCommandKind::beat, core::RunStatus::done)},
+    {"Answered beat, refused", answer(RunCommandKind::beat, core::RunStatus::run_ended)},
+    {"Answered beat, in line", answer_in(core::RunState::queued, RunCommandKind::beat, core::RunStatus::stale_fence)},
+    {"Answered beat, not known", no_answer(RunCommandKind::beat)},
+    {"Answered pause, refused", answer(RunCommandKind::pause, core::RunStatus::wrong_state)},
+    {"Answered resume, refused", answer(RunCommandKind::resume, core::RunStatus::wrong_state)},
+    {"Answered restate, done", answer(RunCommandKind::restate, core::RunStatus::done)},
+    {"Answered restate, put back", answer_in(core::RunState::queued, RunCommandKind::restate, core::RunStatus::done)},
+    {"Answered restate, in line",
+     answer_in(core::RunState::queued, RunCommandKind::restate, core::RunStatus::stale_fence)},
+    {"Answered restate, failed", answer_in(core::RunState::failed, RunCommandKind::restate, core::RunStatus::done)},
+    {"Answered restate, to stop", answer(RunCommandKind::restate, core::RunStatus::wrong_state)},
+    {"Answered restate, invalid", answer(RunCommandKind::restate, core::RunStatus::invalid_request)},
+    {"Answered restate, not known", no_answer(RunCommandKind::restate)},
+    {"Answered cancel, done", answer(RunCommandKind::cancel, core::RunStatus::done)},
+    {"Answered end, done", answer(RunCommandKind::end, core::RunStatus::done)},
+    {"Answered end, refused", answer(RunCommandKind::end, core::RunStatus::run_ended)},
+    {"Answered end, not known", no_answer(RunCommandKind::end)},
     {"TimePassed, 1 s", event::TimePassed{.shim = {.alive = true}}},
     {"TimePassed, 25 s", event::TimePassed{.shim = {.alive = true}}},
     {"TimePassed, 35 s", event::TimePassed{.shim = {.alive = true}}},
@@ -86,7 +87,7 @@ const std::vector<std::pair<std::string, Event>> events{
     {"TimePassed, shim dead", event::TimePassed{}},
 };
 
-Span time_before(const std::string& event) {
+SteadyDuration time_before(const std::string& event) {
     if (event.ends_with("1 s")) return 1s;
     if (event.ends_with("25 s")) return 25s;
     if (event.ends_with("35 s")) return 35s;
@@ -515,7 +516,7 @@ TEST(Watch, table_of_every_phase_and_event) {
     EXPECT_EQ(lives.size() + 1, std::variant_size_v<Phase>);
     std::map<std::size_t, std::string> kinds;
     for (const auto& [name, event] : events) kinds[event.index()] = name;
-    EXPECT_EQ(kinds.size(), std::variant_size_v<Event>);
+    EXPECT_EQ(kinds.size(), std::variant_size_v<WatchEvent>);
 
     std::string actual = "\n";
     for (const auto& [phase, make] : lives) {

@@ -15,9 +15,9 @@ Life running_in_terminal() {
     life.happens(event::RoomLooked{});
     life.happens(event::PlaceSeen{});
     life.happens(prepared);
-    life.happens(greeted(shim::Phase::waiting));
+    life.happens(greeted(shim::ShimPhase::waiting));
     life.happens(has_started);
-    life.happens(answer(Question::start, core::RunStatus::done));
+    life.happens(answer(RunCommandKind::start, core::RunStatus::done));
     return life;
 }
 
@@ -32,8 +32,8 @@ const Command* submitted(const Life& life) {
 }
 
 TEST(Watch, the_deadline_of_a_run_found_running_counts_from_the_start_of_its_main_process) {
-    Life life(with_file(found(core::RunState::running), shim_state(shim::Phase::running, 101), 90s));
-    life.happens(greeted(shim::Phase::running));
+    Life life(with_file(found(core::RunState::running), shim_state(shim::ShimPhase::running, 101), 90s));
+    life.happens(greeted(shim::ShimPhase::running));
 
     life.happens(event::HasBeaten{}, 9s);
     EXPECT_EQ(words_of(life.happens(event::TimePassed{})), "submit HeartbeatRun");
@@ -45,14 +45,15 @@ TEST(Watch, the_deadline_of_a_run_found_running_counts_from_the_start_of_its_mai
 }
 
 TEST(Watch, a_run_of_which_the_core_does_not_know_that_it_started_says_so_when_its_shim_comes_back) {
-    Life life(with_file(found(), shim_state(shim::Phase::running, 101)));
+    Life life(with_file(found(), shim_state(shim::ShimPhase::running, 101)));
 
-    EXPECT_EQ(words_of(life.happens(greeted(shim::Phase::running))), "admit; submit StartRun");
+    EXPECT_EQ(words_of(life.happens(greeted(shim::ShimPhase::running))), "admit; submit StartRun");
     EXPECT_NE(life.in<phase::Starting>(), nullptr);
 }
 
 TEST(Watch, only_a_shim_that_stopped_itself_in_its_terminal_may_be_silent_after_a_restart) {
-    event::Found stopped = with_file(found_in_terminal(core::RunState::paused), shim_state(shim::Phase::running, 101));
+    event::Found stopped =
+        with_file(found_in_terminal(core::RunState::paused), shim_state(shim::ShimPhase::running, 101));
     stopped.file->shim_stopped = true;
 
     stopped.file->state.suspended = 1;
@@ -67,7 +68,7 @@ TEST(Watch, only_a_shim_that_stopped_itself_in_its_terminal_may_be_silent_after_
 }
 
 TEST(Watch, a_dead_shim_that_was_found_running_is_reaped_at_once) {
-    event::Found dead = with_file(found(core::RunState::running), shim_state(shim::Phase::running, 101));
+    event::Found dead = with_file(found(core::RunState::running), shim_state(shim::ShimPhase::running, 101));
     dead.file->shim_alive = false;
     const Life life(dead);
 
@@ -76,14 +77,14 @@ TEST(Watch, a_dead_shim_that_was_found_running_is_reaped_at_once) {
 }
 
 TEST(Watch, an_end_that_was_found_in_the_file_is_looked_at_first) {
-    const Life life(with_file(found(core::RunState::running), shim_state(shim::Phase::ended, 101)));
+    const Life life(with_file(found(core::RunState::running), shim_state(shim::ShimPhase::ended, 101)));
 
     EXPECT_EQ(phase_of(life.watch()), "Checking");
     EXPECT_EQ(words_of(life.actions()), "look at end");
 }
 
 TEST(Watch, a_run_that_ran_before_the_machine_was_restarted_is_lost) {
-    event::Found earlier = with_file(found(core::RunState::running), shim_state(shim::Phase::running, 101));
+    event::Found earlier = with_file(found(core::RunState::running), shim_state(shim::ShimPhase::running, 101));
     earlier.file->this_boot = false;
     const Life life(earlier);
 
@@ -107,29 +108,29 @@ TEST(Watch, a_shim_that_comes_to_a_run_that_is_to_stop_is_refused) {
     Life life = life_in("Ready");
     life.happens(event::StopRequested{"enough"});
 
-    EXPECT_EQ(words_of(life.happens(greeted(shim::Phase::waiting))), "admit; tell refused; submit CancelRun");
+    EXPECT_EQ(words_of(life.happens(greeted(shim::ShimPhase::waiting))), "admit; tell refused; submit CancelRun");
 }
 
 TEST(Watch, a_stop_that_the_shim_did_not_hear_is_said_again_when_it_comes_back) {
     Life life = life_in("Running");
     life.happens(event::StopRequested{"enough"});
-    life.happens(event::GuestLeft{{.alive = true}});
+    life.happens(event::ConnectionClosed{{.alive = true}});
 
-    EXPECT_EQ(words_of(life.happens(greeted(shim::Phase::running))), "admit; tell stop");
+    EXPECT_EQ(words_of(life.happens(greeted(shim::ShimPhase::running))), "admit; tell stop");
 }
 
 TEST(Watch, a_stop_that_comes_with_the_answer_to_the_start_is_passed_on) {
     Life life = life_in("Starting");
 
-    EXPECT_EQ(words_of(life.happens(answer(Question::start, core::RunStatus::done, "enough"))), "tell stop");
+    EXPECT_EQ(words_of(life.happens(answer(RunCommandKind::start, core::RunStatus::done, "enough"))), "tell stop");
     EXPECT_EQ(words_of(life.happens(event::StopRequested{"enough"})), "-");
 }
 
 TEST(Watch, a_run_in_a_terminal_that_ends_before_its_launch_is_cancelled) {
     Life life(found_in_terminal(core::RunState::starting));
-    life.happens(greeted(shim::Phase::waiting));
+    life.happens(greeted(shim::ShimPhase::waiting));
 
-    EXPECT_EQ(words_of(life.happens(event::GuestLeft{})), "submit CancelRun");
+    EXPECT_EQ(words_of(life.happens(event::ConnectionClosed{})), "submit CancelRun");
 }
 
 TEST(Watch, what_a_terminal_did_is_not_done_again_when_the_feed_says_it) {
@@ -158,7 +159,7 @@ TEST(Watch, an_end_is_submitted_again_with_the_same_content_until_it_is_answered
     ASSERT_NE(submitted<core::FinishRun>(life), nullptr);
     const core::FinishRun first = *submitted<core::FinishRun>(life);
 
-    life.happens(no_answer(Question::end));
+    life.happens(no_answer(RunCommandKind::end));
     EXPECT_EQ(words_of(life.happens(event::TimePassed{}, 100ms)), "-");
     life.happens(event::TimePassed{}, 100ms);
 
@@ -190,8 +191,8 @@ TEST(Watch, a_server_that_was_not_listening_does_not_count_that_as_silence) {
 }
 
 TEST(Watch, a_shim_of_an_earlier_release_needs_no_secret_if_the_run_is_as_old) {
-    event::Found old = with_file(found(core::RunState::running), shim_state(shim::Phase::running, 101));
-    event::Greeted unproven = greeted(shim::Phase::running);
+    event::Found old = with_file(found(core::RunState::running), shim_state(shim::ShimPhase::running, 101));
+    event::Greeted unproven = greeted(shim::ShimPhase::running);
     unproven.proof = Proof::none_issued;
 
     EXPECT_EQ(words_of(Life(old).happens(unproven)), "log shim_refused; show out");
@@ -202,14 +203,14 @@ TEST(Watch, a_shim_of_an_earlier_release_needs_no_secret_if_the_run_is_as_old) {
 TEST(Watch, a_waiting_shim_of_an_earlier_release_is_told_what_to_do) {
     Life life = life_in("InLine");
 
-    EXPECT_EQ(words_of(life.happens(without_secret(greeted(shim::Phase::waiting), 1))),
+    EXPECT_EQ(words_of(life.happens(without_secret(greeted(shim::ShimPhase::waiting), 1))),
               "log shim_refused; tell refused; show out");
 }
 
 TEST(Watch, before_the_launch_a_second_shim_is_believed_only_when_the_first_is_dead) {
     Life life(found_in_terminal(core::RunState::starting));
-    life.happens(greeted(shim::Phase::waiting));
-    event::Greeted second = greeted(shim::Phase::waiting, 200);
+    life.happens(greeted(shim::ShimPhase::waiting));
+    event::Greeted second = greeted(shim::ShimPhase::waiting, 200);
 
     second.known_shim_alive = true;
     EXPECT_EQ(words_of(life.happens(second)), "log shim_refused; show out");
@@ -224,7 +225,7 @@ TEST(Watch, a_run_whose_place_has_changed_begins_in_the_new_one_after_another_lo
     EXPECT_EQ(submitted<core::RestatePlaces>(life)->workspaces, changed.places);
     EXPECT_EQ(submitted<core::RestatePlaces>(life)->reason, changed.change);
 
-    EXPECT_EQ(words_of(life.happens(answer(Question::restate, core::RunStatus::done))), "look for room");
+    EXPECT_EQ(words_of(life.happens(answer(RunCommandKind::restate, core::RunStatus::done))), "look for room");
     ASSERT_EQ(life.watch().order.places.size(), 1u);
     EXPECT_EQ(life.watch().order.places.front().path, "/other");
     EXPECT_EQ(words_of(life.happens(event::RoomLooked{})), "look at place");
@@ -233,7 +234,7 @@ TEST(Watch, a_run_whose_place_has_changed_begins_in_the_new_one_after_another_lo
 
 TEST(Watch, a_restatement_of_unknown_outcome_is_followed_by_another_look) {
     Life life = life_in("Restating");
-    life.happens(no_answer(Question::restate));
+    life.happens(no_answer(RunCommandKind::restate));
 
     EXPECT_EQ(words_of(life.happens(event::TimePassed{}, 100ms)), "-");
     EXPECT_EQ(words_of(life.happens(event::TimePassed{}, 100ms)), "look for room");
@@ -249,10 +250,10 @@ TEST(Watch, a_look_for_which_no_thread_was_free_is_made_later) {
 
 TEST(Watch, a_run_in_a_terminal_whose_place_was_taken_waits_there_in_line_for_its_next_turn) {
     Life life(found_in_terminal(core::RunState::starting));
-    life.happens(greeted(shim::Phase::waiting));
+    life.happens(greeted(shim::ShimPhase::waiting));
     life.happens(event::RoomLooked{});
     life.happens(changed);
-    life.happens(answer_in(core::RunState::queued, Question::restate, core::RunStatus::done), 100s);
+    life.happens(answer_in(core::RunState::queued, RunCommandKind::restate, core::RunStatus::done), 100s);
 
     EXPECT_EQ(phase_of(life.watch()), "InLine");
     EXPECT_EQ(words_of(life.actions()), "give up place; look at line");
@@ -280,19 +281,19 @@ TEST(Watch, only_a_shim_that_says_that_it_waits_is_killed_when_its_run_goes_back
     const auto waiting_of = [](const Life& life) {
         return std::get<action::DropShims>(life.actions().front()).waiting.pid;
     };
-    const event::Found old = with_file(found(), shim_state(shim::Phase::waiting));
+    const event::Found old = with_file(found(), shim_state(shim::ShimPhase::waiting));
     Life silent(old);
     silent.happens(event::BackInLine{});
     EXPECT_EQ(waiting_of(silent), 0);
 
     Life heard(old);
-    heard.happens(greeted(shim::Phase::waiting));
+    heard.happens(greeted(shim::ShimPhase::waiting));
     heard.happens(event::BackInLine{});
     EXPECT_EQ(waiting_of(heard), 100);
 }
 
 TEST(Watch, the_directories_of_a_run_found_running_are_held_again) {
-    const Life life(with_file(found(core::RunState::running), shim_state(shim::Phase::running, 101)));
+    const Life life(with_file(found(core::RunState::running), shim_state(shim::ShimPhase::running, 101)));
 
     EXPECT_EQ(words_of(life.actions()), "hold again");
     EXPECT_EQ(std::get<action::HoldAgain>(life.actions().front()).process, 101);
@@ -339,7 +340,8 @@ TEST(Watch, the_end_of_a_run_that_the_core_had_given_up_frees_its_place_only_aft
 
     EXPECT_EQ(words_of(life.happens(event::RunIsOver{"lost"})), "-");
     life.happens(event::LeftoversLooked{});
-    EXPECT_EQ(words_of(life.happens(answer(Question::end, core::RunStatus::run_ended))), "look for remains; forget");
+    EXPECT_EQ(words_of(life.happens(answer(RunCommandKind::end, core::RunStatus::run_ended))),
+              "look for remains; forget");
 }
 
 }  // namespace

@@ -19,17 +19,17 @@ using namespace std::chrono_literals;
 
 inline const core::RunId run(Id{1, 2});
 inline const Moment begin = Moment(1000h);
-inline const Guest guest(7), other_guest(8);
+inline const ConnectionId connection(7), other_connection(8);
 
-inline shim::State shim_state(shim::Phase phase, pid_t child = 0) {
-    shim::State state;
+inline shim::ShimState shim_state(shim::ShimPhase phase, pid_t child = 0) {
+    shim::ShimState state;
     state.pid = 100;
     state.start = "1000";
     state.boot = "boot";
     state.phase = phase;
     state.child_pid = child;
     state.child_start = child == 0 ? "" : "1010";
-    state.how = phase == shim::Phase::ended ? shim::How::exited : shim::How::none;
+    state.how = phase == shim::ShimPhase::ended ? shim::How::exited : shim::How::none;
     return state;
 }
 
@@ -52,14 +52,14 @@ inline event::Found found_in_terminal(core::RunState state) {
     return in_terminal;
 }
 
-inline event::Found with_file(event::Found found, shim::State state, Span main_age = 10s) {
+inline event::Found with_file(event::Found found, shim::ShimState state, SteadyDuration main_age = 10s) {
     found.file = {.state = std::move(state), .this_boot = true, .shim_alive = true, .main_age = main_age};
     return found;
 }
 
-inline event::Greeted greeted(shim::Phase phase, pid_t pid = 100) {
-    const pid_t child = phase == shim::Phase::waiting ? 0 : 101;
-    return {.guest = pid == 100 ? guest : other_guest,
+inline event::Greeted greeted(shim::ShimPhase phase, pid_t pid = 100) {
+    const pid_t child = phase == shim::ShimPhase::waiting ? 0 : 101;
+    return {.connection = pid == 100 ? connection : other_connection,
             .peer = {.pid = pid, .start = "1000", .boot = "boot"},
             .hello = {.pid = pid, .phase = phase, .child_pid = child, .child_start = child == 0 ? "" : "1010"},
             .proof = Proof::proven};
@@ -76,26 +76,26 @@ inline const event::Prepared prepared{.launch = {{"launch", "arg", "agent"}}};
 inline const event::HasStarted has_started{{.child_pid = 101, .child_start = "1010", .level = "guarded"}};
 inline const event::HasEnded has_ended{{.how = shim::How::exited}, Proof::proven};
 
-inline event::Answered answer(Question question, core::RunStatus status, std::string stop = {}) {
+inline event::Answered answer(RunCommandKind question, core::RunStatus status, std::string stop = {}) {
     core::RunReply reply;
     reply.status = status;
     reply.state = core::RunState::starting;
     reply.stop_requested = std::move(stop);
     return {question, reply};
 }
-inline event::Answered answer_in(core::RunState state, Question question, core::RunStatus status) {
+inline event::Answered answer_in(core::RunState state, RunCommandKind question, core::RunStatus status) {
     event::Answered answered = answer(question, status);
     answered.reply->state = state;
     return answered;
 }
-inline event::Answered no_answer(Question question) { return {question, std::nullopt}; }
+inline event::Answered no_answer(RunCommandKind question) { return {question, std::nullopt}; }
 
 // One run from event to event. Time passes only where a test says so.
 class Life {
  public:
     explicit Life(const event::Found& found) { take(first_step(found, now_)); }
 
-    std::vector<Action> happens(const Event& event, Span after = 0s) {
+    std::vector<Action> happens(const WatchEvent& event, SteadyDuration after = 0s) {
         now_ += after;
         return take(next_step(std::move(watch_), event, now_));
     }
@@ -122,7 +122,7 @@ inline const std::vector<std::pair<std::string, std::function<Life()>>> lives{
     {"InLine",
      [] {
          Life life(found_in_terminal(core::RunState::queued));
-         life.happens(greeted(shim::Phase::waiting));
+         life.happens(greeted(shim::ShimPhase::waiting));
          return life;
      }},
     {"HeldBack", [] { return Life(found()); }},
@@ -160,7 +160,7 @@ inline const std::vector<std::pair<std::string, std::function<Life()>>> lives{
          life.happens(event::RoomLooked{});
          life.happens(event::PlaceSeen{});
          life.happens(prepared);
-         life.happens(greeted(shim::Phase::waiting));
+         life.happens(greeted(shim::ShimPhase::waiting));
          return life;
      }},
     {"Starting",
@@ -169,7 +169,7 @@ inline const std::vector<std::pair<std::string, std::function<Life()>>> lives{
          life.happens(event::RoomLooked{});
          life.happens(event::PlaceSeen{});
          life.happens(prepared);
-         life.happens(greeted(shim::Phase::waiting));
+         life.happens(greeted(shim::ShimPhase::waiting));
          life.happens(has_started);
          return life;
      }},
@@ -179,31 +179,31 @@ inline const std::vector<std::pair<std::string, std::function<Life()>>> lives{
          life.happens(event::RoomLooked{});
          life.happens(event::PlaceSeen{});
          life.happens(prepared);
-         life.happens(greeted(shim::Phase::waiting));
+         life.happens(greeted(shim::ShimPhase::waiting));
          life.happens(has_started);
-         life.happens(answer(Question::start, core::RunStatus::done));
+         life.happens(answer(RunCommandKind::start, core::RunStatus::done));
          return life;
      }},
     {"Returning",
-     [] { return Life(with_file(found(core::RunState::running), shim_state(shim::Phase::running, 101))); }},
+     [] { return Life(with_file(found(core::RunState::running), shim_state(shim::ShimPhase::running, 101))); }},
     {"Checking",
      [] {
-         Life life(with_file(found(core::RunState::running), shim_state(shim::Phase::running, 101)));
-         life.happens(greeted(shim::Phase::running));
+         Life life(with_file(found(core::RunState::running), shim_state(shim::ShimPhase::running, 101)));
+         life.happens(greeted(shim::ShimPhase::running));
          life.happens(has_ended);
          return life;
      }},
     {"Reaping",
      [] {
-         Life life(with_file(found(core::RunState::running), shim_state(shim::Phase::running, 101)));
-         life.happens(greeted(shim::Phase::running));
-         life.happens(event::GuestLeft{});
+         Life life(with_file(found(core::RunState::running), shim_state(shim::ShimPhase::running, 101)));
+         life.happens(greeted(shim::ShimPhase::running));
+         life.happens(event::ConnectionClosed{});
          return life;
      }},
     {"Ending",
      [] {
-         Life life(with_file(found(core::RunState::running), shim_state(shim::Phase::running, 101)));
-         life.happens(greeted(shim::Phase::running));
+         Life life(with_file(found(core::RunState::running), shim_state(shim::ShimPhase::running, 101)));
+         life.happens(greeted(shim::ShimPhase::running));
          life.happens(has_ended);
          life.happens(event::EndLooked{.shim = ShimNow::alive});
          return life;

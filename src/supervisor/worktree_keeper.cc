@@ -30,7 +30,7 @@ std::string branch_word(const std::string& text) {
     return word.empty() ? "run" : word.substr(0, 60);
 }
 
-Worktree on_disk(const core::Worktree& row) {
+GitWorktree on_disk(const core::Worktree& row) {
     return {.run = to_text("run", row.run.value),
             .repository = row.repository,
             .path = row.path,

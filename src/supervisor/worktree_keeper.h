@@ -33,7 +33,7 @@ class WorktreeKeeper {
         std::function<SandboxPolicy()> sandbox;  // As it is now.
         std::vector<std::string> hidden;         // From the programs of teardowns, as from runs.
         store::ReadPool& reads;
-        std::function<engine::Answer(core::CommandBody)> ask;
+        std::function<engine::SubmitResult(core::CommandBody)> ask;
     };
     explicit WorktreeKeeper(Options options) : options_(std::move(options)) {}
 

@@ -45,7 +45,7 @@ struct Repository {
     std::string subdirectory;  // Of the directory within `top`; empty when it is `top`.
 };
 
-struct Worktree {
+struct GitWorktree {
     std::string run = {};
     std::string repository = {};  // Its main worktree, or the bare repository.
     std::string path = {};
@@ -66,10 +66,10 @@ struct MakeWorktree {
     std::string run;       // Used in the names of refs.
     std::string lock_dir;  // A directory for the locks of invariant (4), the same for all callers.
 };
-Result<Worktree, std::string> make_worktree(const MakeWorktree& wanted);
+Result<GitWorktree, std::string> make_worktree(const MakeWorktree& wanted);
 
 // The reasons to keep a worktree, in the order in which they are checked and reported.
-enum class Keeps {
+enum class KeepReason {
     leased,                 // The run still has its lease.
     process_inside,         // A process's working directory, root, program, mapped or open file is in it.
     modified,               // Tracked files differ from HEAD, staged or not.
@@ -81,29 +81,29 @@ enum class Keeps {
     not_ours,               // The directory is gone, or is not the worktree that was made for this run.
     unreadable,             // It could not be looked at, so nothing is known.
 };
-BOOST_DESCRIBE_ENUM(Keeps, leased, process_inside, modified, untracked, unreachable_commits, operation_in_progress,
+BOOST_DESCRIBE_ENUM(KeepReason, leased, process_inside, modified, untracked, unreachable_commits, operation_in_progress,
                     locked_by_other, nested_repository, not_ours, unreadable)
 
 struct Reason {
-    Keeps keeps;
+    KeepReason keeps;
     std::string detail;  // A sentence.
 };
 
 enum class Lease { none, held };
 
 // Empty: it can go. What it says is true at some moment during the call.
-std::vector<Reason> reasons_to_keep(const Worktree& worktree, Lease lease);
+std::vector<Reason> reasons_to_keep(const GitWorktree& worktree, Lease lease);
 
 // Everything git can hold, as one commit under refs/interlock/kept/<run>: the files that are not ignored, as they are
 // on disk and without filters; what is staged; HEAD, the branch, and the commits that only this worktree's reflog and
 // unfinished operations know. The state of such an operation itself is not kept. Refused when there is a repository
 // inside, whose files git would leave out. The answer is the commit's id, after all of it was read back.
-Result<std::string, std::string> save_work(const Worktree& worktree);
+Result<std::string, std::string> save_work(const GitWorktree& worktree);
 
 enum class Force { no, yes };
 
 struct RemoveWorktree {
-    Worktree worktree = {};
+    GitWorktree worktree = {};
     Force force = Force::no;
     Lease lease = Lease::none;
     std::string lock_dir = {};
@@ -125,8 +125,8 @@ Result<Removed, std::string> remove_worktree(const RemoveWorktree& wanted);
 
 // From refs/interlock/kept/<run>: the branch as it was, and what was not committed is not committed again. The ref
 // stays. Empty directories, times, and permissions other than "executable" are not brought back.
-Result<Worktree, std::string> restore_worktree(const std::string& repository, const std::string& run,
-                                               const std::string& path, const std::string& lock_dir);
+Result<GitWorktree, std::string> restore_worktree(const std::string& repository, const std::string& run,
+                                                  const std::string& path, const std::string& lock_dir);
 
 struct ListedWorktree {
     std::string path;

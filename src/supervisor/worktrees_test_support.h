@@ -70,14 +70,14 @@ class WorktreesTest : public testing::Test {
             .dir = dir, .path = root_ + "/trees/" + run, .branch = "interlock/" + run, .run = run, .lock_dir = locks_};
     }
 
-    Worktree made(const MakeWorktree& what) const {
+    GitWorktree made(const MakeWorktree& what) const {
         const auto worktree = make_worktree(what);
         EXPECT_TRUE(worktree) << (worktree ? "" : worktree.error());
-        return worktree.value_or(Worktree{});
+        return worktree.value_or(GitWorktree{});
     }
 
     // The names of the reasons, in their order.
-    static std::vector<std::string> reasons(const Worktree& worktree, Lease lease = Lease::none) {
+    static std::vector<std::string> reasons(const GitWorktree& worktree, Lease lease = Lease::none) {
         std::vector<std::string> names;
         for (const Reason& reason : reasons_to_keep(worktree, lease)) {
             EXPECT_FALSE(reason.detail.empty());
@@ -87,7 +87,7 @@ class WorktreesTest : public testing::Test {
     }
     using Names = std::vector<std::string>;
 
-    RemoveWorktree removal(const Worktree& worktree, Force force = Force::no) const {
+    RemoveWorktree removal(const GitWorktree& worktree, Force force = Force::no) const {
         return {.worktree = worktree, .force = force, .lease = Lease::none, .lock_dir = locks_};
     }
 
@@ -98,7 +98,7 @@ class WorktreesTest : public testing::Test {
         return done.value_or(Removed{});
     }
 
-    void expect_gone(const Worktree& worktree) const {
+    void expect_gone(const GitWorktree& worktree) const {
         EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(worktree.path)));
         EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(worktree.path + ".removing")));
         EXPECT_EQ(sh(worktree.repository, "git worktree list --porcelain").find(worktree.path), std::string::npos);

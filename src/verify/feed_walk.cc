@@ -151,7 +151,7 @@ void FeedWalk::walk() {
         "feed pages",
         fmt::format("select last_seq, first_seq, at, body, hash from feed_pages where org = {} order by last_seq",
                     org_),
-        [this](Columns columns) {
+        [this](ColumnReader columns) {
             Page page;
             page.last_seq = columns.integer();
             page.first_seq = columns.integer();
@@ -282,7 +282,7 @@ void FeedWalk::explain(const Suspect& suspect) {
     const std::string sql = fmt::format(
         "select first_seq, body from feed_pages where org = {} and last_seq >= {} order by last_seq limit 1", org_,
         suspect.seq);
-    reader_.each("feed pages", sql, [&](Columns columns) {
+    reader_.each("feed pages", sql, [&](ColumnReader columns) {
         const std::int64_t first_seq = columns.integer();
         each_event(columns.text(), [&](std::int64_t i, std::string_view event) {
             if (first_seq + i != suspect.seq || static_cast<std::uint8_t>(event.front()) != charged) return;

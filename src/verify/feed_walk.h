@@ -32,7 +32,8 @@ struct ChargeFacts {
 
 class FeedWalk {
  public:
-    FeedWalk(std::int64_t org, Reader& reader, Findings& findings) : org_(org), reader_(reader), findings_(findings) {}
+    FeedWalk(std::int64_t org, SnapshotReader& reader, Findings& findings)
+        : org_(org), reader_(reader), findings_(findings) {}
 
     // Reads all pages. The rest below is about what it has read.
     void walk();
@@ -73,7 +74,7 @@ class FeedWalk {
     }
 
     std::int64_t org_;
-    Reader& reader_;
+    SnapshotReader& reader_;
     Findings& findings_;
 
     std::int64_t last_seq_ = 0;

@@ -35,7 +35,7 @@ bool agrees(const Id& stated, const Id& actual) { return stated.empty() || state
 
 }  // namespace
 
-Attribution Attribution::read(Columns& row) {
+Attribution Attribution::read(ColumnReader& row) {
     Attribution who;
     who.agent = row.text();
     who.workflow = row.text();
@@ -55,7 +55,7 @@ void LedgerCheck::read_budgets() {
         "select name, scope, metric, \"window\", zone, limit_units, hard, created_at, deleted from budgets where org = "
         "{}",
         org_);
-    reader_.each("budgets", sql, [this](Columns row) {
+    reader_.each("budgets", sql, [this](ColumnReader row) {
         const std::string name(row.text());
         const auto scope = scope_from(row.text());
         const auto metric = position(metric_names, row.text());
@@ -96,7 +96,7 @@ void LedgerCheck::read_windows() {
         "select budget, start_at, end_at, limit_units, hard, settled, held, grace, marked_at from budget_windows "
         "where org = {}",
         org_);
-    reader_.each("budget windows", sql, [this](Columns row) {
+    reader_.each("budget windows", sql, [this](ColumnReader row) {
         const std::string_view name = row.text();
         const std::int64_t start = row.integer();
         const auto found = by_name_.find(name);
@@ -271,7 +271,7 @@ void LedgerCheck::read_cost_events() {
         "from cost_events "
         "where org = {}",
         Attribution::columns, usage_list, org_);
-    reader_.each("cost events", sql, [this](Columns row) {
+    reader_.each("cost events", sql, [this](ColumnReader row) {
         ChargeFacts charge;
         charge.key = row.id();
         const std::int64_t seq = row.integer();
@@ -381,16 +381,17 @@ void LedgerCheck::check_holds() {
         findings_.violated(Promise::nothing_twice,
                            row_of(std::string(table), org_, {{std::string(column), stored(id)}}), std::move(what));
     };
-    reader_.each("holds",
-                 fmt::format("select h.id from holds h left join cost_events e on e.org = h.org and e.hold = h.id "
-                             "where h.org = {} and h.state = 'settled' and e.org is null",
-                             org_),
-                 [&](Columns row) { violated("holds", "id", row.id(), "is settled, and no cost event says by what"); });
+    reader_.each(
+        "holds",
+        fmt::format("select h.id from holds h left join cost_events e on e.org = h.org and e.hold = h.id "
+                    "where h.org = {} and h.state = 'settled' and e.org is null",
+                    org_),
+        [&](ColumnReader row) { violated("holds", "id", row.id(), "is settled, and no cost event says by what"); });
     reader_.each("cost events",
                  fmt::format("select e.key from cost_events e left join holds h on h.org = e.org and h.id = e.hold and "
                              "h.state = 'settled' where e.org = {} and e.hold is not null and h.org is null",
                              org_),
-                 [&](Columns row) {
+                 [&](ColumnReader row) {
                      violated("cost_events", "key", row.id(), "says that it settled a hold, which is not settled");
                  });
     reader_.each(
@@ -398,7 +399,7 @@ void LedgerCheck::check_holds() {
         fmt::format("select hold, count(*) from cost_events where org = {} and hold is not null and corrects is "
                     "null group by hold having count(*) > 1",
                     org_),
-        [&](Columns row) {
+        [&](ColumnReader row) {
             const Id hold = row.id();
             violated("holds", "id", hold, fmt::format("was settled by {} cost events", row.integer()));
         });
@@ -415,7 +416,7 @@ std::string LedgerCheck::account_of(const Event& event) {
 void LedgerCheck::check_corrections() {
     std::unordered_map<Id, std::int64_t> stored_costs;
     reader_.each("corrections", fmt::format("select event, cost from corrected_costs where org = {}", org_),
-                 [&](Columns row) {
+                 [&](ColumnReader row) {
                      const Id event = row.id();
                      stored_costs[event] = row.integer();
                  });
@@ -424,7 +425,7 @@ void LedgerCheck::check_corrections() {
     const std::string sql =
         fmt::format("select key, corrects, estimated, counted_at, {}, cost from cost_events where org = {}",
                     Attribution::columns, org_);
-    reader_.each("cost events", sql, [&](Columns row) {
+    reader_.each("cost events", sql, [&](ColumnReader row) {
         const Id key = row.id();
         const Id corrects = row.id();
         const bool estimated = row.flag();
@@ -463,7 +464,7 @@ void LedgerCheck::check_corrections() {
 void LedgerCheck::read_calls() {
     const std::string sql = fmt::format(
         "select id, hold, cost from model_calls where org = {} and hold is not null and attempts = 1", org_);
-    reader_.each("model calls", sql, [this](Columns row) {
+    reader_.each("model calls", sql, [this](ColumnReader row) {
         const Id call = row.id();
         const Id hold = row.id();
         calls_[hold] = {call, row.integer(), 0};
@@ -487,7 +488,7 @@ void LedgerCheck::check_marks() {
     bool first = true;
     const std::string sql = fmt::format(
         "select budget, start_at, at, settled from spend_marks where org = {} order by budget, start_at, at", org_);
-    reader_.each("marks", sql, [&](Columns row) {
+    reader_.each("marks", sql, [&](ColumnReader row) {
         Mark mark;
         mark.budget = row.text();
         mark.start_at = row.integer();
@@ -559,7 +560,7 @@ void LedgerCheck::check_org_marks(const std::vector<Mark>& marks) {
     left_over(INT64_MAX);
 
     const std::int64_t last = minutes.empty() ? 0 : minutes.back().first;
-    reader_.each("orgs", fmt::format("select marked_at from orgs where org = {}", org_), [&](Columns row) {
+    reader_.each("orgs", fmt::format("select marked_at from orgs where org = {}", org_), [&](ColumnReader row) {
         findings_.counters(Promise::exact_ledger, row_of("orgs", org_, {}), {{"marked_at", row.integer(), last}},
                            "its cost events");
     });
@@ -626,7 +627,7 @@ store::RowName LedgerCheck::window_name(const Budget& budget, const Window& wind
 void LedgerCheck::check_agent_totals() {
     const std::string sql =
         fmt::format("select agent, settled, tokens, events, last_event_at from agent_totals where org = {}", org_);
-    reader_.each("agent totals", sql, [this](Columns row) {
+    reader_.each("agent totals", sql, [this](ColumnReader row) {
         const std::string agent(row.text());
         const std::int64_t settled = row.integer();
         const std::int64_t tokens = row.integer();
@@ -667,7 +668,7 @@ void LedgerCheck::check_rollups() {
                        {"provider", std::string(provider)},
                        {"model", std::string(model)}});
     };
-    reader_.each("roll-ups", sql, [&](Columns row) {
+    reader_.each("roll-ups", sql, [&](ColumnReader row) {
         const std::int64_t day = row.integer();
         const std::string agent(row.text());
         const std::string provider(row.text());

@@ -30,7 +30,7 @@ struct Attribution {
     std::string_view tags;  // As stored.
 
     static constexpr std::string_view columns = "agent, workflow, provider, model, api_key, run, session, tags";
-    static Attribution read(Columns& row);
+    static Attribution read(ColumnReader& row);
 };
 
 struct RunSums {
@@ -42,7 +42,7 @@ struct SessionSums {
 
 class LedgerCheck {
  public:
-    LedgerCheck(std::int64_t org, Reader& reader, Findings& findings, FeedWalk& feed)
+    LedgerCheck(std::int64_t org, SnapshotReader& reader, Findings& findings, FeedWalk& feed)
         : org_(org), reader_(reader), findings_(findings), feed_(feed) {}
 
     void read_budgets();
@@ -141,7 +141,7 @@ class LedgerCheck {
     store::RowName window_name(const Budget& budget, const Window& window) const;
 
     std::int64_t org_;
-    Reader& reader_;
+    SnapshotReader& reader_;
     Findings& findings_;
     FeedWalk& feed_;
 

@@ -9,7 +9,7 @@ constexpr std::int64_t rows_per_report = 50'000;
 
 }  // namespace
 
-void Reader::read(std::string_view what, std::string_view sql, const store::OnValues& on_row) {
+void SnapshotReader::read(std::string_view what, std::string_view sql, const store::OnValues& on_row) {
     if (error_) return;
     std::int64_t rows = 0;
     const auto done = snapshot_.query(sql, [&](const std::vector<store::Value>& values) {
@@ -19,19 +19,19 @@ void Reader::read(std::string_view what, std::string_view sql, const store::OnVa
     if (!done) error_ = done.error();
 }
 
-std::int64_t Columns::integer() {
+std::int64_t ColumnReader::integer() {
     const auto* number = next_ < values_.size() ? std::get_if<std::int64_t>(&values_[next_]) : nullptr;
     ++next_;
     return number == nullptr ? 0 : *number;
 }
 
-std::string_view Columns::text() {
+std::string_view ColumnReader::text() {
     const auto* text = next_ < values_.size() ? std::get_if<std::string>(&values_[next_]) : nullptr;
     ++next_;
     return text == nullptr ? std::string_view() : std::string_view(*text);
 }
 
-Id Columns::id() {
+Id ColumnReader::id() {
     const std::string_view bytes = text();
     if (bytes.size() != 16) return {};
     Id id;

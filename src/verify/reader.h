@@ -21,9 +21,9 @@ namespace interlock::verify {
 
 // The columns of one row, from left to right. A value of another type than asked for reads as 0 or "": the schema's
 // own types keep that from happening, and a row that says nonsense is then found by what it says.
-class Columns {
+class ColumnReader {
  public:
-    explicit Columns(const std::vector<store::Value>& values) : values_(values) {}
+    explicit ColumnReader(const std::vector<store::Value>& values) : values_(values) {}
 
     std::int64_t integer();
     bool flag() { return integer() != 0; }
@@ -35,14 +35,14 @@ class Columns {
     std::size_t next_ = 0;
 };
 
-class Reader {
+class SnapshotReader {
  public:
-    Reader(store::Snapshot& snapshot, const Progress& progress) : snapshot_(snapshot), progress_(progress) {}
+    SnapshotReader(store::Snapshot& snapshot, const Progress& progress) : snapshot_(snapshot), progress_(progress) {}
 
     // `what` names the rows to whoever waits for them.
     template <class OnRow>
     void each(std::string_view what, std::string_view sql, OnRow on_row) {
-        read(what, sql, [&](const std::vector<store::Value>& values) { on_row(Columns(values)); });
+        read(what, sql, [&](const std::vector<store::Value>& values) { on_row(ColumnReader(values)); });
     }
     // The same with the values as they are.
     void each_values(std::string_view what, std::string_view sql, const store::OnValues& on_row) {

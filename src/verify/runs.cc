@@ -22,7 +22,7 @@ bool contains(const std::array<std::string_view, N>& names, std::string_view nam
 
 void RunsCheck::read_agents() {
     reader_.each("agents", fmt::format("select name, max_concurrent_runs from agents where org = {}", org_),
-                 [this](Columns row) {
+                 [this](ColumnReader row) {
                      const std::string name(row.text());
                      agents_.emplace(name, row.integer());
                  });
@@ -32,7 +32,7 @@ void RunsCheck::read_claims() {
     const std::string sql = fmt::format(
         "select run, number, kind, host, path, chain, mode, fence from claims where org = {} order by run, number",
         org_);
-    reader_.each("claims", sql, [this](Columns row) {
+    reader_.each("claims", sql, [this](ColumnReader row) {
         Claim claim;
         claim.run = row.id();
         claim.number = row.integer();
@@ -55,7 +55,7 @@ void RunsCheck::read_holds() {
         "expires_at, closed_at "
         "from holds where org = {}",
         Attribution::columns, org_);
-    reader_.each("holds", sql, [this](Columns row) {
+    reader_.each("holds", sql, [this](ColumnReader row) {
         const Id id = row.id();
         const store::RowName name = row_of("holds", org_, {{"id", stored(id)}});
         const Attribution who = Attribution::read(row);
@@ -101,7 +101,7 @@ void RunsCheck::read_holds() {
 void RunsCheck::read_steps() {
     const std::string sql =
         fmt::format("select run, number, state from run_steps where org = {} order by run, number", org_);
-    reader_.each("steps of runs", sql, [this](Columns row) {
+    reader_.each("steps of runs", sql, [this](ColumnReader row) {
         const Id run = row.id();
         const std::int64_t number = row.integer();
         Steps& steps = steps_[run];
@@ -124,7 +124,7 @@ void RunsCheck::read_steps() {
 void RunsCheck::read_trees() {
     const std::string sql =
         fmt::format("select id, parent, state, stop_requested from runs where org = {} and parent is not null", org_);
-    reader_.each("runs with a parent", sql, [this](Columns row) {
+    reader_.each("runs with a parent", sql, [this](ColumnReader row) {
         const Id id = row.id();
         Child child{.parent = row.id()};
         const bool ended = contains(ended_states, row.text());
@@ -184,7 +184,7 @@ void RunsCheck::read_runs() {
         "(select count(*) from launches where launches.org = runs.org and launches.run = runs.id) "
         "from runs where org = {}",
         Attribution::columns, org_);
-    reader_.each("runs", sql, [this](Columns row) {
+    reader_.each("runs", sql, [this](ColumnReader row) {
         Run run;
         run.id = row.id();
         run.who = Attribution::read(row);
@@ -367,7 +367,7 @@ void RunsCheck::check_ticks() {
         "sum(case when outcome = 'coalesced' then 1 else 0 end) as coalesced from ticks where org = {0} "
         "group by schedule) t on t.schedule = s.name where s.org = {0}",
         org_);
-    reader_.each("ticks", sql, [this](Columns row) {
+    reader_.each("ticks", sql, [this](ColumnReader row) {
         const std::string name(row.text());
         const std::int64_t fired = row.integer();
         const std::int64_t skipped = row.integer();
@@ -426,15 +426,16 @@ void RunsCheck::check_caps() {
         check_cap(row_of("agents", org_, {{"name", agent}}), "max_concurrent_runs", max, feed_.agent_changed(agent),
                   runs_of(live_by_agent_, agent));
     }
-    reader_.each("caps", fmt::format("select kind, name, max_live from caps where org = {}", org_), [&](Columns row) {
-        const std::string kind(row.text());
-        const std::string name(row.text());
-        const std::int64_t max = row.integer();
-        const LiveRuns runs =
-            kind == "org" ? live_ : runs_of(kind == "provider" ? live_by_provider_ : live_by_node_, name);
-        check_cap(row_of("caps", org_, {{"kind", kind}, {"name", name}}), "max_live", max,
-                  feed_.cap_changed(kind, name), runs);
-    });
+    reader_.each("caps", fmt::format("select kind, name, max_live from caps where org = {}", org_),
+                 [&](ColumnReader row) {
+                     const std::string kind(row.text());
+                     const std::string name(row.text());
+                     const std::int64_t max = row.integer();
+                     const LiveRuns runs =
+                         kind == "org" ? live_ : runs_of(kind == "provider" ? live_by_provider_ : live_by_node_, name);
+                     check_cap(row_of("caps", org_, {{"kind", kind}, {"name", name}}), "max_live", max,
+                               feed_.cap_changed(kind, name), runs);
+                 });
 }
 
 void RunsCheck::check_cap(const store::RowName& row, std::string_view column, std::int64_t max, std::int64_t changed,
@@ -454,7 +455,7 @@ void RunsCheck::check_cap(const store::RowName& row, std::string_view column, st
 void RunsCheck::check_fences() {
     std::int64_t last_fence = 0;
     reader_.each("orgs", fmt::format("select last_fence from orgs where org = {}", org_),
-                 [&](Columns row) { last_fence = row.integer(); });
+                 [&](ColumnReader row) { last_fence = row.integer(); });
     std::ranges::sort(fences_);
     for (std::size_t i = 0; i < fences_.size(); ++i) {
         const auto& [fence, run] = fences_[i];

@@ -20,7 +20,7 @@ namespace interlock::verify {
 
 class RunsCheck {
  public:
-    RunsCheck(std::int64_t org, Reader& reader, Findings& findings, FeedWalk& feed, LedgerCheck& ledger)
+    RunsCheck(std::int64_t org, SnapshotReader& reader, Findings& findings, FeedWalk& feed, LedgerCheck& ledger)
         : org_(org), reader_(reader), findings_(findings), feed_(feed), ledger_(ledger) {}
 
     // Before the runs, since a run is checked with what belongs to it.
@@ -92,7 +92,7 @@ class RunsCheck {
     }
 
     std::int64_t org_;
-    Reader& reader_;
+    SnapshotReader& reader_;
     Findings& findings_;
     FeedWalk& feed_;
     LedgerCheck& ledger_;

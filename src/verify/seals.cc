@@ -34,7 +34,7 @@ std::uint64_t hash_of(RowKind kind, std::string_view key) {
 
 class SealCheck {
  public:
-    SealCheck(std::int64_t org, const std::vector<SealKey>& keys, Reader& reader, Findings& findings)
+    SealCheck(std::int64_t org, const std::vector<SealKey>& keys, SnapshotReader& reader, Findings& findings)
         : org_(org), keys_(keys), reader_(reader), findings_(findings) {}
 
     void run() {
@@ -52,7 +52,7 @@ class SealCheck {
     // Seals are in two tables. First their hashes, by number, then what each of them says.
     void read_seals() {
         for (const std::string_view sql : store::seals_sql) {
-            reader_.each("seals", sql_for(sql), [&](Columns row) {
+            reader_.each("seals", sql_for(sql), [&](ColumnReader row) {
                 const core::Seal seal = seal_from(row);
                 hashes_.emplace_back(seal.number, seal.hash);
             });
@@ -67,13 +67,13 @@ class SealCheck {
             before = number;
         }
         for (const std::string_view sql : store::seals_sql) {
-            reader_.each("seals", sql_for(sql), [&](Columns row) { read_seal(seal_from(row)); });
+            reader_.each("seals", sql_for(sql), [&](ColumnReader row) { read_seal(seal_from(row)); });
         }
     }
 
     std::string sql_for(std::string_view seals_of) const { return fmt::format("{}{}", seals_of, org_); }
 
-    static core::Seal seal_from(Columns& row) {
+    static core::Seal seal_from(ColumnReader& row) {
         core::Seal seal;
         seal.number = row.integer();
         seal.at = from_micros(row.integer());
@@ -153,7 +153,7 @@ class SealCheck {
         }
         if (missing.empty()) return;
         for (const std::string_view sql : store::seals_sql) {
-            reader_.each("seals", sql_for(sql), [&](Columns row) {
+            reader_.each("seals", sql_for(sql), [&](ColumnReader row) {
                 const core::Seal seal = seal_from(row);
                 const auto found = missing.find(seal.number);
                 if (found == missing.end()) return;
@@ -206,7 +206,7 @@ class SealCheck {
 
     const std::int64_t org_;
     const std::vector<SealKey>& keys_;
-    Reader& reader_;
+    SnapshotReader& reader_;
     Findings& findings_;
     using Hash = std::pair<std::int64_t, std::string>;
     std::vector<Hash> hashes_;  // Of each seal, by number.
@@ -215,16 +215,16 @@ class SealCheck {
     std::map<std::string, std::int64_t> unknown_keys_, lost_keys_;  // By id, in hex: how many seals.
 };
 
-bool has_feed(std::int64_t org, Reader& reader) {
+bool has_feed(std::int64_t org, SnapshotReader& reader) {
     bool found = false;
     reader.each("feed", fmt::format("select 1 from feed_pages where org = {} limit 1", org),
-                [&](Columns) { found = true; });
+                [&](ColumnReader) { found = true; });
     return found;
 }
 
 }  // namespace
 
-void check_seals(std::int64_t org, const std::vector<SealKey>& keys, Reader& reader, Findings& findings) {
+void check_seals(std::int64_t org, const std::vector<SealKey>& keys, SnapshotReader& reader, Findings& findings) {
     SealCheck check(org, keys, reader, findings);
     check.run();
     if (!keys.empty() && !check.found_seals() && has_feed(org, reader)) {

@@ -22,13 +22,13 @@ struct Session {
 };
 using Sessions = std::unordered_map<Id, Session>;
 
-Sessions read_sessions(std::int64_t org, Reader& reader) {
+Sessions read_sessions(std::int64_t org, SnapshotReader& reader) {
     Sessions sessions;
     const std::string sql = fmt::format(
         "select id, parent, first_seq, next_seq, input_tokens, output_tokens, settled, events from sessions where org "
         "= {}",
         org);
-    reader.each("sessions", sql, [&](Columns row) {
+    reader.each("sessions", sql, [&](ColumnReader row) {
         Session& session = sessions[row.id()];
         session.parent = row.id();
         session.first_seq = session.expected_seq = row.integer();
@@ -41,10 +41,10 @@ Sessions read_sessions(std::int64_t org, Reader& reader) {
     return sessions;
 }
 
-void read_messages(std::int64_t org, Reader& reader, Findings& findings, Sessions& sessions) {
+void read_messages(std::int64_t org, SnapshotReader& reader, Findings& findings, Sessions& sessions) {
     const std::string sql = fmt::format(
         "select session, seq, input_tokens, output_tokens from messages where org = {} order by session, seq", org);
-    reader.each("messages", sql, [&](Columns row) {
+    reader.each("messages", sql, [&](ColumnReader row) {
         const Id id = row.id();
         const std::int64_t seq = row.integer();
         findings.checked(Promise::one_order);
@@ -91,7 +91,7 @@ void check_session(std::int64_t org, Findings& findings, const Sessions& session
 
 }  // namespace
 
-void check_sessions(std::int64_t org, Reader& reader, Findings& findings, const LedgerCheck& ledger) {
+void check_sessions(std::int64_t org, SnapshotReader& reader, Findings& findings, const LedgerCheck& ledger) {
     Sessions sessions = read_sessions(org, reader);
     read_messages(org, reader, findings, sessions);
     if (reader.error()) return;

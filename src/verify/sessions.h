@@ -9,6 +9,6 @@
 
 namespace interlock::verify {
 
-void check_sessions(std::int64_t org, Reader& reader, Findings& findings, const LedgerCheck& ledger);
+void check_sessions(std::int64_t org, SnapshotReader& reader, Findings& findings, const LedgerCheck& ledger);
 
 }  // namespace interlock::verify

@@ -16,7 +16,7 @@ struct KeyColumn {
     KeyKind kind = KeyKind::id;
 };
 
-struct TextTable {
+struct TextColumns {
     Promise promise;
     std::string_view table;
     std::vector<KeyColumn> key;
@@ -24,11 +24,11 @@ struct TextTable {
     std::string_view json_object = {};
 };
 
-const std::vector<TextTable>& text_tables() {
+const std::vector<TextColumns>& text_tables() {
     using enum Promise;
     using enum KeyKind;
     // What the ledger's rows have beside these is in the roll-ups too, where each name is once a day.
-    static const std::vector<TextTable> tables{
+    static const std::vector<TextColumns> tables{
         {exact_ledger, "rollups", {{"day", number}, {"agent", name}, {"provider", name}, {"model", name}}, {}},
         {exact_ledger, "ledger_details", {{"key"}}, {"workflow", "api_key", "tags", "price"}},
         {exact_ledger,
@@ -61,13 +61,13 @@ const std::vector<TextTable>& text_tables() {
     return tables;
 }
 
-void check_table(std::int64_t org, const TextTable& table, Reader& reader, Findings& findings) {
+void check_table(std::int64_t org, const TextColumns& table, SnapshotReader& reader, Findings& findings) {
     std::vector<std::string_view> columns;
     for (const KeyColumn& key : table.key) columns.push_back(key.name);
     columns.insert(columns.end(), table.texts.begin(), table.texts.end());
     if (!table.json_object.empty()) columns.push_back(table.json_object);
     const std::string sql = fmt::format("select {} from {} where org = {}", fmt::join(columns, ", "), table.table, org);
-    reader.each(table.table, sql, [&](Columns row) {
+    reader.each(table.table, sql, [&](ColumnReader row) {
         std::vector<store::Cell> key;
         std::vector<std::string> wrong;
         for (const KeyColumn& column : table.key) {
@@ -100,8 +100,8 @@ void check_table(std::int64_t org, const TextTable& table, Reader& reader, Findi
 
 }  // namespace
 
-void check_text(std::int64_t org, Reader& reader, Findings& findings) {
-    for (const TextTable& table : text_tables()) check_table(org, table, reader, findings);
+void check_text(std::int64_t org, SnapshotReader& reader, Findings& findings) {
+    for (const TextColumns& table : text_tables()) check_table(org, table, reader, findings);
 }
 
 }  // namespace interlock::verify

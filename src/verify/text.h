@@ -7,6 +7,6 @@
 
 namespace interlock::verify {
 
-void check_text(std::int64_t org, Reader& reader, Findings& findings);
+void check_text(std::int64_t org, SnapshotReader& reader, Findings& findings);
 
 }  // namespace interlock::verify

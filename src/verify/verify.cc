@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 21> tables{
     "schedules", "answers",  "feed_pages",   "spend_marks", "run_steps", "ticks",       "seals"};
 
 // Every org that has a row anywhere, found by stepping from one to the next: no table is read through for it.
-std::set<std::int64_t> find_orgs(Reader& reader, Findings& findings) {
+std::set<std::int64_t> find_orgs(SnapshotReader& reader, Findings& findings) {
     std::set<std::int64_t> known;
     std::set<std::int64_t> all;
     for (const std::string_view table : tables) {
@@ -32,7 +32,7 @@ std::set<std::int64_t> find_orgs(Reader& reader, Findings& findings) {
         while (last) {
             const std::string sql = fmt::format("select org from {} where org > {} order by org limit 1", table, *last);
             last.reset();
-            reader.each("orgs", sql, [&](Columns row) { last = row.integer(); });
+            reader.each("orgs", sql, [&](ColumnReader row) { last = row.integer(); });
             if (!last) continue;
             if (table == "orgs") known.insert(*last);
             if (all.insert(*last).second && !known.contains(*last)) {
@@ -45,16 +45,16 @@ std::set<std::int64_t> find_orgs(Reader& reader, Findings& findings) {
 }
 
 // One key is one command, and one command leaves a cost event or an answer.
-void check_keys(std::int64_t org, Reader& reader, Findings& findings) {
+void check_keys(std::int64_t org, SnapshotReader& reader, Findings& findings) {
     const std::string sql = fmt::format(
         "select a.key from answers a join cost_events e on e.org = a.org and e.key = a.key where a.org = {}", org);
-    reader.each("answers", sql, [&](Columns row) {
+    reader.each("answers", sql, [&](ColumnReader row) {
         findings.violated(Promise::nothing_twice, row_of("answers", org, {{"key", stored(row.id())}}),
                           "there is a cost event with the same key");
     });
 }
 
-void check_org(std::int64_t org, const Options& options, Reader& reader, Findings& findings) {
+void check_org(std::int64_t org, const Options& options, SnapshotReader& reader, Findings& findings) {
     // 1. The feed, because it says how the rest came to be.
     FeedWalk feed(org, reader, findings);
     feed.walk();
@@ -100,7 +100,7 @@ void check_org(std::int64_t org, const Options& options, Reader& reader, Finding
 }  // namespace
 
 Result<Report, store::ReadError> verify(store::Snapshot& snapshot, const Options& options) {
-    Reader reader(snapshot, options.progress);
+    SnapshotReader reader(snapshot, options.progress);
     Findings findings(options.examples_max);
     for (const std::int64_t org : find_orgs(reader, findings)) check_org(org, options, reader, findings);
     if (reader.error()) return fail(*reader.error());

@@ -1,6 +1,6 @@
 // Several switchboards in one process, on one database in memory, each behind a door of its own on the loopback
 // address.
-#include "nodes/switchboard.h"
+#include "nodes/command_router.h"
 
 #include <gtest/gtest.h>
 
@@ -80,8 +80,8 @@ class SharedCluster final : public store::Cluster {
     }
     Result<store::StoreIdentity, store::ReadError> identity() override { return store::StoreIdentity{"memory", 1}; }
     Result<std::string, store::ReadError> secret() override { return std::string("between nodes"); }
-    Result<std::string, store::ReadError> objection() override { return std::string(); }
-    Result<void, store::ReadError> set_objection(const std::string&) override { return {}; }
+    Result<std::string, store::ReadError> block_reason() override { return std::string(); }
+    Result<void, store::ReadError> set_block_reason(const std::string&) override { return {}; }
     Result<void, store::ReadError> tell(const std::vector<core::OrgId>&) override { return {}; }
     Result<std::vector<core::OrgId>, store::ReadError> listen(Duration timeout) override {
         std::this_thread::sleep_for(timeout);
@@ -137,7 +137,7 @@ class SharedStore final : public store::Store {
         const std::lock_guard lock(shared_.mutex);
         return store_.newest_key();
     }
-    bool far() const override { return true; }
+    bool is_remote() const override { return true; }
     bool failed() const override { return store_.failed(); }
     Result<std::unique_ptr<store::Snapshot>, store::ReadError> snapshot() override { return store_.snapshot(); }
 
@@ -151,16 +151,16 @@ net::Task<net::Response> nothing_here() { co_return net::problem(404, "not_found
 class TestNode {
  public:
     TestNode(Shared& shared, Log& log) : boot(ids_.next(wall_clock())) {
-        Switchboard::Options how;
+        CommandRouter::Options how;
         how.me = {.id = boot, .boot = boot, .name = "node", .url = {}, .version = "test"};
         how.lease = 1500ms;
         how.connect = [&shared] { return std::make_unique<SharedCluster>(shared); };
         how.open_store = [&shared, this](core::OrgId its_org, std::int64_t epoch) {
             return std::make_unique<SharedStore>(shared, store::LaneHolder{its_org, epoch, boot, boot});
         };
-        switchboard = std::make_unique<Switchboard>(std::move(how), log);
-        EXPECT_TRUE(switchboard->start());
-        inbound_ = std::make_unique<Inbound>(switchboard->door());
+        router = std::make_unique<CommandRouter>(std::move(how), log);
+        EXPECT_TRUE(router->start());
+        inbound_ = std::make_unique<Inbound>(router->door());
         net::HttpServerOptions listening;
         listening.host = "127.0.0.1";
         listening.port = 0;
@@ -175,26 +175,26 @@ class TestNode {
         const auto port = http_->start();
         EXPECT_TRUE(port);
         url = fmt::format("http://127.0.0.1:{}", port ? *port : 0);
-        switchboard->set_url(url);
+        router->set_url(url);
     }
     ~TestNode() {
         close_door();
-        switchboard.reset();
+        router.reset();
     }
     void close_door() { http_.reset(); }
 
-    std::future<engine::Answer> ask(core::CommandBody body, core::CommandKey key, core::OrgId its_org) {
-        const auto promise = std::make_shared<std::promise<engine::Answer>>();
+    std::future<engine::SubmitResult> ask(core::CommandBody body, core::CommandKey key, core::OrgId its_org) {
+        const auto promise = std::make_shared<std::promise<engine::SubmitResult>>();
         std::vector<engine::Submission> one(1);
         one.front().command.org = its_org;
         one.front().command.key = key.value.empty() ? core::CommandKey(ids_.next(wall_clock())) : key;
         one.front().command.body = std::move(body);
-        one.front().deadline = switchboard->now() + 20s;
-        one.front().on_answer = [promise](engine::Answer answer) { promise->set_value(std::move(answer)); };
-        switchboard->submit(std::move(one));
+        one.front().deadline = router->now() + 20s;
+        one.front().on_answer = [promise](engine::SubmitResult answer) { promise->set_value(std::move(answer)); };
+        router->submit(std::move(one));
         return promise->get_future();
     }
-    engine::Answer tell(core::CommandBody body, core::CommandKey key = {}, core::OrgId its_org = org) {
+    engine::SubmitResult tell(core::CommandBody body, core::CommandKey key = {}, core::OrgId its_org = org) {
         auto answer = ask(std::move(body), key, its_org);
         if (answer.wait_for(20s) != std::future_status::ready) return fail(engine::SubmitError::outcome_unknown);
         return answer.get();
@@ -208,7 +208,7 @@ class TestNode {
  public:
     const Id boot;
     std::string url;
-    std::unique_ptr<Switchboard> switchboard;
+    std::unique_ptr<CommandRouter> router;
 };
 
 class SwitchboardTest : public testing::Test {
@@ -226,7 +226,7 @@ class SwitchboardTest : public testing::Test {
         charge.cost = Money::nanos(nanos);
         return charge;
     }
-    static bool charged(const engine::Answer& answer) {
+    static bool charged(const engine::SubmitResult& answer) {
         return answer && std::get<core::ChargeReply>(answer->reply).status == core::ChargeStatus::charged;
     }
 
@@ -244,7 +244,7 @@ TEST_F(SwitchboardTest, the_first_node_that_is_asked_writes_and_the_others_pass_
 
     EXPECT_EQ(shared.sum_of_events(), 12);
     EXPECT_EQ(shared.writer(), first->boot);
-    EXPECT_FALSE(second->switchboard->writes(org));
+    EXPECT_FALSE(second->router->writes(org));
 }
 
 TEST_F(SwitchboardTest, a_key_has_one_effect_whichever_nodes_it_is_shown_to) {
@@ -254,7 +254,7 @@ TEST_F(SwitchboardTest, a_key_has_one_effect_whichever_nodes_it_is_shown_to) {
     const core::CommandKey key(Id{77, 78});
 
     EXPECT_TRUE(charged(first->tell(charge_of(5), key)));
-    const engine::Answer again = second->tell(charge_of(5), key);
+    const engine::SubmitResult again = second->tell(charge_of(5), key);
 
     EXPECT_TRUE(charged(again));
     EXPECT_TRUE(again->repeated);
@@ -310,12 +310,12 @@ TEST_F(SwitchboardTest, a_database_that_is_away_is_told_and_comes_back_by_itself
         shared.away = true;
     }
 
-    const engine::Answer meanwhile = only->tell(charge_of(1));
+    const engine::SubmitResult meanwhile = only->tell(charge_of(1));
     ASSERT_FALSE(meanwhile);
     EXPECT_TRUE(meanwhile.error() == engine::SubmitError::outcome_unknown ||
                 meanwhile.error() == engine::SubmitError::unavailable);
     std::this_thread::sleep_for(1700ms);
-    EXPECT_FALSE(only->switchboard->in_touch());
+    EXPECT_FALSE(only->router->in_touch());
 
     {
         const std::lock_guard lock(shared.mutex);
@@ -349,7 +349,7 @@ TEST_F(SwitchboardTest, orgs_spread_over_the_nodes_that_are_there) {
     const auto second = start();
     const auto written_by = [&](const TestNode& node) {
         std::uint32_t count = 0;
-        for (std::uint32_t i = 1; i <= orgs; ++i) count += node.switchboard->writes(core::OrgId(i));
+        for (std::uint32_t i = 1; i <= orgs; ++i) count += node.router->writes(core::OrgId(i));
         return count;
     };
 

@@ -36,6 +36,6 @@ struct SelfFacts {
     std::map<std::string, std::string> kept_places = {};  // Runs, and the processes for which they keep their places.
 };
 
-std::vector<api::SelfFinding> look_at_itself(const SelfFacts& facts);
+std::vector<api::SelfFinding> run_self_check(const SelfFacts& facts);
 
 }  // namespace interlock::server

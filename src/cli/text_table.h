@@ -30,23 +30,23 @@ struct TableColumn {
     Room room = Room::always;
 };
 
-struct Cell {
+struct TextCell {
     std::string text = {};
     Style style = Style::plain;
     std::string painted = {};  // What a styled terminal shows instead; as wide as `text`.
 };
 
-struct Table {
+struct TextTable {
     std::vector<TableColumn> columns;
-    std::vector<std::vector<Cell>> rows;  // Each with one cell per column.
+    std::vector<std::vector<TextCell>> rows;  // Each with one cell per column.
 };
 
-std::string render(const Table& table, const CliOutput& output);
+std::string render(const TextTable& table, const CliOutput& output);
 
 // Label and value, one pair a line. A value of several lines is indented as a block.
 struct Detail {
     std::string label;
-    Cell value;
+    TextCell value;
 };
 std::string render(const std::vector<Detail>& details, const CliOutput& output);
 

@@ -1,4 +1,4 @@
-#include "server/self_look.h"
+#include "server/self_check.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using enum api::FindingLevel;
 class SelfLookTest : public testing::Test {
  protected:
     api::SelfFinding look(const std::string& what) {
-        const auto all = look_at_itself(facts);
+        const auto all = run_self_check(facts);
         const auto found = std::ranges::find(all, what, &api::SelfFinding::what);
         EXPECT_NE(found, all.end()) << what;
         return found == all.end() ? api::SelfFinding() : *found;
@@ -43,7 +43,7 @@ class SelfLookTest : public testing::Test {
 };
 
 TEST_F(SelfLookTest, a_new_server_is_well) {
-    for (const auto& finding : look_at_itself(facts)) {
+    for (const auto& finding : run_self_check(facts)) {
         if (finding.what == "disk space" || finding.what == "open files") continue;  // Of the machine.
         EXPECT_EQ(finding.level, ok) << finding.what << ": " << finding.detail;
         EXPECT_EQ(finding.advice, "") << finding.what;

@@ -1,4 +1,4 @@
-#include "core/table.h"
+#include "core/row_table.h"
 
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ class TableTest : public testing::Test {
     }
 
     CountingSource source;
-    Table<Session> table{acme, source};
+    RowTable<Session> table{acme, source};
 };
 
 TEST_F(TableTest, a_cached_row_is_loaded_once) {
@@ -195,7 +195,7 @@ TEST_F(TableTest, a_pointer_stays_good_while_others_come) {
 }
 
 TEST_F(TableTest, a_resident_row_is_never_asked_for_and_never_dropped) {
-    Table<Agent> agents{acme, source};
+    RowTable<Agent> agents{acme, source};
     Agent ada;
     ada.name = "ada";
     agents.adopt(ada);
@@ -210,7 +210,7 @@ TEST_F(TableTest, a_resident_row_is_never_asked_for_and_never_dropped) {
 }
 
 TEST_F(TableTest, rows_with_a_key_of_several_columns_are_told_apart) {
-    Table<Window> windows{acme, source};
+    RowTable<Window> windows{acme, source};
     windows.edit_or_insert({"day", from_micros(1)}).settled = 1;
     windows.edit_or_insert({"day", from_micros(2)}).settled = 2;
     windows.edit_or_insert({"month", from_micros(1)}).settled = 3;

@@ -9,26 +9,26 @@
 
 namespace interlock::supervisor {
 
-class Inbox {
+class TaskQueue {
  public:
     using Job = std::function<void()>;
 
     // Rung after each post, until close().
-    void open(std::function<void()> bell) {
+    void open(std::function<void()> wake) {
         const std::lock_guard lock(mutex_);
-        bell_ = std::move(bell);
+        wake_ = std::move(wake);
     }
     void close() {
         const std::lock_guard lock(mutex_);
-        bell_ = {};
+        wake_ = {};
         jobs_.clear();
     }
     // Nothing happens when it is closed.
     void post(Job job) {
         const std::lock_guard lock(mutex_);
-        if (!bell_) return;
+        if (!wake_) return;
         jobs_.push_back(std::move(job));
-        bell_();
+        wake_();
     }
     std::vector<Job> take() {
         const std::lock_guard lock(mutex_);
@@ -37,7 +37,7 @@ class Inbox {
 
  private:
     std::mutex mutex_;
-    std::function<void()> bell_;
+    std::function<void()> wake_;
     std::vector<Job> jobs_;
 };
 

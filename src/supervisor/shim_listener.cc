@@ -1,4 +1,4 @@
-#include "supervisor/shim_door.h"
+#include "supervisor/shim_listener.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -22,8 +22,8 @@ namespace {
 
 // What an event of the poll is about. Guests are counted from here on.
 constexpr std::uint64_t the_door = 0;
-constexpr std::uint64_t the_bell = 1;
-constexpr std::uint64_t guests_from = 2;
+constexpr std::uint64_t the_wake_up = 1;
+constexpr std::uint64_t connections_from = 2;
 constexpr int parts_at_once = 16;
 
 bool watch(const shim::Fd& poll, const shim::Fd& fd, std::uint64_t what, std::uint32_t events, int operation) {
@@ -37,8 +37,8 @@ std::string why_not(const std::string& what) { return fmt::format("{}: {}", what
 
 }  // namespace
 
-Result<std::unique_ptr<ShimDoor>, std::string> ShimDoor::open(const std::string& directory) {
-    std::unique_ptr<ShimDoor> door(new ShimDoor());
+Result<std::unique_ptr<ShimListener>, std::string> ShimListener::open(const std::string& directory) {
+    std::unique_ptr<ShimListener> door(new ShimListener());
     // The name of a socket may have 107 bytes, which a data directory easily exceeds; a descriptor of it never does.
     const shim::Fd parent(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!parent) return fail(why_not("cannot open " + directory));
@@ -55,21 +55,21 @@ Result<std::unique_ptr<ShimDoor>, std::string> ShimDoor::open(const std::string&
         ::chmod(path.c_str(), 0600) == 0 && ::listen(door->listening_.get(), SOMAXCONN) == 0;
     if (!bound) return fail(why_not(fmt::format("cannot listen on {}/{}", directory, name)));
     door->poll_ = shim::Fd(::epoll_create1(EPOLL_CLOEXEC));
-    door->bell_ = shim::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    const bool watched = door->poll_ && door->bell_ &&
+    door->wake_up_ = shim::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const bool watched = door->poll_ && door->wake_up_ &&
                          watch(door->poll_, door->listening_, the_door, EPOLLIN, EPOLL_CTL_ADD) &&
-                         watch(door->poll_, door->bell_, the_bell, EPOLLIN, EPOLL_CTL_ADD);
+                         watch(door->poll_, door->wake_up_, the_wake_up, EPOLLIN, EPOLL_CTL_ADD);
     if (!watched) return fail(why_not("cannot watch for shims"));
-    door->guests_ = guests_from;
+    door->connections_ = connections_from;
     return door;
 }
 
-void ShimDoor::wake() {
+void ShimListener::wake() {
     const std::uint64_t once = 1;
-    (void)!::write(bell_.get(), &once, sizeof once);
+    (void)!::write(wake_up_.get(), &once, sizeof once);
 }
 
-std::vector<ShimDoor::Heard> ShimDoor::wait(std::chrono::milliseconds timeout) {
+std::vector<ShimListener::Heard> ShimListener::wait(std::chrono::milliseconds timeout) {
     // The caller has dealt with all that was heard, so a guest that gives way now has not proven anything.
     if (std::exchange(knocked_, false)) let_in();
     std::array<epoll_event, 128> events;
@@ -80,16 +80,17 @@ std::vector<ShimDoor::Heard> ShimDoor::wait(std::chrono::milliseconds timeout) {
         const std::uint64_t what = events[static_cast<std::size_t>(i)].data.u64;
         if (what == the_door) {
             knocked_ = true;
-        } else if (what == the_bell) {
+        } else if (what == the_wake_up) {
             std::uint64_t rung = 0;
-            (void)!::read(bell_.get(), &rung, sizeof rung);
+            (void)!::read(wake_up_.get(), &rung, sizeof rung);
         } else if (const auto found = visits_.find(what); found != visits_.end()) {
-            const Guest guest(what);
+            const ConnectionId connection(what);
             const std::uint32_t happened = events[static_cast<std::size_t>(i)].events;
-            bool stays = (happened & EPOLLOUT) == 0 || write_to(guest, found->second);
-            if (stays && (happened & ~std::uint32_t{EPOLLOUT}) != 0) stays = read_from(guest, found->second, heard);
+            bool stays = (happened & EPOLLOUT) == 0 || write_to(connection, found->second);
+            if (stays && (happened & ~std::uint32_t{EPOLLOUT}) != 0)
+                stays = read_from(connection, found->second, heard);
             if (stays) continue;
-            heard.push_back({guest, found->second.process, std::nullopt, {}});
+            heard.push_back({connection, found->second.process, std::nullopt, {}});
             strangers_.erase(what);
             visits_.erase(found);
         }
@@ -98,17 +99,17 @@ std::vector<ShimDoor::Heard> ShimDoor::wait(std::chrono::milliseconds timeout) {
     return heard;
 }
 
-void ShimDoor::end_long_stays(std::vector<Heard>& heard) {
+void ShimListener::end_long_stays(std::vector<Heard>& heard) {
     const auto came_before = std::chrono::steady_clock::now() - stranger_stays;
     while (!strangers_.empty() && strangers_.begin()->second < came_before) {
-        const Guest guest(strangers_.begin()->first);
-        heard.push_back({guest, visits_.at(guest.value).process, std::nullopt, {}});
-        show_out(guest);
+        const ConnectionId connection(strangers_.begin()->first);
+        heard.push_back({connection, visits_.at(connection.value).process, std::nullopt, {}});
+        show_out(connection);
     }
 }
 
 // As many at a time as there is always room for: each is read once before newer ones can take its place.
-void ShimDoor::let_in() {
+void ShimListener::let_in() {
     for (std::size_t i = 0; i < strangers_beside; ++i) {
         shim::Fd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket) return;
@@ -116,10 +117,10 @@ void ShimDoor::let_in() {
         socklen_t size = sizeof who;
         const bool known = ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0;
         if (!known || (who.uid != ::geteuid() && who.uid != 0)) continue;
-        const std::uint64_t number = guests_++;
+        const std::uint64_t number = connections_++;
         if (!watch(poll_, socket, number, EPOLLIN, EPOLL_CTL_ADD)) continue;
         if (strangers_.size() >= strangers_per_run * live_runs_ + strangers_beside) {
-            show_out(Guest(strangers_.begin()->first));
+            show_out(ConnectionId(strangers_.begin()->first));
         }
         Visit& visit = visits_.emplace(number, Visit{.socket = std::move(socket), .process = who.pid}).first->second;
         visit.reader.limit(message_of_stranger_max);
@@ -128,7 +129,7 @@ void ShimDoor::let_in() {
 }
 
 // False when the guest has left, or makes no sense.
-bool ShimDoor::read_from(Guest guest, Visit& visit, std::vector<Heard>& heard) {
+bool ShimListener::read_from(ConnectionId connection, Visit& visit, std::vector<Heard>& heard) {
     std::array<char, 16384> buffer;
     // Whoever says more has his turn again, after the others.
     for (int part = 0; part < parts_at_once; ++part) {
@@ -141,7 +142,7 @@ bool ShimDoor::read_from(Guest guest, Visit& visit, std::vector<Heard>& heard) {
             auto known = shim::read_from_shim(*message);
             if (!known) continue;
             const bool brings_entrance = std::holds_alternative<shim::Entrance>(*known);
-            heard.push_back({guest, visit.process, std::move(*known),
+            heard.push_back({connection, visit.process, std::move(*known),
                              brings_entrance ? std::exchange(visit.entrance, shim::Fd()) : shim::Fd()});
         }
         if (visit.reader.broken()) return false;
@@ -149,7 +150,7 @@ bool ShimDoor::read_from(Guest guest, Visit& visit, std::vector<Heard>& heard) {
     return true;
 }
 
-bool ShimDoor::write_to(Guest guest, Visit& visit) {
+bool ShimListener::write_to(ConnectionId connection, Visit& visit) {
     while (!visit.unsent.empty()) {
         const ssize_t sent = shim::send_with(visit.socket.get(), visit.unsent, visit.passing);
         if (sent < 0 && errno == EINTR) continue;
@@ -162,27 +163,27 @@ bool ShimDoor::write_to(Guest guest, Visit& visit) {
     if (visit.asks_to_write == !visit.unsent.empty()) return true;
     visit.asks_to_write = !visit.unsent.empty();
     const std::uint32_t events = visit.asks_to_write ? EPOLLIN | EPOLLOUT : EPOLLIN;
-    return watch(poll_, visit.socket, guest.value, events, EPOLL_CTL_MOD);
+    return watch(poll_, visit.socket, connection.value, events, EPOLL_CTL_MOD);
 }
 
-void ShimDoor::send(Guest guest, const shim::FromServer& message, const shim::Fd& with) {
-    const auto found = visits_.find(guest.value);
+void ShimListener::send(ConnectionId connection, const shim::FromServer& message, const shim::Fd& with) {
+    const auto found = visits_.find(connection.value);
     if (found == visits_.end()) return;
     if (with) found->second.passing = shim::Fd(::fcntl(with.get(), F_DUPFD_CLOEXEC, 0));
     found->second.unsent += shim::encode(shim::to_message(message));
     // Who cannot be written to any more is heard to leave by the next wait.
-    if (!write_to(guest, found->second)) ::shutdown(found->second.socket.get(), SHUT_RDWR);
+    if (!write_to(connection, found->second)) ::shutdown(found->second.socket.get(), SHUT_RDWR);
 }
 
-void ShimDoor::admit(Guest guest) {
-    strangers_.erase(guest.value);
-    const auto found = visits_.find(guest.value);
+void ShimListener::admit(ConnectionId connection) {
+    strangers_.erase(connection.value);
+    const auto found = visits_.find(connection.value);
     if (found != visits_.end()) found->second.reader.limit(shim::message_bytes_max);
 }
 
-void ShimDoor::show_out(Guest guest) {
-    strangers_.erase(guest.value);
-    visits_.erase(guest.value);
+void ShimListener::show_out(ConnectionId connection) {
+    strangers_.erase(connection.value);
+    visits_.erase(connection.value);
 }
 
 }  // namespace interlock::supervisor

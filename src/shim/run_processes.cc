@@ -1,4 +1,4 @@
-#include "shim/holder.h"
+#include "shim/run_processes.h"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -23,14 +23,15 @@ char read_buffer[read_bytes_max];
 
 }  // namespace
 
-Holder::Holder(bool foreground) : foreground_(foreground), self_(look_at(getpid()).value_or(Process{})) {
+RunProcesses::RunProcesses(bool foreground)
+    : foreground_(foreground), self_(look_at(getpid()).value_or(ProcessInfo{})) {
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     for (const pid_t pid : children(getpid())) {
         if (auto process = look_at(pid)) inherited_.push_back(std::move(*process));
     }
 }
 
-std::optional<std::string> Holder::start(Launch launch, const ChildOptions& options) {
+std::optional<std::string> RunProcesses::start(LaunchRequest launch, const ChildOptions& options) {
     launch_ = std::move(launch);
     mkdir((launch_.home + "/tmp").c_str(), 0700);
     if (!foreground_) log_ = OutputLog(launch_.home + "/output", launch_.log_max);
@@ -55,7 +56,7 @@ std::optional<std::string> Holder::start(Launch launch, const ChildOptions& opti
 
 // What is a bound of all processes together is set in their group. Where that is not to be had, a limit of each process
 // does for some: the number of processes is counted for the run's user in its user namespace, and not at all for root.
-std::optional<std::string> Holder::bound_group() {
+std::optional<std::string> RunProcesses::bound_group() {
     constexpr rlim_t cpu_period_us = 100'000, percent = 100;
     bool without_group = false;
     for (auto limit = launch_.limits.begin(); limit != launch_.limits.end();) {
@@ -85,7 +86,7 @@ std::optional<std::string> Holder::bound_group() {
     return std::nullopt;
 }
 
-std::optional<ChildReport> Holder::take_report() {
+std::optional<ChildReport> RunProcesses::take_report() {
     char bytes[256];
     const ssize_t got = read(child_.report.get(), bytes, sizeof bytes);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return std::nullopt;
@@ -101,7 +102,7 @@ std::optional<ChildReport> Holder::take_report() {
     return report;
 }
 
-bool Holder::take_output() {
+bool RunProcesses::take_output() {
     const ssize_t got = read(child_.output.get(), read_buffer, sizeof read_buffer);
     if (got > 0) log_.add({read_buffer, static_cast<std::size_t>(got)});
     // Nobody has the other end any more: the run closed what it prints to, and may well go on.
@@ -109,7 +110,7 @@ bool Holder::take_output() {
     return got > 0;
 }
 
-std::optional<int> Holder::reap(std::int64_t now_ms) {
+std::optional<int> RunProcesses::reap(std::int64_t now_ms) {
     std::optional<int> stopped_by;
     for (;;) {
         int status = 0;
@@ -132,13 +133,13 @@ std::optional<int> Holder::reap(std::int64_t now_ms) {
 }
 
 // Before the main process was reaped the group is its own; afterwards its number could be somebody else's.
-void Holder::signal_group(int signal) const {
+void RunProcesses::signal_group(int signal) const {
     if (!started() || main_status_) return;
     // Right behind its start the child may not have made its group yet; then it is alone.
     if (kill(-child_.pid, signal) != 0 && errno == ESRCH) kill(child_.pid, signal);
 }
 
-void Holder::stop(std::int64_t now_ms) {
+void RunProcesses::stop(std::int64_t now_ms) {
     if (stopping_ || !started()) return;
     stopping_ = true;
     signal_group(SIGTERM);
@@ -148,7 +149,7 @@ void Holder::stop(std::int64_t now_ms) {
     kill_at(now_ms + launch_.grace_ms);
 }
 
-void Holder::pause() {
+void RunProcesses::pause() {
     if (!started() || paused()) return;
     if (cgroup_ && cgroup_.freeze()) {
         paused_ = Paused::by_cgroup;
@@ -159,15 +160,15 @@ void Holder::pause() {
     }
 }
 
-void Holder::resume() {
+void RunProcesses::resume() {
     if (paused_ == Paused::by_cgroup) cgroup_.thaw();
     if (paused_ == Paused::by_signals) {
-        for (const Process& process : members(tree())) send_signal(process, SIGCONT);
+        for (const ProcessInfo& process : members(tree())) send_signal(process, SIGCONT);
     }
     paused_ = Paused::no;
 }
 
-void Holder::on_time(std::int64_t now_ms) {
+void RunProcesses::on_time(std::int64_t now_ms) {
     if (kill_at_ > now_ms) return;
     // The run may keep every processor busy, and whoever ends it must get his turn. Not everybody may ask for that.
     setpriority(PRIO_PROCESS, 0, -20);
@@ -180,7 +181,7 @@ void Holder::on_time(std::int64_t now_ms) {
     kill_at_ = now_ms + kill_again_ms_;
 }
 
-bool Holder::is_over() {
+bool RunProcesses::is_over() {
     if (!started() || !main_status_ || child_.report || has_children() || (cgroup_ && cgroup_.populated()))
         return false;
     for (int i = 0; i < last_reads_max && child_.output && take_output(); ++i) continue;
@@ -190,21 +191,21 @@ bool Holder::is_over() {
     return true;
 }
 
-Tree Holder::tree() const {
+ProcessTree RunProcesses::tree() const {
     return {.roots = {self_}, .only_below = true, .spared = inherited_, .groups = {child_.pid}};
 }
 
-bool Holder::has_children() const {
+bool RunProcesses::has_children() const {
     if (inherited_.empty() || !children_left_) return children_left_;
     return std::ranges::any_of(children(getpid()), [&](pid_t pid) {
-        const auto found = std::ranges::find(inherited_, pid, &Process::pid);
+        const auto found = std::ranges::find(inherited_, pid, &ProcessInfo::pid);
         return found == inherited_.end() || found->start != start_time(pid);
     });
 }
 
 // The first process of the run's pid namespace waits for what the run leaves behind. It goes when that is gone, and the
 // kernel would end all others with it. True when it was alone.
-bool Holder::end_first_process() const {
+bool RunProcesses::end_first_process() const {
     if (child_.first == 0 || !children_left_) return false;
     if (!shim::children(child_.first).empty()) return false;
     kill(child_.first, SIGKILL);
@@ -212,12 +213,12 @@ bool Holder::end_first_process() const {
 }
 
 // What is still there when the main process is gone was not meant to stay.
-void Holder::end_the_rest(std::int64_t now_ms) {
+void RunProcesses::end_the_rest(std::int64_t now_ms) {
     ending_the_rest_ = true;
-    const std::vector<Process> rest = members(tree());
-    for (const Process& process : rest) send_signal(process, SIGTERM);
+    const std::vector<ProcessInfo> rest = members(tree());
+    for (const ProcessInfo& process : rest) send_signal(process, SIGTERM);
     if (paused()) resume();
-    for (const Process& process : rest) send_signal(process, SIGCONT);
+    for (const ProcessInfo& process : rest) send_signal(process, SIGCONT);
     kill_at(now_ms + std::min(launch_.grace_ms, rest_grace_ms));
 }
 

@@ -24,7 +24,7 @@ inline bool load_from(RowSource& source, OrgId org, ColdRow& row) {
 }
 
 template <class Row>
-class Table {
+class RowTable {
     struct Entry {
         Row row{};
         bool there = false;
@@ -44,11 +44,11 @@ class Table {
         const Row* operator->() const { return &node_->second.row; }
 
      private:
-        friend class Table;
+        friend class RowTable;
         Node* node_ = nullptr;
     };
 
-    Table(OrgId org, RowSource& source) : org_(org), source_(&source) {}
+    RowTable(OrgId org, RowSource& source) : org_(org), source_(&source) {}
 
     // The row, or null where there is none. A cached kind asks the source for what is not in memory.
     const Row* find(const Key& key) {

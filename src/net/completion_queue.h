@@ -27,7 +27,7 @@ class Mail {
     ~Mail() = default;
 
  private:
-    friend class Inbox;
+    friend class CompletionQueue;
     Mail* next_ = nullptr;
 };
 
@@ -40,9 +40,9 @@ template <class Node, class Tag>
 using List = boost::intrusive::list<Node, boost::intrusive::base_hook<ListHook<Tag>>,
                                     boost::intrusive::constant_time_size<false>>;
 
-class Inbox final : public boost::asio::execution_context::service {
+class CompletionQueue final : public boost::asio::execution_context::service {
  public:
-    using key_type = Inbox;
+    using key_type = CompletionQueue;
     static boost::asio::execution_context::id id;
 
     // The part that other threads see. It outlives the io_context for as long as somebody holds it.
@@ -75,8 +75,8 @@ class Inbox final : public boost::asio::execution_context::service {
         ~Endable() = default;
     };
 
-    explicit Inbox(boost::asio::execution_context& context);
-    static Inbox& of(const Executor& executor);
+    explicit CompletionQueue(boost::asio::execution_context& context);
+    static CompletionQueue& of(const Executor& executor);
 
     const std::shared_ptr<Box>& box() const { return box_; }
     void add(Waiting& waiting) { waiting_.push_back(waiting); }

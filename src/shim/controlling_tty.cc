@@ -1,4 +1,4 @@
-#include "shim/terminal.h"
+#include "shim/controlling_tty.h"
 
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -32,33 +32,33 @@ void write_to_user(std::string_view text) {
 
 }  // namespace
 
-Terminal Terminal::of_this_process() {
-    Terminal terminal;
+ControllingTty ControllingTty::of_this_process() {
+    ControllingTty terminal;
     terminal.tty_ = Fd(open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY));
     if (terminal.tty_ && tcgetattr(terminal.tty_.get(), &terminal.modes_) != 0) terminal.tty_.reset();
     return terminal;
 }
 
-bool Terminal::ours() const { return tty_ && tcgetpgrp(tty_.get()) == getpgrp(); }
+bool ControllingTty::ours() const { return tty_ && tcgetpgrp(tty_.get()) == getpgrp(); }
 
-bool Terminal::wanted_at_once() const {
+bool ControllingTty::wanted_at_once() const {
     return ours() && tcgetsid(STDIN_FILENO) == getsid(0) && isatty(STDOUT_FILENO) == 1;
 }
 
-bool Terminal::give(pid_t group) {
+bool ControllingTty::give(pid_t group) {
     if (!tty_ || tcsetpgrp(tty_.get(), group) != 0) return false;
     if (has_modes_of_run_) tcsetattr(tty_.get(), TCSANOW, &modes_of_run_);
     return true;
 }
 
-void Terminal::take_back(pid_t group) {
+void ControllingTty::take_back(pid_t group) {
     if (!tty_ || tcgetpgrp(tty_.get()) != group) return;
     has_modes_of_run_ = tcgetattr(tty_.get(), &modes_of_run_) == 0;
     tcsetpgrp(tty_.get(), getpgrp());
     tcsetattr(tty_.get(), TCSANOW, &modes_);
 }
 
-void Terminal::stop_ourselves(int signal) {
+void ControllingTty::stop_ourselves(int signal) {
     kill(0, signal);
     // Ours is blocked: it takes effect here, and here we go on.
     sigset_t only_this;

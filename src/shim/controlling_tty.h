@@ -14,12 +14,12 @@
 
 namespace interlock::shim {
 
-class Terminal {
+class ControllingTty {
  public:
     // None.
-    Terminal() = default;
+    ControllingTty() = default;
     // The controlling terminal of this process, if it has one.
-    static Terminal of_this_process();
+    static ControllingTty of_this_process();
 
     explicit operator bool() const { return static_cast<bool>(tty_); }
     // Whether our process group is the one that may read from it.

@@ -1,4 +1,4 @@
-#include "cli/table.h"
+#include "cli/text_table.h"
 
 #include <algorithm>
 #include <numeric>
@@ -17,13 +17,13 @@ std::size_t fraction_width(std::string_view text) {
 }
 
 // Blanks behind the amounts, so that their points are below each other.
-void line_up_points(Table& table, std::size_t column) {
+void line_up_points(TextTable& table, std::size_t column) {
     std::size_t widest = 0;
     for (const auto& row : table.rows) widest = std::max(widest, fraction_width(row[column].text));
     for (auto& row : table.rows) row[column].text += std::string(widest - fraction_width(row[column].text), ' ');
 }
 
-std::vector<std::size_t> natural_widths(const Table& table) {
+std::vector<std::size_t> natural_widths(const TextTable& table) {
     std::vector<std::size_t> widths;
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
         std::size_t widest = display_width(table.columns[i].header);
@@ -38,13 +38,13 @@ std::size_t total(const std::vector<std::size_t>& widths) {
     return std::accumulate(widths.begin(), widths.end(), gaps);
 }
 
-void drop_column(Table& table, std::size_t column) {
+void drop_column(TextTable& table, std::size_t column) {
     const auto at = static_cast<std::ptrdiff_t>(column);
     table.columns.erase(table.columns.begin() + at);
     for (auto& row : table.rows) row.erase(row.begin() + at);
 }
 
-std::vector<std::size_t> fit(Table& table, std::size_t width) {
+std::vector<std::size_t> fit(TextTable& table, std::size_t width) {
     std::vector<std::size_t> widths = natural_widths(table);
     if (width == 0) return widths;
 
@@ -90,8 +90,8 @@ std::string without_trailing_blanks(std::string line) {
 
 }  // namespace
 
-std::string render(const Table& given, const CliOutput& output) {
-    Table table = given;
+std::string render(const TextTable& given, const CliOutput& output) {
+    TextTable table = given;
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
         if (table.columns[i].align == Align::decimal) line_up_points(table, i);
     }

@@ -1,4 +1,4 @@
-#include "nodes/switchboard.h"
+#include "nodes/command_router.h"
 
 #include <algorithm>
 #include <iterator>
@@ -33,7 +33,7 @@ steady_clock::duration steady(Duration duration) {
 
 // ---- commands on their way ----------------------------------------------------------------------------------------
 
-void Switchboard::submit(std::vector<Submission> submissions) {
+void CommandRouter::submit(std::vector<Submission> submissions) {
     if (submissions.empty()) return;
     const core::OrgId first = submissions.front().command.org;
     const auto of_first = [&](const Submission& each) { return each.command.org == first; };
@@ -43,13 +43,13 @@ void Switchboard::submit(std::vector<Submission> submissions) {
     for (auto& [org, its] : by_org) route(org, std::move(its));
 }
 
-void Switchboard::route(core::OrgId org, std::vector<Submission> submissions) {
-    std::shared_ptr<Home> home;
+void CommandRouter::route(core::OrgId org, std::vector<Submission> submissions) {
+    std::shared_ptr<LocalLane> home;
     std::shared_ptr<PeerLink> peer;
     std::vector<Submission> refused;
     {
         const Lock lock(mutex_);
-        Way& way = ways_[org];
+        OrgRoute& way = ways_[org];
         if (way.home) {
             home = way.home;
         } else if (way.peer) {
@@ -77,17 +77,17 @@ void Switchboard::route(core::OrgId org, std::vector<Submission> submissions) {
 }
 
 // With the lock.
-void Switchboard::ask_resolver(core::OrgId org, Way& way) {
+void CommandRouter::ask_resolver(core::OrgId org, OrgRoute& way) {
     if (std::exchange(way.queued, true)) return;
     to_resolve_.push_back(org);
     resolver_work_.notify_one();
 }
 
 // From a lane that has lost its org.
-void Switchboard::come_back(core::OrgId org, const Home* from, std::vector<Submission> submissions) {
+void CommandRouter::come_back(core::OrgId org, const LocalLane* from, std::vector<Submission> submissions) {
     {
         const Lock lock(mutex_);
-        Way& way = ways_[org];
+        OrgRoute& way = ways_[org];
         if (way.home && way.home.get() == from) {
             // Not destroyed here: this is its own thread.
             retired_.push_back(std::exchange(way.home, nullptr));
@@ -99,18 +99,18 @@ void Switchboard::come_back(core::OrgId org, const Home* from, std::vector<Submi
 }
 
 // From another node.
-void Switchboard::come_back(const Id& boot, Trouble trouble, std::vector<Submission> submissions) {
+void CommandRouter::come_back(const Id& boot, PeerError trouble, std::vector<Submission> submissions) {
     {
         const Lock lock(mutex_);
         const auto peer = peers_.find(boot);
         for (const Submission& each : submissions) {
-            Way& way = ways_[each.command.org];
+            OrgRoute& way = ways_[each.command.org];
             if (!way.peer || peer == peers_.end() || way.peer != peer->second) continue;
             // Silence alone convicts nobody; the lease will.
-            if (trouble != Trouble::silent) way.suspect_epoch = way.peer_epoch;
+            if (trouble != PeerError::silent) way.suspect_epoch = way.peer_epoch;
             way.peer.reset();
         }
-        if (peer != peers_.end() && trouble == Trouble::gone) {
+        if (peer != peers_.end() && trouble == PeerError::gone) {
             retired_.push_back(std::move(peer->second));
             peers_.erase(peer);
             resolver_work_.notify_one();
@@ -120,7 +120,7 @@ void Switchboard::come_back(const Id& boot, Trouble trouble, std::vector<Submiss
 }
 
 // It was on its way once and may have been carried out, whatever the second try says.
-void Switchboard::reroute(std::vector<Submission> submissions) {
+void CommandRouter::reroute(std::vector<Submission> submissions) {
     const Instant time = now();
     std::erase_if(submissions, [&](const Submission& each) {
         const bool hopeless = each.deadline < time || each.command.key.value.empty();
@@ -128,15 +128,15 @@ void Switchboard::reroute(std::vector<Submission> submissions) {
         return hopeless;
     });
     for (Submission& each : submissions) {
-        each.on_answer = [on_answer = std::move(each.on_answer)](engine::Answer answer) {
+        each.on_answer = [on_answer = std::move(each.on_answer)](engine::SubmitResult answer) {
             const bool nothing_done = !answer && answer.error() != SubmitError::key_reused;
-            on_answer(nothing_done ? engine::Answer(fail(SubmitError::outcome_unknown)) : std::move(answer));
+            on_answer(nothing_done ? engine::SubmitResult(fail(SubmitError::outcome_unknown)) : std::move(answer));
         };
     }
     submit(std::move(submissions));
 }
 
-void Switchboard::fail_waiting(core::OrgId org, SubmitError error) {
+void CommandRouter::fail_waiting(core::OrgId org, SubmitError error) {
     std::vector<Submission> waiting;
     {
         const Lock lock(mutex_);
@@ -145,15 +145,15 @@ void Switchboard::fail_waiting(core::OrgId org, SubmitError error) {
     for (Submission& each : waiting) each.on_answer(fail(error));
 }
 
-bool Switchboard::writes(core::OrgId org) const {
+bool CommandRouter::writes(core::OrgId org) const {
     const Lock lock(mutex_);
     const auto found = ways_.find(org);
     return found != ways_.end() && found->second.home != nullptr;
 }
 
-bool Switchboard::in_touch() const { return steady_clock::now() - renewed_at_.load() < steady(options_.lease); }
+bool CommandRouter::in_touch() const { return steady_clock::now() - renewed_at_.load() < steady(options_.lease); }
 
-std::size_t Switchboard::queue_depth() const {
+std::size_t CommandRouter::queue_depth() const {
     const Lock lock(mutex_);
     std::size_t depth = 0;
     for (const auto& [org, way] : ways_) {
@@ -165,13 +165,13 @@ std::size_t Switchboard::queue_depth() const {
 
 // ---- beginning and end --------------------------------------------------------------------------------------------
 
-Switchboard::Switchboard(Options options, Log& log) : options_(std::move(options)), log_(log) {
+CommandRouter::CommandRouter(Options options, Log& log) : options_(std::move(options)), log_(log) {
     ensure(options_.connect && options_.open_store, "a switchboard has a store");
 }
 
-Switchboard::~Switchboard() { stop(); }
+CommandRouter::~CommandRouter() { stop(); }
 
-Result<void, std::string> Switchboard::start() {
+Result<void, std::string> CommandRouter::start() {
     const auto cluster = options_.connect();
     auto shared = cluster->secret();
     if (!shared) return fail(shared.error().detail);
@@ -184,7 +184,7 @@ Result<void, std::string> Switchboard::start() {
     return {};
 }
 
-Inbound::Options Switchboard::door() {
+Inbound::Options CommandRouter::door() {
     Inbound::Options how;
     how.secret = secret_;
     how.now = [this] { return now(); };
@@ -193,15 +193,15 @@ Inbound::Options Switchboard::door() {
     return how;
 }
 
-void Switchboard::set_url(std::string url) {
+void CommandRouter::set_url(std::string url) {
     const Lock lock(mutex_);
     options_.me.url = std::move(url);
     renew_now_ = true;
     pulse_work_.notify_one();
 }
 
-void Switchboard::stop() {
-    std::map<core::OrgId, Way> ways;
+void CommandRouter::stop() {
+    std::map<core::OrgId, OrgRoute> ways;
     std::map<Id, std::shared_ptr<PeerLink>> peers;
     {
         const Lock lock(mutex_);
@@ -229,7 +229,7 @@ void Switchboard::stop() {
     (void)options_.connect()->leave(options_.me.boot);
 }
 
-Switchboard::Home::~Home() {
+CommandRouter::LocalLane::~LocalLane() {
     lane.reset();
     engine.reset();
     if (store) store->close();
@@ -237,7 +237,7 @@ Switchboard::Home::~Home() {
 
 // ---- the pulse ----------------------------------------------------------------------------------------------------
 
-void Switchboard::run_pulse() {
+void CommandRouter::run_pulse() {
     auto cluster = options_.connect();
     auto next_renewal = steady_clock::now();
     auto next_tell = steady_clock::now();
@@ -269,7 +269,7 @@ void Switchboard::run_pulse() {
     }
 }
 
-bool Switchboard::renew(store::Cluster& cluster) {
+bool CommandRouter::renew(store::Cluster& cluster) {
     store::Node me;
     {
         const Lock lock(mutex_);
@@ -288,7 +288,7 @@ bool Switchboard::renew(store::Cluster& cluster) {
     return true;
 }
 
-void Switchboard::find_orphans(store::Cluster& cluster) {
+void CommandRouter::find_orphans(store::Cluster& cluster) {
     const auto nodes = cluster.nodes();
     const auto lanes = cluster.lanes();
     if (!nodes || !lanes) return;
@@ -306,7 +306,7 @@ void Switchboard::find_orphans(store::Cluster& cluster) {
     bool has_too_many = count > share;
     for (const store::LaneHolder& lane : *lanes) {
         const bool ours = is_ours(lane);
-        Way& way = ways_[lane.org];
+        OrgRoute& way = ways_[lane.org];
         // A lane here that has nothing to do does not notice by itself that it was taken.
         if (way.home && !ours && lane.epoch > way.home->from_epoch + 1) {
             retired_.push_back(std::exchange(way.home, nullptr));
@@ -327,7 +327,7 @@ void Switchboard::find_orphans(store::Cluster& cluster) {
 
 // ---- the resolver -------------------------------------------------------------------------------------------------
 
-void Switchboard::run_resolver() {
+void CommandRouter::run_resolver() {
     auto cluster = options_.connect();
     Lock lock(mutex_);
     while (true) {
@@ -354,7 +354,7 @@ void Switchboard::run_resolver() {
 }
 
 // False: nobody knows yet, ask again.
-bool Switchboard::resolve(store::Cluster& cluster, core::OrgId org) {
+bool CommandRouter::resolve(store::Cluster& cluster, core::OrgId org) {
     for (int takes = 0; takes < takes_max; ++takes) {
         const auto holder = cluster.lane_of(org);
         const auto nodes = cluster.nodes();
@@ -367,7 +367,7 @@ bool Switchboard::resolve(store::Cluster& cluster, core::OrgId org) {
         bool may_take = nobody || holder->boot == options_.me.boot;
         {
             const Lock lock(mutex_);
-            Way& way = ways_[org];
+            OrgRoute& way = ways_[org];
             if (way.home) may_take = false;
             if (!may_take && !way.home && way.suspect_epoch == holder->epoch &&
                 steady_clock::now() - way.forced_at > force_interval) {
@@ -393,7 +393,7 @@ bool Switchboard::resolve(store::Cluster& cluster, core::OrgId org) {
         std::vector<Submission> waiting;
         {
             const Lock lock(mutex_);
-            Way& way = ways_[org];
+            OrgRoute& way = ways_[org];
             if (!way.home && (!link || way.suspect_epoch == holder->epoch)) return false;
             if (!way.home) {
                 way.peer = link;
@@ -407,8 +407,8 @@ bool Switchboard::resolve(store::Cluster& cluster, core::OrgId org) {
     return false;
 }
 
-Switchboard::Taken Switchboard::take(core::OrgId org, std::int64_t epoch) {
-    const auto home = std::make_shared<Home>();
+CommandRouter::Taken CommandRouter::take(core::OrgId org, std::int64_t epoch) {
+    const auto home = std::make_shared<LocalLane>();
     home->from_epoch = epoch;
     home->store = options_.open_store(org, epoch);
     engine::Engine::Options how = options_.engine;
@@ -421,19 +421,20 @@ Switchboard::Taken Switchboard::take(core::OrgId org, std::int64_t epoch) {
         if (!lost) log_.warn("lane_not_opened", {{"org", std::int64_t{org.value}}, {"why", opened.error().detail}});
         return lost ? Taken::by_another : Taken::no;
     }
-    home->lane = std::make_unique<engine::Lane>(*home->engine, time_.clock(), [this, org](const engine::Step& step) {
-        {
-            const Lock lock(mutex_);
-            if (grown_.insert(org).second && nodes_alive_ > 1) pulse_work_.notify_one();
-        }
-        if (options_.on_step) options_.on_step(org, step);
-        if (options_.on_news) options_.on_news(org);
-    });
+    home->lane =
+        std::make_unique<engine::Lane>(*home->engine, time_.clock(), [this, org](const engine::BatchStats& step) {
+            {
+                const Lock lock(mutex_);
+                if (grown_.insert(org).second && nodes_alive_ > 1) pulse_work_.notify_one();
+            }
+            if (options_.on_step) options_.on_step(org, step);
+            if (options_.on_news) options_.on_news(org);
+        });
     log_.info("lane_taken", {{"org", std::int64_t{org.value}}, {"from_epoch", epoch}});
     std::vector<Submission> waiting;
     {
         const Lock lock(mutex_);
-        Way& way = ways_[org];
+        OrgRoute& way = ways_[org];
         way.home = home;
         way.peer.reset();
         waiting.swap(way.waiting);
@@ -442,7 +443,7 @@ Switchboard::Taken Switchboard::take(core::OrgId org, std::int64_t epoch) {
     return Taken::yes;
 }
 
-std::shared_ptr<PeerLink> Switchboard::link_to(const store::Node& node) {
+std::shared_ptr<PeerLink> CommandRouter::link_to(const store::Node& node) {
     const Lock lock(mutex_);
     auto& link = peers_[node.boot];
     if (link) return link;
@@ -452,7 +453,7 @@ std::shared_ptr<PeerLink> Switchboard::link_to(const store::Node& node) {
     how.ca_file = options_.ca_file;
     how.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options_.lease) + std::chrono::seconds(1);
     how.now = [this] { return now(); };
-    how.hand_back = [this, boot = node.boot](Trouble trouble, std::vector<Submission> submissions) {
+    how.hand_back = [this, boot = node.boot](PeerError trouble, std::vector<Submission> submissions) {
         come_back(boot, trouble, std::move(submissions));
     };
     how.on_head = options_.on_head;
@@ -466,8 +467,8 @@ std::shared_ptr<PeerLink> Switchboard::link_to(const store::Node& node) {
 
 // ---- the listener -------------------------------------------------------------------------------------------------
 
-void Switchboard::run_listener() {
-    constexpr std::chrono::milliseconds patience{250};
+void CommandRouter::run_listener() {
+    constexpr std::chrono::milliseconds timeout{250};
     auto cluster = options_.connect();
     while (true) {
         std::vector<core::OrgId> known;
@@ -476,8 +477,8 @@ void Switchboard::run_listener() {
             if (stopping_) return;
             for (const auto& [org, way] : ways_) known.push_back(org);
         }
-        const auto heard = cluster->listen(patience);
-        if (!heard) std::this_thread::sleep_for(patience);
+        const auto heard = cluster->listen(timeout);
+        if (!heard) std::this_thread::sleep_for(timeout);
         if (!options_.on_news) continue;
         // Hints may be lost: after a silence everybody looks for himself.
         const bool silence = !heard || heard->empty();

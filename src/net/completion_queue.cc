@@ -1,24 +1,26 @@
-#include "net/inbox.h"
+#include "net/completion_queue.h"
 
 #include <boost/asio/post.hpp>
 
 namespace interlock::net {
 
-boost::asio::execution_context::id Inbox::id;
+boost::asio::execution_context::id CompletionQueue::id;
 
-Inbox::Inbox(boost::asio::execution_context& context) : service(context) {
+CompletionQueue::CompletionQueue(boost::asio::execution_context& context) : service(context) {
     box_->context = static_cast<boost::asio::io_context*>(&context);
 }
 
-Inbox& Inbox::of(const Executor& executor) { return boost::asio::use_service<Inbox>(executor.context()); }
+CompletionQueue& CompletionQueue::of(const Executor& executor) {
+    return boost::asio::use_service<CompletionQueue>(executor.context());
+}
 
-bool Inbox::Box::put(Mail& mail) {
+bool CompletionQueue::Box::put(Mail& mail) {
     const std::lock_guard lock(mutex);
     if (context) put_locked(mail);
     return context != nullptr;
 }
 
-void Inbox::Box::put_locked(Mail& mail) {
+void CompletionQueue::Box::put_locked(Mail& mail) {
     mail.next_ = nullptr;
     if (first) {
         last->next_ = &mail;
@@ -29,7 +31,7 @@ void Inbox::Box::put_locked(Mail& mail) {
     boost::asio::post(*context, [this] { open_all(*this); });
 }
 
-void Inbox::open_all(Box& box) {
+void CompletionQueue::open_all(Box& box) {
     Mail* mail = nullptr;
     {
         const std::lock_guard lock(box.mutex);
@@ -44,12 +46,12 @@ void Inbox::open_all(Box& box) {
     }
 }
 
-void Inbox::end_waits() {
+void CompletionQueue::end_waits() {
     waits_ended_ = true;
     for (Endable& endable : endable_) endable.end();
 }
 
-void Inbox::shutdown() {
+void CompletionQueue::shutdown() {
     Mail* mail = nullptr;
     {
         const std::lock_guard lock(box_->mutex);

@@ -1,4 +1,4 @@
-#include "cli/table.h"
+#include "cli/text_table.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-Table runs() {
+TextTable runs() {
     return {.columns = {{"RUN"},
                         {"SPENT", Align::decimal},
                         {"NODE", Align::left, Room::if_there_is},
@@ -32,14 +32,14 @@ std::size_t widest_line(const std::string& text) {
     return widest;
 }
 
-TEST(Table, columns_line_up_and_amounts_stand_on_their_point) {
+TEST(TextTable, columns_line_up_and_amounts_stand_on_their_point) {
     EXPECT_EQ(render(runs(), CliOutput{}),
               "RUN                 SPENT  NODE      REASON\n"
               "run_01jcq3w8y5  $12.50     build-1   the tests are red and nobody knows why\n"
               "run_2            $0.00075  build-22  日本語\n");
 }
 
-TEST(Table, a_narrow_terminal_shortens_free_text_first) {
+TEST(TextTable, a_narrow_terminal_shortens_free_text_first) {
     const std::string text = render(runs(), CliOutput{.width = 60});
 
     EXPECT_LE(widest_line(text), 60u);
@@ -48,7 +48,7 @@ TEST(Table, a_narrow_terminal_shortens_free_text_first) {
     EXPECT_NE(text.find("…"), std::string::npos);
 }
 
-TEST(Table, a_narrower_terminal_leaves_columns_out_but_never_cuts_ids_or_money) {
+TEST(TextTable, a_narrower_terminal_leaves_columns_out_but_never_cuts_ids_or_money) {
     const std::string text = render(runs(), CliOutput{.width = 40});
     EXPECT_LE(widest_line(text), 40u);
     EXPECT_EQ(text.find("NODE"), std::string::npos);
@@ -60,8 +60,8 @@ TEST(Table, a_narrower_terminal_leaves_columns_out_but_never_cuts_ids_or_money) 
     EXPECT_EQ(narrowest.find("…"), std::string::npos);
 }
 
-TEST(Table, colours_change_no_widths) {
-    Table table = runs();
+TEST(TextTable, colours_change_no_widths) {
+    TextTable table = runs();
     table.rows[0][0].style = Style::green;
 
     const std::string text = render(table, CliOutput{.styled = true});
@@ -69,7 +69,7 @@ TEST(Table, colours_change_no_widths) {
     EXPECT_NE(text.find("\x1b[32mrun_01jcq3w8y5\x1b[0m  $12.50"), std::string::npos);
 }
 
-TEST(Table, details_line_up_and_indent_further_lines) {
+TEST(TextTable, details_line_up_and_indent_further_lines) {
     const std::vector<Detail> details{{"run", {"run_1"}}, {"places", {"/a\n/b"}}};
 
     EXPECT_EQ(render(details, CliOutput{}), "run     run_1\nplaces  /a\n        /b\n");
@@ -112,7 +112,7 @@ TEST(View, a_column_without_a_word_is_left_out_unless_people_expect_it) {
 
 TEST(View, a_styled_bar_has_three_shades_and_the_same_width) {
     const CliOutput styled{.styled = true};
-    const Table table = table_of(budgets(), view, styled, noon);
+    const TextTable table = table_of(budgets(), view, styled, noon);
 
     EXPECT_EQ(display_width(table.rows[0][1].text), 20u);
     EXPECT_NE(table.rows[0][1].painted.find("█"), std::string::npos);

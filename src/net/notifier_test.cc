@@ -1,4 +1,4 @@
-#include "net/bell.h"
+#include "net/notifier.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "net/completion_queue.h"
 #include "net/http_test_support.h"
-#include "net/inbox.h"
 
 namespace interlock::net {
 namespace {
@@ -21,14 +21,14 @@ constexpr milliseconds long_time{20'000};
 
 struct Heard {
     std::atomic<int> waiting = 0;
-    std::atomic<int> rung = 0;
+    std::atomic<int> notified = 0;
     std::atomic<int> missed = 0;
 };
 
-Task<void> listen(Bell& bell, Heard& heard, std::uint64_t seen, SteadyTime deadline, Hangup* hangup = nullptr) {
+Task<void> listen(Notifier& notifier, Heard& heard, std::uint64_t seen, SteadyTime deadline, Hangup* hangup = nullptr) {
     ++heard.waiting;
-    const bool rung = co_await bell.wait(seen, deadline, hangup);
-    ++(rung ? heard.rung : heard.missed);
+    const bool notified = co_await notifier.wait(seen, deadline, hangup);
+    ++(notified ? heard.notified : heard.missed);
 }
 
 // io_contexts with a thread each.
@@ -53,84 +53,85 @@ class Loops {
     std::vector<std::thread> threads_;
 };
 
-TEST(Bell, wakes_ten_thousand_on_two_threads) {
-    Bell bell;
+TEST(Notifier, wakes_ten_thousand_on_two_threads) {
+    Notifier notifier;
     Heard heard;
     Loops loops(2);
     for (std::size_t i = 0; i < 10'000; ++i) {
-        boost::asio::co_spawn(loops[i % 2], listen(bell, heard, 0, in(long_time)), boost::asio::detached);
+        boost::asio::co_spawn(loops[i % 2], listen(notifier, heard, 0, in(long_time)), boost::asio::detached);
     }
     ASSERT_TRUE(eventually([&] { return heard.waiting == 10'000; }));
 
-    bell.ring();
+    notifier.notify_all();
 
-    EXPECT_TRUE(eventually([&] { return heard.rung == 10'000; }));
+    EXPECT_TRUE(eventually([&] { return heard.notified == 10'000; }));
     EXPECT_EQ(heard.missed, 0);
 }
 
-TEST(Bell, a_ring_that_was_not_seen_is_not_missed) {
-    Bell bell;
+TEST(Notifier, a_ring_that_was_not_seen_is_not_missed) {
+    Notifier notifier;
     Heard heard;
     boost::asio::io_context context(1);
-    const auto seen = bell.generation();
-    bell.ring();
+    const auto seen = notifier.generation();
+    notifier.notify_all();
 
-    boost::asio::co_spawn(context, listen(bell, heard, seen, in(long_time)), boost::asio::detached);
+    boost::asio::co_spawn(context, listen(notifier, heard, seen, in(long_time)), boost::asio::detached);
     context.run();
 
-    EXPECT_EQ(heard.rung, 1);
+    EXPECT_EQ(heard.notified, 1);
 }
 
-TEST(Bell, a_ring_that_was_seen_does_not_wake) {
-    Bell bell;
+TEST(Notifier, a_ring_that_was_seen_does_not_wake) {
+    Notifier notifier;
     Heard heard;
     boost::asio::io_context context(1);
-    bell.ring();
+    notifier.notify_all();
 
-    boost::asio::co_spawn(context, listen(bell, heard, bell.generation(), in(milliseconds(20))), boost::asio::detached);
+    boost::asio::co_spawn(context, listen(notifier, heard, notifier.generation(), in(milliseconds(20))),
+                          boost::asio::detached);
     context.run();
 
     EXPECT_EQ(heard.missed, 1);
 }
 
-Task<void> hear_them_all(Bell& bell, std::uint64_t last, std::atomic<int>& done) {
+Task<void> hear_them_all(Notifier& notifier, std::uint64_t last, std::atomic<int>& done) {
     std::uint64_t seen = 0;
     while (seen < last) {
-        const bool rung = co_await bell.wait(seen, in(long_time));
-        EXPECT_TRUE(rung);
-        if (!rung) co_return;
-        seen = bell.generation();
+        const bool notified = co_await notifier.wait(seen, in(long_time));
+        EXPECT_TRUE(notified);
+        if (!notified) co_return;
+        seen = notifier.generation();
     }
     ++done;
 }
 
 // Waiters that come and go while the bell rings from two threads: none sleeps through the last ring.
-TEST(Bell, no_ring_is_missed_while_waiters_come_and_go) {
+TEST(Notifier, no_ring_is_missed_while_waiters_come_and_go) {
     constexpr std::uint64_t rings = 20'000;
-    Bell bell;
+    Notifier notifier;
     std::atomic<int> done = 0;
     Loops loops(2);
     for (std::size_t i = 0; i < 20; ++i) {
-        boost::asio::co_spawn(loops[i % 2], hear_them_all(bell, 2 * rings, done), boost::asio::detached);
+        boost::asio::co_spawn(loops[i % 2], hear_them_all(notifier, 2 * rings, done), boost::asio::detached);
     }
 
     std::thread other([&] {
-        for (std::uint64_t i = 0; i < rings; ++i) bell.ring();
+        for (std::uint64_t i = 0; i < rings; ++i) notifier.notify_all();
     });
-    for (std::uint64_t i = 0; i < rings; ++i) bell.ring();
+    for (std::uint64_t i = 0; i < rings; ++i) notifier.notify_all();
     other.join();
 
     EXPECT_TRUE(eventually([&] { return done == 20; }));
 }
 
-TEST(Bell, a_hangup_ends_one_wait) {
-    Bell bell;
+TEST(Notifier, a_hangup_ends_one_wait) {
+    Notifier notifier;
     Heard heard;
     Heard other_heard;
     Hangup hangup;
     Loops loops(1);
-    boost::asio::co_spawn(loops[0], listen(bell, heard, 0, in(long_time), &hangup), boost::asio::detached);
-    boost::asio::co_spawn(loops[0], listen(bell, other_heard, 0, in(long_time)), boost::asio::detached);
+    boost::asio::co_spawn(loops[0], listen(notifier, heard, 0, in(long_time), &hangup), boost::asio::detached);
+    boost::asio::co_spawn(loops[0], listen(notifier, other_heard, 0, in(long_time)), boost::asio::detached);
     ASSERT_TRUE(eventually([&] { return other_heard.waiting == 1; }));
 
     boost::asio::post(loops[0], [&] { hangup.hang_up(); });
@@ -139,35 +140,35 @@ TEST(Bell, a_hangup_ends_one_wait) {
     EXPECT_EQ(other_heard.missed, 0);
 }
 
-TEST(Bell, an_io_context_can_end_all_its_waits) {
-    Bell bell;
+TEST(Notifier, an_io_context_can_end_all_its_waits) {
+    Notifier notifier;
     Heard ended;
     Heard elsewhere;
     Loops loops(2);
-    boost::asio::co_spawn(loops[0], listen(bell, ended, 0, in(long_time)), boost::asio::detached);
-    boost::asio::co_spawn(loops[1], listen(bell, elsewhere, 0, in(long_time)), boost::asio::detached);
+    boost::asio::co_spawn(loops[0], listen(notifier, ended, 0, in(long_time)), boost::asio::detached);
+    boost::asio::co_spawn(loops[1], listen(notifier, elsewhere, 0, in(long_time)), boost::asio::detached);
     ASSERT_TRUE(eventually([&] { return ended.waiting == 1 && elsewhere.waiting == 1; }));
 
-    boost::asio::post(loops[0], [&] { Inbox::of(loops[0].get_executor()).end_waits(); });
+    boost::asio::post(loops[0], [&] { CompletionQueue::of(loops[0].get_executor()).end_waits(); });
 
     EXPECT_TRUE(eventually([&] { return ended.missed == 1; }));
     EXPECT_EQ(elsewhere.missed, 0);
-    bell.ring();
-    EXPECT_TRUE(eventually([&] { return elsewhere.rung == 1; }));
+    notifier.notify_all();
+    EXPECT_TRUE(eventually([&] { return elsewhere.notified == 1; }));
 }
 
-TEST(Bell, may_ring_when_the_io_context_of_its_waiters_has_ended) {
-    Bell bell;
+TEST(Notifier, may_ring_when_the_io_context_of_its_waiters_has_ended) {
+    Notifier notifier;
     Heard heard;
     {
         Loops loops(1);
-        boost::asio::co_spawn(loops[0], listen(bell, heard, 0, in(long_time)), boost::asio::detached);
+        boost::asio::co_spawn(loops[0], listen(notifier, heard, 0, in(long_time)), boost::asio::detached);
         ASSERT_TRUE(eventually([&] { return heard.waiting == 1; }));
     }
 
-    bell.ring();
+    notifier.notify_all();
 
-    EXPECT_EQ(heard.rung, 0);
+    EXPECT_EQ(heard.notified, 0);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace interlock::api {
 
-struct Question {
+struct SqlQuery {
     std::string sql = {};
     std::vector<store::Parameter> parameters = {};
 

@@ -36,7 +36,7 @@
 
 namespace interlock::nodes {
 
-class Switchboard {
+class CommandRouter {
  public:
     struct Options {
         store::Node me;
@@ -47,13 +47,13 @@ class Switchboard {
         std::function<std::unique_ptr<store::Cluster>()> connect;
         std::function<std::unique_ptr<store::Store>(core::OrgId, std::int64_t from_epoch)> open_store;
         std::function<void(store::Cluster&)> on_renewed = {};  // On the pulse's thread: the store has just answered.
-        std::function<void(core::OrgId, const engine::Step&)> on_step = {};  // On the lane's thread.
+        std::function<void(core::OrgId, const engine::BatchStats&)> on_step = {};  // On the lane's thread.
         std::function<void(const Head&)> on_head = {};  // What a writer said with its answers, before they are given.
         std::function<void(core::OrgId)> on_news = {};  // The org's feed may have grown, here or elsewhere.
     };
 
-    Switchboard(Options options, Log& log);
-    ~Switchboard();  // Carries out what is queued here, then gives the lanes back.
+    CommandRouter(Options options, Log& log);
+    ~CommandRouter();  // Carries out what is queued here, then gives the lanes back.
 
     // Makes this node known. The error is a sentence.
     Result<void, std::string> start();
@@ -74,15 +74,15 @@ class Switchboard {
 
  private:
     // The lane of an org that is written here.
-    struct Home {
-        ~Home();
+    struct LocalLane {
+        ~LocalLane();
         std::int64_t from_epoch = 0;
         std::unique_ptr<store::Store> store;
         std::unique_ptr<engine::Engine> engine;
         std::unique_ptr<engine::Lane> lane;
     };
-    struct Way {
-        std::shared_ptr<Home> home;
+    struct OrgRoute {
+        std::shared_ptr<LocalLane> home;
         std::shared_ptr<PeerLink> peer;
         std::int64_t peer_epoch = 0;
         std::int64_t suspect_epoch = -1;  // Whoever has the lane at this epoch does not answer.
@@ -93,9 +93,9 @@ class Switchboard {
     using Lock = std::unique_lock<std::mutex>;
 
     void route(core::OrgId org, std::vector<engine::Submission> submissions);
-    void ask_resolver(core::OrgId org, Way& way);
-    void come_back(core::OrgId org, const Home* from, std::vector<engine::Submission> submissions);
-    void come_back(const Id& boot, Trouble trouble, std::vector<engine::Submission> submissions);
+    void ask_resolver(core::OrgId org, OrgRoute& way);
+    void come_back(core::OrgId org, const LocalLane* from, std::vector<engine::Submission> submissions);
+    void come_back(const Id& boot, PeerError trouble, std::vector<engine::Submission> submissions);
     void reroute(std::vector<engine::Submission> submissions);
     void fail_waiting(core::OrgId org, engine::SubmitError error);
 
@@ -118,7 +118,7 @@ class Switchboard {
     mutable std::mutex mutex_;
     std::condition_variable resolver_work_;
     std::condition_variable pulse_work_;
-    std::map<core::OrgId, Way> ways_;
+    std::map<core::OrgId, OrgRoute> ways_;
     std::deque<core::OrgId> to_resolve_;
     std::vector<std::shared_ptr<void>> retired_;     // Destroyed by the resolver: some must not be by their own thread.
     std::map<Id, std::shared_ptr<PeerLink>> peers_;  // By boot.

@@ -17,15 +17,15 @@ namespace interlock::net {
 
 class Hangup;
 
-class Bell {
+class Notifier {
  public:
-    Bell();
-    ~Bell();  // Nobody waits any more.
-    Bell(const Bell&) = delete;
-    Bell& operator=(const Bell&) = delete;
+    Notifier();
+    ~Notifier();  // Nobody waits any more.
+    Notifier(const Notifier&) = delete;
+    Notifier& operator=(const Notifier&) = delete;
 
     std::uint64_t generation() const;  // Starts at 0; each ring adds one.
-    void ring();
+    void notify_all();
 
     // True: the bell has rung since `seen`. False: the deadline came, the caller's io_context ended its waits (a server
     // that drains), or `hangup` was hung up.
@@ -45,9 +45,9 @@ class Hangup {
     bool hung_up() const { return hung_up_; }
 
  private:
-    friend class Bell;
+    friend class Notifier;
     bool hung_up_ = false;
-    Bell::Wait* waiting_ = nullptr;
+    Notifier::Wait* waiting_ = nullptr;
 };
 
 }  // namespace interlock::net

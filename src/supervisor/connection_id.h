@@ -7,6 +7,6 @@
 
 namespace interlock::supervisor {
 
-using Guest = Strong<struct GuestTag, std::uint64_t>;
+using ConnectionId = Strong<struct ConnectionIdTag, std::uint64_t>;
 
 }  // namespace interlock::supervisor

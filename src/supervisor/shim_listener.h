@@ -24,11 +24,11 @@
 #include "shim/fd.h"
 #include "shim/message.h"
 #include "shim/protocol.h"
-#include "supervisor/guest.h"
+#include "supervisor/connection_id.h"
 
 namespace interlock::supervisor {
 
-class ShimDoor {
+class ShimListener {
  public:
     static constexpr const char* name = "supervisor.sock";
     static constexpr std::size_t unsent_max = std::size_t{8} << 20;
@@ -37,10 +37,10 @@ class ShimDoor {
     static constexpr std::chrono::milliseconds stranger_stays{1000};
 
     // In this directory; what a server before left there is replaced. The error is a sentence.
-    static Result<std::unique_ptr<ShimDoor>, std::string> open(const std::string& directory);
+    static Result<std::unique_ptr<ShimListener>, std::string> open(const std::string& directory);
 
     struct Heard {
-        Guest guest;
+        ConnectionId connection;
         pid_t process = 0;                      // Whose it is, by the system's word.
         std::optional<shim::FromShim> message;  // None: it has left.
         shim::Fd entrance = {};                 // Came with shim::Entrance.
@@ -49,11 +49,11 @@ class ShimDoor {
     std::vector<Heard> wait(std::chrono::milliseconds timeout);
 
     // A descriptor that is given goes with the message; the guest gets one of its own.
-    void send(Guest guest, const shim::FromServer& message, const shim::Fd& with = {});
+    void send(ConnectionId connection, const shim::FromServer& message, const shim::Fd& with = {});
     // The guest has proven whose shim it is.
-    void admit(Guest guest);
+    void admit(ConnectionId connection);
     void set_live_runs(std::size_t count) { live_runs_ = count; }
-    void show_out(Guest guest);
+    void show_out(ConnectionId connection);
     // Ends a wait. From any thread.
     void wake();
 
@@ -68,16 +68,16 @@ class ShimDoor {
         shim::Fd entrance = {};  // Its message has not come whole. One at a time: a stranger cannot fill our table.
     };
 
-    ShimDoor() = default;
+    ShimListener() = default;
     void let_in();
     void end_long_stays(std::vector<Heard>& heard);
-    bool read_from(Guest guest, Visit& visit, std::vector<Heard>& heard);
-    bool write_to(Guest guest, Visit& visit);
+    bool read_from(ConnectionId connection, Visit& visit, std::vector<Heard>& heard);
+    bool write_to(ConnectionId connection, Visit& visit);
 
     shim::Fd listening_;
     shim::Fd poll_;
-    shim::Fd bell_;
-    std::uint64_t guests_ = 0;
+    shim::Fd wake_up_;
+    std::uint64_t connections_ = 0;
     std::size_t live_runs_ = 0;
     bool knocked_ = false;
     std::map<std::uint64_t, std::chrono::steady_clock::time_point> strangers_;  // In the order of their coming.

@@ -1,4 +1,4 @@
-#include "supervisor/shim_door.h"
+#include "supervisor/shim_listener.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class ShimDoorTest : public testing::Test {
         // Longer than the name of a socket may be.
         directory = std::string(::mkdtemp(pattern.data())) + "/" + std::string(120, 'x');
         std::filesystem::create_directory(directory);
-        auto opened = ShimDoor::open(directory);
+        auto opened = ShimListener::open(directory);
         EXPECT_TRUE(opened) << (opened ? "" : opened.error());
         door = std::move(*opened);
     }
@@ -36,72 +36,72 @@ class ShimDoorTest : public testing::Test {
 
     shim::Fd come_in() const {
         const shim::Fd parent(::open(directory.c_str(), O_PATH | O_CLOEXEC));
-        const std::string path = "/proc/self/fd/" + std::to_string(parent.get()) + "/" + ShimDoor::name;
+        const std::string path = "/proc/self/fd/" + std::to_string(parent.get()) + "/" + ShimListener::name;
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
         path.copy(address.sun_path, sizeof address.sun_path - 1);
-        shim::Fd guest(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        EXPECT_EQ(::connect(guest.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-        return guest;
+        shim::Fd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        EXPECT_EQ(::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+        return connection;
     }
     // Until something is heard.
-    std::vector<ShimDoor::Heard> hear() {
+    std::vector<ShimListener::Heard> hear() {
         for (int i = 0; i < 50; ++i) {
             if (auto heard = door->wait(100ms); !heard.empty()) return heard;
         }
         return {};
     }
-    std::vector<ShimDoor::Heard> hear_all(const shim::Fd& guest, const std::string& bytes, int descriptor) {
-        EXPECT_EQ(shim::send_with(guest.get(), bytes.data(), bytes.size(), descriptor),
+    std::vector<ShimListener::Heard> hear_all(const shim::Fd& connection, const std::string& bytes, int descriptor) {
+        EXPECT_EQ(shim::send_with(connection.get(), bytes.data(), bytes.size(), descriptor),
                   static_cast<ssize_t>(bytes.size()));
         return hear();
     }
-    static void say(const shim::Fd& guest, const std::string& bytes) {
-        EXPECT_EQ(::send(guest.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    static void say(const shim::Fd& connection, const std::string& bytes) {
+        EXPECT_EQ(::send(connection.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
     }
 
     std::string directory;
-    std::unique_ptr<ShimDoor> door;
+    std::unique_ptr<ShimListener> door;
 };
 
 TEST_F(ShimDoorTest, only_its_user_can_come_to_it) {
     struct stat facts{};
-    ASSERT_EQ(::stat((directory + "/" + ShimDoor::name).c_str(), &facts), 0);
+    ASSERT_EQ(::stat((directory + "/" + ShimListener::name).c_str(), &facts), 0);
     EXPECT_EQ(facts.st_mode & 0777, 0600u);
 }
 
 TEST_F(ShimDoorTest, what_is_said_is_heard_with_who_said_it) {
-    const shim::Fd guest = come_in();
-    say(guest, shim::encode(shim::to_message(hello)) + shim::encode({"sing"}) + shim::encode({"beat"}));
+    const shim::Fd connection = come_in();
+    say(connection, shim::encode(shim::to_message(hello)) + shim::encode({"sing"}) + shim::encode({"beat"}));
 
     const auto heard = hear();
     ASSERT_EQ(heard.size(), 2u);
     EXPECT_EQ(heard[0].process, ::getpid());
     EXPECT_EQ(heard[0].message, hello);
     EXPECT_EQ(heard[1].message, shim::FromShim(shim::Beat{}));
-    EXPECT_EQ(heard[0].guest, heard[1].guest);
+    EXPECT_EQ(heard[0].connection, heard[1].connection);
 
-    door->send(heard[0].guest, shim::Done{"well"});
+    door->send(heard[0].connection, shim::Done{"well"});
     std::array<char, 100> bytes;
-    const ssize_t got = ::recv(guest.get(), bytes.data(), bytes.size(), 0);
+    const ssize_t got = ::recv(connection.get(), bytes.data(), bytes.size(), 0);
     EXPECT_EQ(std::string(bytes.data(), static_cast<std::size_t>(got)), shim::encode({"done", "well"}));
 }
 
 TEST_F(ShimDoorTest, a_descriptor_goes_with_its_message_and_the_sender_keeps_its_own) {
-    const shim::Fd guest = come_in();
-    say(guest, shim::encode(shim::to_message(hello)));
+    const shim::Fd connection = come_in();
+    say(connection, shim::encode(shim::to_message(hello)));
     const auto heard = hear();
     ASSERT_EQ(heard.size(), 1u);
     const shim::Fd sent(::open(directory.c_str(), O_PATH | O_CLOEXEC));
 
-    door->send(heard[0].guest, shim::Wait{"for it"});
-    door->send(heard[0].guest, shim::Done{"well"}, sent);
+    door->send(heard[0].connection, shim::Wait{"for it"});
+    door->send(heard[0].connection, shim::Done{"well"}, sent);
 
     shim::Fd received;
     std::array<char, 200> bytes;
     std::string all;
     while (!received) {
-        const ssize_t got = shim::receive_with(guest.get(), bytes.data(), bytes.size(), received);
+        const ssize_t got = shim::receive_with(connection.get(), bytes.data(), bytes.size(), received);
         ASSERT_GT(got, 0);
         all.append(bytes.data(), static_cast<std::size_t>(got));
     }
@@ -115,11 +115,11 @@ TEST_F(ShimDoorTest, a_descriptor_goes_with_its_message_and_the_sender_keeps_its
 TEST_F(ShimDoorTest, who_leaves_or_makes_no_sense_is_heard_to_leave) {
     shim::Fd leaves = come_in();
     say(leaves, shim::encode({"beat"}));
-    const Guest first = hear().front().guest;
+    const ConnectionId first = hear().front().connection;
     leaves.reset();
     auto heard = hear();
     ASSERT_EQ(heard.size(), 1u);
-    EXPECT_EQ(heard[0].guest, first);
+    EXPECT_EQ(heard[0].connection, first);
     EXPECT_FALSE(heard[0].message);
     door->send(first, shim::Done{});  // The connection is gone, and nothing happens.
 
@@ -156,17 +156,17 @@ TEST_F(ShimDoorTest, who_never_stops_talking_keeps_nobody_from_being_heard) {
     EXPECT_TRUE(heard_quiet);
 }
 
-bool is_closed(const shim::Fd& guest) {
+bool is_closed(const shim::Fd& connection) {
     char byte = 0;
-    return ::recv(guest.get(), &byte, 1, MSG_DONTWAIT) == 0;
+    return ::recv(connection.get(), &byte, 1, MSG_DONTWAIT) == 0;
 }
 
 TEST_F(ShimDoorTest, strangers_that_fill_the_room_give_way_to_new_ones) {
     door->set_live_runs(2);
-    const std::size_t room = ShimDoor::strangers_beside + 2 * ShimDoor::strangers_per_run;
+    const std::size_t room = ShimListener::strangers_beside + 2 * ShimListener::strangers_per_run;
     const shim::Fd known = come_in();
     say(known, shim::encode(shim::to_message(hello)));
-    door->admit(hear().front().guest);
+    door->admit(hear().front().connection);
     std::vector<shim::Fd> strangers;
     for (std::size_t i = 0; i < 4 * room; ++i) {
         strangers.push_back(come_in());
@@ -182,26 +182,26 @@ TEST_F(ShimDoorTest, strangers_that_fill_the_room_give_way_to_new_ones) {
 TEST_F(ShimDoorTest, a_stranger_is_shown_out_after_a_second_and_an_admitted_guest_stays) {
     const shim::Fd known = come_in();
     say(known, shim::encode(shim::to_message(hello)));
-    const Guest guest = hear().front().guest;
-    door->admit(guest);
+    const ConnectionId connection = hear().front().connection;
+    door->admit(connection);
     const shim::Fd stranger = come_in();
     const auto came = std::chrono::steady_clock::now();
     const auto heard = hear();
 
     ASSERT_EQ(heard.size(), 1u);
-    EXPECT_NE(heard[0].guest, guest);
+    EXPECT_NE(heard[0].connection, connection);
     EXPECT_FALSE(heard[0].message);
-    EXPECT_GE(std::chrono::steady_clock::now() - came, ShimDoor::stranger_stays);
+    EXPECT_GE(std::chrono::steady_clock::now() - came, ShimListener::stranger_stays);
     EXPECT_TRUE(is_closed(stranger));
     EXPECT_FALSE(is_closed(known));
 }
 
 TEST_F(ShimDoorTest, a_stranger_may_not_send_a_long_message_and_an_admitted_guest_may) {
-    const shim::Fd guest = come_in();
-    say(guest, shim::encode(shim::to_message(hello)));
-    door->admit(hear().front().guest);
-    const std::string message = shim::encode({"wait", std::string(ShimDoor::message_of_stranger_max, 'x')});
-    say(guest, message.substr(0, 8));
+    const shim::Fd connection = come_in();
+    say(connection, shim::encode(shim::to_message(hello)));
+    door->admit(hear().front().connection);
+    const std::string message = shim::encode({"wait", std::string(ShimListener::message_of_stranger_max, 'x')});
+    say(connection, message.substr(0, 8));
     const shim::Fd stranger = come_in();
     say(stranger, message.substr(0, 8));
     const auto heard = hear();
@@ -209,14 +209,15 @@ TEST_F(ShimDoorTest, a_stranger_may_not_send_a_long_message_and_an_admitted_gues
     ASSERT_EQ(heard.size(), 1u);
     EXPECT_FALSE(heard[0].message);
     EXPECT_TRUE(is_closed(stranger));
-    EXPECT_FALSE(is_closed(guest));
+    EXPECT_FALSE(is_closed(connection));
 }
 
 TEST_F(ShimDoorTest, a_descriptor_comes_with_its_message) {
-    const shim::Fd guest = come_in();
+    const shim::Fd connection = come_in();
     const shim::Fd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    hear_all(guest, shim::encode(shim::to_message(hello)), -1);
-    const auto heard = hear_all(guest, shim::encode(shim::to_message(shim::FromShim(shim::Entrance{}))), file.get());
+    hear_all(connection, shim::encode(shim::to_message(hello)), -1);
+    const auto heard =
+        hear_all(connection, shim::encode(shim::to_message(shim::FromShim(shim::Entrance{}))), file.get());
 
     ASSERT_EQ(heard.size(), 1u);
     EXPECT_TRUE(heard[0].message == shim::FromShim(shim::Entrance{}));
@@ -228,16 +229,16 @@ TEST_F(ShimDoorTest, a_descriptor_comes_with_its_message) {
 }
 
 TEST_F(ShimDoorTest, descriptors_that_were_not_asked_for_are_not_kept) {
-    const shim::Fd guest = come_in();
-    hear_all(guest, shim::encode(shim::to_message(hello)), -1);
+    const shim::Fd connection = come_in();
+    hear_all(connection, shim::encode(shim::to_message(hello)), -1);
     const shim::Fd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     const auto open_files = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
     const auto before = open_files();
 
-    for (int i = 0; i < 20; ++i) hear_all(guest, shim::encode(shim::to_message(hello)), file.get());
+    for (int i = 0; i < 20; ++i) hear_all(connection, shim::encode(shim::to_message(hello)), file.get());
 
     EXPECT_LE(open_files(), before + 1);
-    const auto heard = hear_all(guest, shim::encode(shim::to_message(shim::FromShim(shim::Entrance{}))), -1);
+    const auto heard = hear_all(connection, shim::encode(shim::to_message(shim::FromShim(shim::Entrance{}))), -1);
     ASSERT_EQ(heard.size(), 1u);
 }
 

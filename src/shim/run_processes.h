@@ -21,17 +21,17 @@ namespace interlock::shim {
 
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
-class Holder {
+class RunProcesses {
  public:
     // Makes this process the one that orphans come to.
-    explicit Holder(bool foreground);
+    explicit RunProcesses(bool foreground);
 
     // A sentence when nothing was started.
-    std::optional<std::string> start(Launch launch, const ChildOptions& options);
+    std::optional<std::string> start(LaunchRequest launch, const ChildOptions& options);
     bool started() const { return child_.pid != 0; }
     pid_t pid() const { return child_.pid; }
     const std::string& cgroup() const { return cgroup_.path(); }
-    const Launch& launch() const { return launch_; }
+    const LaunchRequest& launch() const { return launch_; }
     const OutputLog& log() const { return log_; }
 
     // What to wait on; -1 when there is nothing to wait for.
@@ -66,16 +66,16 @@ class Holder {
     enum class Paused { no, by_cgroup, by_signals };
 
     std::optional<std::string> bound_group();
-    Tree tree() const;
+    ProcessTree tree() const;
     bool has_children() const;
     bool end_first_process() const;
     void end_the_rest(std::int64_t now_ms);
 
     const bool foreground_;
-    Process self_;
+    ProcessInfo self_;
     // A shell that became us may have left children behind. They are none of the run's.
-    std::vector<Process> inherited_;
-    Launch launch_;
+    std::vector<ProcessInfo> inherited_;
+    LaunchRequest launch_;
     Cgroup cgroup_;
     std::string note_;
     bool bounds_group_ = false;  // The group has limits of the run.
