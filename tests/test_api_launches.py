@@ -42,7 +42,7 @@ def test_what_is_started_is_shown_without_the_values_of_its_environment(admin, a
         "directory": str(place), "env": ["TOKEN"], "pass_env": ["LANG"], "timeout_s": 60, "grace_s": 5, "nice": 3,
         "limits": {"nofile": 64}, "sandbox": True, "sandbox_level": "files",
         "writable": ["/tmp"], "readable": [], "allowed_hosts": [], "adapter": "", "setup": "true", "teardown": "",
-        "foreground": True, "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600}}
+        "foreground": True, "retry": {"tries": 1, "max_attempts": 1, "backoff_s": 10, "backoff_max_s": 600}}
     listed = admin.items("/v1/runs", name="build", agent=agent)
     assert [each["id"] for each in listed] == [made["id"]] and "command" not in listed[0]
     end(admin, made)

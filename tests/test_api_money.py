@@ -45,7 +45,7 @@ def test_an_agent_is_made_with_defaults_and_shown_whole(admin):
                     "provider": "", "capture": "usage", "workspace": "", "roots": [], "child_agents": [], "mode": "write", "on_conflict": "queue",
                     "isolate": False, "resources": [], "env": {}, "pass_env": [], "timeout_s": 0, "grace_s": 10, "nice": 0, "limits": {},
                     "sandbox": False, "sandbox_level": "server_default", "writable": [], "readable": [], "allowed_hosts": [], "adapter": "", "setup": "", "teardown": "",
-                    "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600},
+                    "retry": {"tries": 1, "max_attempts": 1, "backoff_s": 10, "backoff_max_s": 600},
                     "spent": "0.00", "tokens": 0, "events": 0, "last_event_at": None, "live_runs": 0, "queued_runs": 0}
 
 

@@ -511,3 +511,44 @@ def test_a_schedule_needs_an_agent_that_is_there(admin):
     admin.put(f"/v1/schedules/{fresh('schedule')}", {"every": "1h"}).refused(400, "invalid_request", "/agent")
     assert admin.put(f"/v1/schedules/{fresh('schedule')}", {"agent": "nobody", "every": "1h"}).refused(
         404, "not_found")["what"] == "agent"
+
+
+# ---- names that have changed --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("waits", [{"queue_timeout_s": 600}, {"queue_s": 600}, {"queue_s": 600, "queue_timeout_s": 600}])
+def test_a_renamed_member_is_read_by_both_names_and_sent_back_by_both(admin, agent, place, waits):
+    holder = admin.run(agent, workspace=str(place))
+
+    queued = admin.run(agent, workspace=str(place), on_conflict="queue", **waits)
+
+    assert queued["queue_position"] == queued["place_in_line"] == 1 and queued["queued_until"]
+    admin.post(f"/v1/runs/{holder['id']}/cancel", {"reason": "enough"}).ok(200)
+    told = shown(admin, holder)
+    assert told["cancel_requested"] == told["stop_requested"] == "enough"
+    admin.post(f"/v1/runs/{queued['id']}/cancel", {}).ok(200)
+    admin.finish(holder, outcome="failed").ok(200)
+
+
+def test_two_names_of_one_member_with_two_values_are_refused(admin, agent):
+    both = admin.post("/v1/runs", {"agent": agent, "queue_s": 1, "queue_timeout_s": 2})
+    refused = both.refused(400, "invalid_request", "/queue_timeout_s")
+    assert refused["detail"] == "queue_timeout_s differs from queue_s, its former name; send only queue_timeout_s"
+    for retry in ({"tries": 2, "max_attempts": 3}, {"max_attempts": 2, "tries": 1}):
+        admin.put(f"/v1/agents/{agent}", {"retry": retry}).refused(400, "invalid_request", "/retry/max_attempts")
+
+
+def test_attempts_of_an_agent_have_both_names(admin, agent):
+    for retry in ({"tries": 4}, {"max_attempts": 4}):
+        made = admin.put(f"/v1/agents/{agent}", {"retry": retry}).ok(200)
+        assert made["retry"]["tries"] == made["retry"]["max_attempts"] == 4
+
+
+def test_claims_and_triggers_have_both_paths(admin, agent):
+    name = fresh("schedule")
+    admin.put(f"/v1/schedules/{name}", {"agent": agent, "every": "1h"}).ok(200)
+    first = admin.post(f"/v1/schedules/{name}/trigger", {"key": fresh("key")}).ok(201)
+
+    again = admin.post(f"/v1/schedules/{name}/wake", {"key": fresh("key")}).ok(201)
+
+    assert first["status"] == "woken" and again["status"] in ("woken", "coalesced")
+    assert admin.get("/v1/claims").ok(200) == admin.get("/v1/places").ok(200)

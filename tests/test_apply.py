@@ -94,7 +94,7 @@ def test_what_changed_is_shown_and_changed(files, admin):
 
     assert f"~ agent {name}\n" in done.stdout
     assert "    timeout_s: 1800 -> 3600\n" in done.stdout and "    tags.team: core -> web\n" in done.stdout
-    assert "    env.TOKEN: changes\n" in done.stdout and "    limit: 5.10 -> 7.50\n" in done.stdout
+    assert "    env.TOKEN: changed\n" in done.stdout and "    limit: 5.10 -> 7.50\n" in done.stdout
     assert "    cron: nothing -> 0 9 * * mon-fri\n" in done.stdout
     assert f"= budget {name}-all\n" in done.stdout
     assert admin.get(f"/v1/agents/{name}").ok(200)["timeout_s"] == 3600
@@ -122,7 +122,7 @@ def test_mistakes_of_all_files_are_shown_and_nothing_is_applied(files, admin):
 
     at = re.escape(str(files.path / "agents"))
     assert re.search(rf"^{at}/{bad}.yaml:2:1: an agent has no 'timout'\n    did you mean 'timeout'\?$", done.stderr, re.M)
-    assert re.search(rf"^{at}/{bad}.yaml:5:11: window is .*, not 'fortnight'$", done.stderr, re.M)
+    assert re.search(rf"^{at}/{bad}.yaml:5:11: window must be .*, not 'fortnight'$", done.stderr, re.M)
     assert re.search(rf"^{at}/{worse}.yaml:\d+:\d+: this is not YAML", done.stderr, re.M), done.stderr
     assert "3 mistakes in 2 files; nothing was applied" in done.stderr
     admin.get(f"/v1/agents/{good}").refused(404, "not_found")
@@ -139,7 +139,7 @@ def test_what_a_budget_counts_cannot_change(files):
 
     done = files.apply("--yes", code=2)
 
-    assert f"{name}.yaml:3:9: the window of budget '{name}' cannot change: it is day and would be week" in done.stderr
+    assert f"{name}.yaml:3:9: the window of budget '{name}' cannot change from day to week" in done.stderr
     assert files.plan  # And nothing was: the agent is as it was.
     files.write(name, "command: x\nbudget: {limit: 5, window: day}\n")
     assert "nothing to change" in files.apply("--yes").stderr
@@ -156,7 +156,7 @@ def test_prune_removes_what_apply_made_and_nothing_else(files, admin):
     files.write(name, CODER.format(name=name).replace(f"  - {{name: {name}-all, limit: 100, window: total}}\n", ""))
 
     left = files.apply("--yes")
-    assert f"- agent {other}  (--prune removes it)" in left.stdout and "nothing to change" in left.stderr
+    assert f"- agent {other}  (add --prune to remove it)" in left.stdout and "nothing to change" in left.stderr
     assert admin.get(f"/v1/agents/{other}").ok(200)["state"] == "active"
     assert files.plan("--prune") == {
         ("agent", name): "unchanged", ("budget", f"{name}-day"): "unchanged", ("schedule", name): "unchanged",
@@ -218,7 +218,7 @@ def test_a_refusal_of_the_server_says_for_what_and_the_rest_is_done_again(files,
     files.write(name, "command: x\nworkspace: not-there\nschedule: {every: 1h}\n")
 
     done = files.apply("--yes", code=2)
-    assert f"schedule {name}: " in done.stderr and "1 of 2 requests were done before" in done.stderr
+    assert f"schedule {name}: " in done.stderr and "1 of 2 requests succeeded" in done.stderr
 
     (files.path / "not-there").mkdir()
     assert f"= agent {name}" in files.apply("--yes").stdout

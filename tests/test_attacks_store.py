@@ -115,7 +115,7 @@ def test_a_data_directory_of_another_user_is_refused(binary, tmp_path):
     os.chown(data, 1234, 1234)
     refused = second_server(binary, data)
     assert refused.returncode == 1, refused
-    assert f"the data directory {data} belongs to user 1234, and this is user 0" in refused.stderr
+    assert f"the data directory {data} belongs to user 1234, but this is user 0" in refused.stderr
     assert list(data.iterdir()) == []
 
 
@@ -209,7 +209,7 @@ def test_an_older_or_other_store_is_refused_until_a_person_accepts_it(binary, tm
         assert (how == "nothing") == (not (server.data / "interlock.db").exists())
         if how == "backup":
             lost = run(binary, "verify", "--head", head, data=server.data)
-            assert lost.returncode == 1 and f"does not have the head {head}" in lost.stdout, lost
+            assert lost.returncode == 1 and f"lacks the head {head}" in lost.stdout, lost
             unasked = run(binary, "verify", "--data-dir", server.data, data=server.data)
             assert unasked.returncode == 1 and "was committed with hash" in unasked.stdout, unasked
 
@@ -274,7 +274,7 @@ def test_status_backup_and_verify_print_the_same_head_and_verify_compares_it(bin
         assert run(binary, "verify", "--head", head, data=server.data).returncode == 0, "an earlier one is in it"
         for wrong in (f"{number}:{digest[::-1]}", f"{int(number) + 99}:{digest}", f"7/{head}"):
             found = run(binary, "verify", "--head", wrong, data=server.data)
-            assert found.returncode == 1 and "does not have the head" in found.stdout, found
+            assert found.returncode == 1 and "lacks the head" in found.stdout, found
         for nonsense in ("x", number, f"{number}:", f"{number}:zz", f"-1:{digest}", f"a/{head}"):
             found = run(binary, "verify", "--head", nonsense, data=server.data)
             assert found.returncode == 2 and "N:HASH" in found.stderr, found
@@ -301,7 +301,7 @@ def test_a_store_from_the_future_is_refused_until_a_person_accepts_its_time(bina
         store_was_written_ahead(server, 15 * DAY)
         refused = second_server(binary, server.data)
         assert refused.returncode == 1, refused
-        assert "the newest event in the store is of" in refused.stderr and "--accept-clock" in refused.stderr
+        assert "the newest event in the store is dated" in refused.stderr and "--accept-clock" in refused.stderr
 
         server.options = ("--accept-clock",)
         server.start()

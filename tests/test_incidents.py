@@ -39,7 +39,7 @@ def levels(items):
 def test_where_nothing_is_wrong_there_is_nothing_to_look_at(binary, tmp_path, cli):
     with Server(binary, tmp_path) as server:
         assert server.admin.get("/v1/incidents").ok(200) == {"items": []}
-        assert "nothing to look at" in cli("incidents", of=server)
+        assert "No incidents." in cli("incidents", of=server)
 
 
 def test_a_budget_warns_and_is_then_used_up_until_it_is_raised(admin):
@@ -143,7 +143,7 @@ def test_the_worst_come_first_and_the_command_line_shows_what_helps(admin, cli):
     assert levels(found) == sorted(levels(found)) and {item["level"] for item in found} == {"stop", "warn", "note"}
     shown = cli("incidents")
     assert f"interlock budgets limit {budget} AMOUNT" in shown
-    assert shown.index(f"budget '{budget}' is used up") < shown.index(f"agent '{other}' is paused")
+    assert shown.index(f"budget '{budget}' is exhausted") < shown.index(f"agent '{other}' is paused")
     assert json.loads(cli("incidents", "--json"))["items"][0]["level"] == "stop"
 
 
@@ -189,12 +189,12 @@ def test_a_run_that_waits_for_long_is_told(binary, tmp_path):
 def test_what_the_last_check_found_is_kept_with_its_time(binary, tmp_path, cli):
     with Server(binary, tmp_path) as server:
         assert server.admin.get("/v1/verify/last").ok(200) == {"at": None, "report": None}
-        assert "nothing was checked" in cli("verify", "--last", of=server)
+        assert "not verified since" in cli("verify", "--last", of=server)
 
         report = server.admin.get("/v1/verify").ok(200)
         last = server.admin.get("/v1/verify/last").ok(200)
         assert last["report"] == report and report["ok"] and last["at"]
-        assert "every promise held" in cli("verify", "--last", of=server)
+        assert "every guarantee held" in cli("verify", "--last", of=server)
 
 
 @pytest.mark.skipif(ON_POSTGRES, reason="a row of the embedded store is broken in its file")
@@ -218,7 +218,7 @@ def test_a_broken_promise_is_the_worst_incident_and_the_doctor_says_so_too(binar
         doctor = server.admin.get("/v1/doctor").ok(200)
         assert not doctor["ok"] and "promises" in [item["what"] for item in doctor["items"] if item["level"] == "fail"]
         assert "fail  promises" in cli("doctor", of=server, code=1)
-        assert "BROKEN" in cli("verify", "--last", of=server, code=1)
+        assert "FAILED" in cli("verify", "--last", of=server, code=1)
         org = server.admin.with_key(server.admin.post("/v1/orgs", {"name": "other"}).ok(201)["key"])
         assert org.get("/v1/incidents").ok(200) == {"items": []}
 

@@ -148,8 +148,8 @@ def test_there_and_back_gives_the_same_rows(interlock, migrate, source, database
     there = done(migrate(source, database.uri))
     back = done(migrate(database.uri, tmp_path / "back"))
 
-    assert "every row is there, and every promise holds" in there.stdout
-    assert "every row is there" in back.stdout
+    assert "every row was copied, and every guarantee holds" in there.stdout
+    assert "every row was copied" in back.stdout
     assert f"cost_events: {len(before['ledger']):,} of {len(before['ledger']):,} rows" in back.stderr
     assert rows_of(tmp_path / "back") == before and rows_of(source) == before
     assert len(before["ledger"]) > CHARGES
@@ -273,9 +273,9 @@ def test_half_a_copy_of_something_else_is_not_gone_on_with(binary, migrate, sour
     shutil.move(changed.data, source)
     later = done(migrate(source, broken_off.uri), 1)
 
-    assert "this is another store" in another.stderr and str(source) in another.stderr
+    assert "this is another source" in another.stderr and str(source) in another.stderr
     assert moved["resumed"] is True
-    assert "which was changed since" in later.stderr
+    assert "which has changed since" in later.stderr
 
 
 # ---- what is refused ----------------------------------------------------------------------------------------------
@@ -328,14 +328,14 @@ def test_a_source_that_breaks_a_promise_is_not_copied(migrate, source, database)
 
     refused = done(migrate(source, database.uri), 1)
 
-    assert "1 violations" in refused.stderr and "'interlock verify' names them" in refused.stderr
+    assert "1 violations" in refused.stderr and "'interlock verify' lists them" in refused.stderr
 
 
 @pytest.mark.parametrize("source, target, code, says", [
     ("nothing", "{uri}", 3, "is there a store in this directory?"),
     ("{made}", "{made}/.", 2, "the same store"),
     ("{made}", "postgres://postgres@127.0.0.1:1/none", 5, "127.0.0.1"),
-    ("{uri}", "{tmp}/new", 5, "there is no store of interlock in"),
+    ("{uri}", "{tmp}/new", 5, "no Interlock store in"),
 ])
 def test_addresses_that_lead_nowhere(migrate, made, database, tmp_path, source, target, code, says):
     names = {"uri": database.uri, "made": made, "tmp": tmp_path}
@@ -394,8 +394,8 @@ def test_counters_of_a_database_are_repaired_while_no_node_is_alive(binary, inte
     repaired = done(interlock("verify", "--store", filled.uri, "--repair"))
 
     assert "Stop all nodes" in found.stdout and "--store postgres" in found.stdout
-    assert "is alive on this database" in alive.stderr
-    assert " rows in one transaction" in repaired.stdout and "every promise holds" in repaired.stdout
+    assert "is using this database" in alive.stderr
+    assert " rows in one transaction" in repaired.stdout and "every guarantee holds" in repaired.stdout
     assert "changed budget_windows" in repaired.stdout and "added rollups" in repaired.stdout
     assert filled.sql("select sum(epoch) from lanes") > epochs
     done(interlock("verify", "--store", filled.uri))
@@ -415,7 +415,7 @@ def test_the_directory_of_a_node_is_no_store(binary, interlock, filled, tmp_path
 def test_an_empty_database_cannot_be_verified(interlock, database):
     refused = done(interlock("verify", "--store", database.uri), 2)
 
-    assert "there is no store of interlock in" in refused.stderr
+    assert "no Interlock store in" in refused.stderr
     assert database.sql("select count(*) from pg_class where relname = 'orgs'") == "0"
 
 
@@ -437,9 +437,9 @@ def test_a_history_that_went_backwards_is_accepted_by_a_person(binary, interlock
     nothing = done(interlock("accept-history", *where, "--yes"), 3)
 
     assert "interlock accept-history" in up.stderr
-    assert f"event {head + 1}" in asked.stdout and "abababababab…, which is another" in asked.stdout
-    assert "nothing was changed: say --yes" in asked.stderr
-    assert "forgotten" in accepted.stderr and "nothing to accept" in nothing.stderr
+    assert f"event {head + 1}" in asked.stdout and "abababababab…, which differs" in asked.stdout
+    assert "nothing changed; pass --yes" in asked.stderr
+    assert "removed; the " in accepted.stderr and "there is no record" in nothing.stderr
     node.start()
     node.kill9()
 

@@ -123,7 +123,7 @@ def test_a_child_works_only_below_its_parents_workspace(family):
                   ["--workspace", "link"], ["--on-conflict", "isolate", "--workspace", str(elsewhere)]):
         done = family.inside(f"ln -s {elsewhere} link; il run {' '.join(flags)} -- touch {elsewhere}/hit",
                              "--sandbox=off")
-        assert done.returncode == 4 and "is not inside of what the parent" in done.stderr, (flags, done)
+        assert done.returncode == 4 and "is outside the claims of the parent" in done.stderr, (flags, done)
     assert not (elsewhere / "hit").exists()
 
 
@@ -216,7 +216,7 @@ def test_a_child_does_not_wait_for_a_cap_that_its_parent_fills(family):
     agent = family.admin.agent(max_concurrent_runs=1)
     run, place, key = family.sleeper("--agent", agent)
     refusal = key.post("/v1/runs", {"agent": agent, "command": ["true"]}).refused(409, "concurrency_limit")
-    assert "has 1 of 1 runs" in refusal["detail"] and "cannot wait" in refusal["detail"]
+    assert "has 1 of 1 runs" in refusal["detail"] and "cannot be queued" in refusal["detail"]
 
 
 def test_a_run_key_reaches_its_own_tree_only(family):

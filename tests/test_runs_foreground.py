@@ -469,7 +469,7 @@ def test_who_leaves_an_attached_run_leaves_it_going(runs, tmp_path):
     time.sleep(0.5)
     attached.send_signal(signal.SIGINT)
     _, err = attached.communicate(timeout=30)
-    assert attached.returncode == 130 and run.encode() in err and b"goes on" in err
+    assert attached.returncode == 130 and run.encode() in err and b"continues" in err
     assert runs.show(run)["status"] == "running"
     out, _ = cli(runs, "runs", "stop", run, "--wait", "--reason", "seen enough")
     row = runs.show(run)
@@ -509,7 +509,7 @@ def test_several_runs_are_stopped_with_one_command(runs, tmp_path):
 
 def test_a_detached_run_that_waits_says_so(runs, tmp_path, holder):
     out, err = cli(runs, "run", "--detach", "--", "/bin/true", cwd=tmp_path)
-    assert "waits in line" in err and "number 1" in err
+    assert "queued at position 1, waits for" in err
     cli(runs, "runs", "stop", out.strip())
     assert runs.wait(out.strip())["status"] == "cancelled"
 

@@ -32,7 +32,7 @@ def test_an_agent_is_shown_as_it_was_put_and_put_as_it_is_shown(admin):
     name = fresh("agent")
     told = admin.put(f"/v1/agents/{name}", SETTINGS).ok(200)
 
-    assert {member: told[member] for member in SETTINGS} == SETTINGS
+    assert {member: told[member] for member in SETTINGS} == {**SETTINGS, "retry": {**SETTINGS["retry"], "max_attempts": 3}}
     assert admin.get(f"/v1/agents/{name}").ok(200) == told
     again = admin.put(f"/v1/agents/{name}", {member: told[member] for member in SETTINGS}).ok(200)
     assert again == told
@@ -154,7 +154,7 @@ def test_what_became_of_every_tick_is_told_newest_first(admin):
     assert 0 <= fired["late_ms"] < 10_000 and 0 <= woken["late_ms"] < 10_000
     assert len(skipped) >= 2
     for one in skipped:
-        assert (one["outcome"], one["run"], one["reason"]) == ("skipped", None, "the run before is still going")
+        assert (one["outcome"], one["run"], one["reason"]) == ("skipped", None, "the previous run has not ended")
 
     admin.finish(first, outcome="failed").ok(200)
     assert admin.get(f"/v1/schedules/{name}/history").ok(200)["items"][-1]["run_status"] == "failed"
@@ -203,10 +203,10 @@ def test_the_commands(server, interlock):
 
     agent, name = fresh("agent"), fresh("schedule")
     shown = run("agents", "put", agent, "--workspace", interlock.scratch, "--env", "A=b", "--limit", "nofile=64",
-                "--run-timeout", "30m", "--tries", "3", "--backoff", "1m", "--writable", interlock.scratch, "--sandbox")
-    assert f"workspace     {interlock.scratch}" in shown and "time limit    30 min" in shown, shown
+                "--timeout", "30m", "--max-attempts", "3", "--backoff", "1m", "--writable", interlock.scratch, "--sandbox")
+    assert f"workspace     {interlock.scratch}" in shown and "timeout       30 min" in shown, shown
     assert server.admin.get(f"/v1/agents/{agent}").ok(200)["retry"] == {
-        "tries": 3, "backoff_s": 60, "backoff_max_s": 600}
+        "tries": 3, "max_attempts": 3, "backoff_s": 60, "backoff_max_s": 600}
 
     run("schedules", "put", name, "--agent", agent, "--every", "2h")
     assert len(run("schedules", "next", name, "--count", "3").splitlines()) == 4

@@ -191,8 +191,8 @@ def test_tls(started, tmp_path):
 
 
 @pytest.mark.parametrize("flags, code, why", [
-    (("--listen", "nowhere"), 2, "is not an address such as"),
-    (("--tls-cert", "cert.pem"), 2, "--tls-cert and --tls-key are given together"),
+    (("--listen", "nowhere"), 2, "is not an address and port such as"),
+    (("--tls-cert", "cert.pem"), 2, "--tls-cert and --tls-key must be given together"),
     (("--log", "/nowhere/books"), 1, "/nowhere/books: No such file or directory"),
     (("--chunks", "0"), 2, "--chunks"),
 ])

@@ -36,7 +36,7 @@ def test_a_store_that_is_as_it_should_be_is_clean(interlock, store):
     done = interlock("verify", "--data-dir", store)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "every promise holds" in done.stdout
+    assert "every guarantee holds" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
 
 

@@ -27,7 +27,7 @@ ALLOWED = {
 }
 ALLOWED["server"] = tuple(ALLOWED)
 ALLOWED["demo"] = tuple(ALLOWED)
-MAIN = "src/server/main.cc"  # Starts every command, those of src/demo too, so it may include everything.
+ALLOWED["program"] = tuple(ALLOWED)
 BESIDE_SRC = ("sim", "crash", "fuzz", "bench", "examples", "tests")  # These may include everything.
 
 # What would make the core depend on more than its rows, the command and the time it was handed.
@@ -125,7 +125,7 @@ def check_length(path, text):
 
 
 def check_includes(root, path, text):
-    folder = path.parts[1] if path.parts[0] == "src" and len(path.parts) > 2 and str(path) != MAIN else None
+    folder = path.parts[1] if path.parts[0] == "src" and len(path.parts) > 2 else None
     for number, line in enumerate(text.splitlines(), 1):
         match = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
         if not match:
@@ -154,8 +154,8 @@ def check_code(path, code):
         yield from found(path, code, "sqlite3 is named only in src/store/sqlite_*", r"\bsqlite3\w*")
     if not (in_store and path.name.startswith("postgres_")):
         yield from found(path, code, "libpq is named only in src/store/postgres_*", r"<libpq|\bPQ\w+|\bPG(?:conn|result)\b")
-    if not (test or path.parts[:2] == ("src", "server") or path.parts[0] in ("sim", "crash", "bench")):
-        yield from found(path, code, "only src/server reads the environment", r"\b(?:secure_)?getenv\b")
+    if not (test or path.parts[:2] in (("src", "server"), ("src", "program")) or path.parts[0] in ("sim", "crash", "bench")):
+        yield from found(path, code, "only src/server and src/program read the environment", r"\b(?:secure_)?getenv\b")
 
 
 def check_comments(path, text):

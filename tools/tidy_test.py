@@ -130,7 +130,7 @@ GOOD = {
     "src/net/socket.cc": "#include <net/if.h>\n",
     "src/server/config.cc": '#include "engine/engine.h"\n#include "verify/verify.h"\nauto v = std::getenv("V");\n',
     "src/demo/demo.cc": '#include "server/server.h"\n',
-    "src/server/main.cc": '#include "demo/demo.h"\n#include "server/server.h"\n',
+    "src/program/main.cc": '#include "demo/demo.h"\n#include "server/server.h"\n',
     "sim/main.cc": '#include "sim/world.h"\n#include "core/rows.h"\nauto v = std::getenv("V");\n',
     "crash/vfs.cc": "sqlite3_vfs vfs;\n",
     "bench/naive.cc": "sqlite3* db;\n",

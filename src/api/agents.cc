@@ -244,7 +244,7 @@ ResponseTask list_agents(Call& call) {
     if (!limit) co_return respond(call, limit.error());
     const std::string_view which = call.parameter("archived");
     if (!which.empty() && which != "true" && which != "false") {
-        co_return respond(call, invalid("archived is neither true nor false"));
+        co_return respond(call, invalid("archived must be true or false"));
     }
     const bool archived = which == "true";
     const std::string after(call.parameter("after"));
@@ -329,18 +329,18 @@ std::vector<ApiRoute> agent_routes() {
          .body = schema_of<AgentBody>,
          .example =
              R"({"max_concurrent_runs": 2, "command": ["claude", "-p", "fix the tests"], "workspace": "/src/shop",)"
-             R"( "isolate": true, "timeout_s": 1800, "retry": {"tries": 3}, "tags": {"team": "core"}})",
+             R"( "isolate": true, "timeout_s": 1800, "retry": {"max_attempts": 3}, "tags": {"team": "core"}})",
          .answer = schema_of<AgentView>},
         {.method = Method::delete_,
          .path = "/v1/agents/{name}",
          .needs = operate,
-         .summary = "Archive an agent; its history stays",
+         .summary = "Archive an agent; its history is kept",
          .handler = delete_agent,
          .status = 204},
         {.method = Method::post,
          .path = "/v1/agents/{name}/pause",
          .needs = operate,
-         .summary = "Let an agent begin nothing new",
+         .summary = "Pause an agent: it starts no runs",
          .handler = pause_agent,
          .body = schema_of<PauseBody>,
          .example = R"({"reason": "waiting for a review"})",
@@ -348,7 +348,7 @@ std::vector<ApiRoute> agent_routes() {
         {.method = Method::post,
          .path = "/v1/agents/{name}/resume",
          .needs = operate,
-         .summary = "Lift every pause of an agent",
+         .summary = "Resume an agent",
          .handler = resume_agent,
          .body = schema_of<OnlyKey>,
          .answer = schema_of<AgentView>},

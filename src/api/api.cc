@@ -26,8 +26,8 @@ std::string_view bearer(const net::Request& request) {
 Problem unauthorized(bool had_key) {
     return {.status = 401,
             .code = "unauthorized",
-            .detail = had_key ? "the key is not known, or was revoked; make one with: interlock keys create"
-                              : "a key is needed: Authorization: Bearer ilk_…"};
+            .detail = had_key ? "the API key is unknown or revoked; create another with: interlock keys create"
+                              : "the request has no API key; send Authorization: Bearer ilk_…"};
 }
 
 Problem run_without_key() {
@@ -42,7 +42,7 @@ Problem forbidden(Access needed) {
     constexpr std::array names{"no", "a read", "an agent", "an operator", "an admin"};
     return {.status = 403,
             .code = "forbidden",
-            .detail = fmt::format("the key's scope does not allow this; {} key does",
+            .detail = fmt::format("the scope of the API key does not allow this; use {} key",
                                   names[static_cast<std::size_t>(needed)])};
 }
 
@@ -50,7 +50,7 @@ Problem beyond_bound(const Principal& caller) {
     constexpr std::array names{"nothing", "an agent", "a run", "a budget"};
     return {.status = 403,
             .code = "forbidden",
-            .detail = fmt::format("the key is bound to {}, and this goes beyond it",
+            .detail = fmt::format("the API key is limited to {}, which does not cover this",
                                   names[static_cast<std::size_t>(caller.bound())])};
 }
 
@@ -75,9 +75,10 @@ std::optional<Problem> take_query(Call& call, const ApiRoute& route) {
     if (!pairs) return invalid("the query string is not well-formed");
     for (const auto& [name, value] : *pairs) {
         if (std::ranges::find(route.query, name) == route.query.end()) {
-            return invalid(route.query.empty() ? fmt::format("there is no query parameter '{}' here", name)
-                                               : fmt::format("there is no query parameter '{}' here; known are: {}",
-                                                             name, fmt::join(route.query, ", ")));
+            return invalid(route.query.empty()
+                               ? fmt::format("there is no query parameter '{}' here", name)
+                               : fmt::format("there is no query parameter '{}' here; possible parameters: {}", name,
+                                             fmt::join(route.query, ", ")));
         }
     }
     call.query = std::move(*pairs);
@@ -158,7 +159,8 @@ net::Task<net::Response> Api::dispatch(Call& call, const ApiRoute*& route) {
     if (!call.caller.may(route->needs)) co_return respond(call, forbidden(route->needs));
     if (call.caller.bound() > route->narrowest) co_return respond(call, beyond_bound(call.caller));
     if (route->reach == Reach::server && !call.is_home()) {
-        co_return respond(call, not_in_this_org("this is about the server as a whole, which is not this org's"));
+        co_return respond(call,
+                          not_in_this_org("this concerns the whole server; use an admin key of the org 'default'"));
     }
     if (!call.caller.run.value.empty()) {
         if (auto problem = co_await check_run_key(call)) co_return respond(call, *problem);

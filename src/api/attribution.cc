@@ -45,9 +45,10 @@ std::optional<Problem> check(const Principal& caller, const core::Attribution& w
     if (!who.session.value.empty() && !named.session) return not_found("session", id_text(who.session));
     if (caller.budget.empty()) return std::nullopt;
     if (named.budget && !named.budget->deleted && core::covers(named.budget->scope, who)) return std::nullopt;
-    return Problem{.status = 403,
-                   .code = "forbidden",
-                   .detail = fmt::format("the key is bound to budget '{}', which does not cover this", caller.budget)};
+    return Problem{
+        .status = 403,
+        .code = "forbidden",
+        .detail = fmt::format("the API key is limited to budget '{}', which does not cover this", caller.budget)};
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ Result<json::value, Problem> parse_body(const Call& call) {
     if (!has_media_type(call, "application/json")) {
         return fail(Problem{.status = 415,
                             .code = "unsupported_media_type",
-                            .detail = "a body is JSON; send it with Content-Type: application/json"});
+                            .detail = "the body must be JSON; send Content-Type: application/json"});
     }
     call.parts.metrics.body_reads.count_on_io(body.size());
     return parse_text(body);
@@ -110,10 +110,11 @@ Result<Key, Problem> read_key(const Call& call, const std::optional<std::string>
             invalid("key differs from the Idempotency-Key header; send one of them, or the same twice", "/key"));
     }
     const std::string text(in_body ? std::string_view(*in_body) : in_header);
-    if (in_body && text.empty()) return fail(invalid("key must not be empty; leave it out to have one made", "/key"));
+    if (in_body && text.empty()) return fail(invalid("key must not be empty; omit it to get a generated one", "/key"));
     if (text.size() > key_bytes_max) {
-        return fail(invalid(fmt::format("a key has at most {} bytes; this one has {}", key_bytes_max, text.size()),
-                            in_body ? "/key" : ""));
+        return fail(
+            invalid(fmt::format("the idempotency key has {} bytes; at most {} are allowed", text.size(), key_bytes_max),
+                    in_body ? "/key" : ""));
     }
     if (auto complaint = core::check_line("key", text)) {
         return fail(invalid(std::move(*complaint), in_body ? "/key" : ""));

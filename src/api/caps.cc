@@ -83,7 +83,7 @@ std::vector<ApiRoute> cap_routes() {
     std::vector<ApiRoute> routes{{.method = net::Method::get,
                                   .path = "/v1/caps",
                                   .needs = Access::read,
-                                  .summary = "List caps and what is live under them",
+                                  .summary = "List caps with their numbers of live runs",
                                   .handler = list_caps,
                                   .answer = page_schema<CapView>}};
     struct Of {
@@ -97,7 +97,7 @@ std::vector<ApiRoute> cap_routes() {
         routes.push_back({.method = net::Method::put,
                           .path = of.path,
                           .needs = Access::operate,
-                          .summary = "Set a cap; lowering it ends nobody",
+                          .summary = "Set a cap; lowering it does not stop live runs",
                           .handler = of.put,
                           .body = schema_of<CapBody>,
                           .example = R"({"max_live": 8})",
@@ -105,7 +105,7 @@ std::vector<ApiRoute> cap_routes() {
         routes.push_back({.method = net::Method::delete_,
                           .path = of.path,
                           .needs = Access::operate,
-                          .summary = "Lift a cap",
+                          .summary = "Remove a cap",
                           .handler = of.lift,
                           .status = 204});
     }

@@ -145,13 +145,13 @@ json::value key_in(const json::value& body) {
 
 ResponseTask charge_many(Call& call, const json::array& bodies) {
     if (bodies.size() > charges_per_request_max) {
-        co_return respond(call, invalid(fmt::format("there are {} charges; a request has at most {}", bodies.size(),
+        co_return respond(call, invalid(fmt::format("the request has {} charges; at most {} are allowed", bodies.size(),
                                                     charges_per_request_max)));
     }
     if (!call.request.header("idempotency-key").empty()) {
         co_return respond(
             call,
-            invalid("an array has a key for each charge, in its member 'key'; leave the Idempotency-Key header out"));
+            invalid("each charge of an array needs its own key in the member 'key'; omit the Idempotency-Key header"));
     }
     auto gathered = std::make_shared<Gathered>();
     gathered->answers.resize(bodies.size(), fail(engine::SubmitError::busy));
@@ -379,7 +379,7 @@ std::vector<ApiRoute> charge_routes() {
         {.method = Method::post,
          .path = "/v1/charges",
          .needs = act,
-         .summary = "Spend money, once or many times",
+         .summary = "Record one charge or several",
          .handler = post_charges,
          .narrowest = Bound::budget,
          .body = charge_or_charges,
@@ -390,7 +390,7 @@ std::vector<ApiRoute> charge_routes() {
         {.method = Method::get,
          .path = "/v1/charges",
          .needs = read,
-         .summary = "List cost events, the newest last",
+         .summary = "List cost events, newest last",
          .handler = list_charges,
          .narrowest = Bound::agent,
          .query = {"agent", "run", "session", "from", "to", "after", "limit"},
@@ -398,7 +398,7 @@ std::vector<ApiRoute> charge_routes() {
         {.method = Method::post,
          .path = "/v1/charges/{id}/correct",
          .needs = operate,
-         .summary = "Lower what a charge comes to",
+         .summary = "Lower a charge",
          .handler = correct,
          .body = schema_of<CorrectBody>,
          .example = R"({"to": "0.05", "why": "the client charged dollars as cents"})",

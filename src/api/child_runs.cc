@@ -46,8 +46,8 @@ std::optional<Problem> bound_child(core::ProcessSpec& process, const StoredRun& 
     const SandboxLevel asked = process.asked_level();
     if (stated.level && asked < parents_level) {
         return beyond_parent(
-            fmt::format("sandbox_level is {}, and the parent run has {}; leave it out, or ask for more", name_of(asked),
-                        name_of(parents_level)),
+            fmt::format("sandbox_level is {}, but the parent run has {}; omit it, or use a stricter level",
+                        name_of(asked), name_of(parents_level)),
             "/sandbox_level");
     }
     if (asked < parents_level) {
@@ -56,13 +56,13 @@ std::optional<Problem> bound_child(core::ProcessSpec& process, const StoredRun& 
     }
     const core::ProcessSpec& above = parent.launch->process;
     if (stated.nice && process.nice < above.nice) {
-        return beyond_parent(fmt::format("nice is {}, and the parent run has {}", process.nice, above.nice), "/nice");
+        return beyond_parent(fmt::format("nice is {}, but the parent run has {}", process.nice, above.nice), "/nice");
     }
     process.nice = std::max(process.nice, above.nice);
     for (const auto& [name, most] : above.limits) {
         std::int64_t& limit = process.limits.try_emplace(name, most).first->second;
         if (stated.limits && limit > most) {
-            return beyond_parent(fmt::format("the limit {} is {}, and the parent run has {}", name, limit, most),
+            return beyond_parent(fmt::format("the limit {} is {}, but the parent run has {}", name, limit, most),
                                  "/limits");
         }
         limit = std::min(limit, most);

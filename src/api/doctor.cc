@@ -35,7 +35,7 @@ std::vector<ApiRoute> doctor_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/doctor",
              .needs = Access::read,
-             .summary = "What the server finds when it looks at itself, and what to do about it",
+             .summary = "List the results of the server's self-check, with fixes",
              .handler = get_doctor,
              .reach = Reach::server,
              .answer = doctor_schema}};

@@ -27,7 +27,7 @@ Result<Types, Problem> read_types(const Call& call) {
     Types types = comma_separated(call.parameter("type"));
     for (const std::string& type : types) {
         if (std::ranges::find(event_types(), type) != event_types().end()) continue;
-        return fail(invalid(fmt::format("type has '{}'; it is a list of: {}", type, fmt::join(event_types(), ", "))));
+        return fail(invalid(fmt::format("type has '{}'; possible types: {}", type, fmt::join(event_types(), ", "))));
     }
     return types;
 }

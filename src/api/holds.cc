@@ -146,7 +146,7 @@ ResponseTask reserve(Call& call) {
     if (auto problem = co_await check_account(call, attribution_of(call.caller, *body)))
         co_return respond(call, *problem);
     if (body->amount == Money() && body->tokens == 0 && body->calls == 0) {
-        co_return respond(call, invalid("amount is missing; a hold sets aside dollars, tokens or calls", "/amount"));
+        co_return respond(call, invalid("amount is missing; a hold reserves dollars, tokens or calls", "/amount"));
     }
     const auto done = co_await ask(
         call,
@@ -290,7 +290,7 @@ std::vector<ApiRoute> hold_routes() {
         {.method = Method::post,
          .path = "/v1/holds",
          .needs = act,
-         .summary = "Set money aside",
+         .summary = "Reserve an amount",
          .handler = reserve,
          .narrowest = Bound::budget,
          .body = schema_of<HoldBody>,
@@ -315,7 +315,7 @@ std::vector<ApiRoute> hold_routes() {
         {.method = Method::post,
          .path = "/v1/holds/{id}/settle",
          .needs = act,
-         .summary = "Charge what was used and free the rest",
+         .summary = "Settle a hold: charge the actual cost and free the rest",
          .handler = settle,
          .narrowest = Bound::budget,
          .body = schema_of<SettleBody>,
@@ -324,7 +324,7 @@ std::vector<ApiRoute> hold_routes() {
         {.method = Method::post,
          .path = "/v1/holds/{id}/release",
          .needs = act,
-         .summary = "Free all of it",
+         .summary = "Release a hold",
          .handler = release,
          .narrowest = Bound::budget,
          .body = schema_of<OnlyKey>,
@@ -332,7 +332,7 @@ std::vector<ApiRoute> hold_routes() {
         {.method = Method::post,
          .path = "/v1/holds/{id}/extend",
          .needs = act,
-         .summary = "Keep it for longer",
+         .summary = "Extend a hold",
          .handler = extend,
          .narrowest = Bound::budget,
          .body = schema_of<ExtendBody>,

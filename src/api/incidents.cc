@@ -91,9 +91,11 @@ std::optional<Incident> incident_of(const BudgetState& budget) {
     } else if (budget.exhausted) {
         incident.kind = budget_exhausted;
         incident.level = budget.hard ? stop : warn;
-        incident.title = fmt::format("budget '{}' is used up", budget.name);
+        incident.title = fmt::format("budget '{}' is exhausted", budget.name);
         incident.detail =
-            used + (budget.hard ? "; what it covers is refused" : "; it is soft, and spending goes on") + until;
+            used +
+            (budget.hard ? "; charges that it covers are refused" : "; the budget is soft, so spending continues") +
+            until;
         incident.command = raise;
     } else if (is_past_warning(budget)) {
         incident.kind = budget_warned;
@@ -193,9 +195,9 @@ Result<void, store::ReadError> add_waiting_runs(store::Snapshot& snapshot, core:
     for (auto& [agent, incident] : by_agent) {
         incident.kind = run_waiting;
         incident.level = warn;
-        incident.title = incident.count == 1 ? fmt::format("a run of '{}' waits to begin", agent)
-                                             : fmt::format("{} runs of '{}' wait to begin", incident.count, agent);
-        incident.detail = fmt::format("in line for more than {} minutes", may_wait_for.count());
+        incident.title = incident.count == 1 ? fmt::format("a run of '{}' is queued", agent)
+                                             : fmt::format("{} runs of '{}' are queued", incident.count, agent);
+        incident.detail = fmt::format("queued for more than {} minutes", may_wait_for.count());
         incident.command = shell_command({"interlock", "runs", "show", incident.subject});
         all.push_back(std::move(incident));
     }
@@ -250,8 +252,7 @@ Incidents unpriced_models(Models& priced, core::OrgId org, const UnpricedModels&
         std::string detail;
         if (unpriced.refused > 0) detail = count_of(unpriced.refused, "call") + " refused";
         if (unpriced.free > 0) {
-            detail +=
-                (detail.empty() ? "" : ", ") + count_of(unpriced.free, "call") + " that no dollar budget has seen";
+            detail += (detail.empty() ? "" : ", ") + count_of(unpriced.free, "call") + " that no dollar budget counted";
         }
         found.push_back({.kind = models_unpriced,
                          .level = warn,
@@ -289,9 +290,9 @@ Result<void, store::ReadError> add_implausible_usage(store::Snapshot& snapshot, 
         incident.kind = usage_implausible;
         incident.level = warn;
         incident.subject = upstream;
-        incident.title = fmt::format("upstream '{}' reports usage that cannot be", upstream);
+        incident.title = fmt::format("upstream '{}' reports impossible usage", upstream);
         incident.detail = fmt::format(
-            "{} within a day: charged at the bound and marked as estimated; look what the "
+            "{} within a day: charged at the bound and marked as estimated; check what the "
             "provider bills",
             count_of(incident.count, "call"));
         all.push_back(std::move(incident));
@@ -360,15 +361,15 @@ std::vector<Incident> broken_promises(const LastVerify& last) {
         const std::int64_t violations = promise.at("violations").to_number<std::int64_t>();
         if (violations == 0) continue;
         const std::string id(promise.at("id").as_string());
-        found.push_back(
-            {.kind = promise_broken,
-             .level = stop,
-             .subject = id,
-             .title = fmt::format("promise {} is broken: {}", id, std::string_view(promise.at("title").as_string())),
-             .detail = count_of(violations, "violation"),
-             .since = last.at,
-             .command = "interlock verify",
-             .count = violations});
+        found.push_back({.kind = promise_broken,
+                         .level = stop,
+                         .subject = id,
+                         .title = fmt::format("guarantee {} is violated: {}", id,
+                                              std::string_view(promise.at("title").as_string())),
+                         .detail = count_of(violations, "violation"),
+                         .since = last.at,
+                         .command = "interlock verify",
+                         .count = violations});
     }
     return found;
 }
@@ -382,8 +383,8 @@ std::vector<Incident> failing_upstreams(const std::vector<UpstreamFacts>& upstre
             {.kind = cooling ? upstream_cooling : upstream_failing,
              .level = cooling ? warn : note,
              .subject = upstream.name,
-             .title = cooling ? fmt::format("upstream '{}' is left alone for a while", upstream.name)
-                              : fmt::format("upstream '{}' fails", upstream.name),
+             .title = cooling ? fmt::format("upstream '{}' is in cooldown", upstream.name)
+                              : fmt::format("upstream '{}' is failing", upstream.name),
              .detail = fmt::format("{} in a row, the last: {}", count_of(upstream.failures_in_a_row, "failure"),
                                    upstream.last_error.value_or("not known")),
              .since = upstream.failing_since,
@@ -419,16 +420,15 @@ std::vector<Incident> failed_runs(const std::vector<BadEnd>& ends) {
                 fmt::format("{}{} {}", detail.empty() ? "" : ", ", times, state == "timed_out" ? "timed out" : state);
         }
         if (!of.reason.empty()) detail += "; the last: " + of.reason;
-        found.push_back(
-            {.kind = runs_failed,
-             .level = warn,
-             .subject = agent,
-             .title = fmt::format("{} of '{}' did not end well within a day", count_of(count, "run"), agent),
-             .detail = std::move(detail),
-             .since = of.first,
-             .command =
-                 shell_command({"interlock", "runs", "ls", "--agent", agent, "--status", "failed,timed_out,lost"}),
-             .count = count});
+        found.push_back({.kind = runs_failed,
+                         .level = warn,
+                         .subject = agent,
+                         .title = fmt::format("{} of '{}' failed within a day", count_of(count, "run"), agent),
+                         .detail = std::move(detail),
+                         .since = of.first,
+                         .command = shell_command(
+                             {"interlock", "runs", "ls", "--agent", agent, "--status", "failed,timed_out,lost"}),
+                         .count = count});
     }
     return found;
 }
@@ -437,7 +437,7 @@ std::vector<ApiRoute> incident_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/incidents",
              .needs = Access::read,
-             .summary = "What somebody should look at, the worst first",
+             .summary = "List problems that need attention, most severe first",
              .handler = list_incidents,
              .answer = incidents_schema}};
 }

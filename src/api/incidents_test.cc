@@ -56,12 +56,12 @@ TEST(IncidentsTest, failed_runs_are_told_once_for_each_agent) {
                                     {"tester", "timed_out", noon, ""}});
 
     ASSERT_EQ(subjects(found), (std::vector<std::string>{"coder", "tester"}));
-    EXPECT_EQ(found[0].title, "3 runs of 'coder' did not end well within a day");
+    EXPECT_EQ(found[0].title, "3 runs of 'coder' failed within a day");
     EXPECT_EQ(found[0].detail, "2 failed, 1 lost; the last: its node is gone");
     EXPECT_EQ(found[0].count, 3);
     EXPECT_EQ(found[0].since, noon - 1h);
     EXPECT_EQ(found[0].command, "interlock runs ls --agent coder --status failed,timed_out,lost");
-    EXPECT_EQ(found[1].title, "1 run of 'tester' did not end well within a day");
+    EXPECT_EQ(found[1].title, "1 run of 'tester' failed within a day");
     EXPECT_EQ(found[1].detail, "1 timed out");
 }
 
@@ -74,7 +74,7 @@ TEST(IncidentsTest, only_promises_that_are_broken_are_told) {
 
     ASSERT_EQ(subjects(found), std::vector<std::string>{"M1"});
     EXPECT_EQ(found[0].level, stop);
-    EXPECT_EQ(found[0].title, "promise M1 is broken: money adds up");
+    EXPECT_EQ(found[0].title, "guarantee M1 is violated: money adds up");
     EXPECT_EQ(found[0].count, 2);
     EXPECT_EQ(found[0].since, noon);
 }

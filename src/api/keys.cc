@@ -69,7 +69,7 @@ ResponseTask get_own_key(Call& call) {
         core::ApiKey local;
         local.id = call.caller.key_id;
         local.scopes = {"admin"};
-        local.note = "a user of this machine, by the Unix socket";
+        local.note = "a user of this machine, through the Unix socket";
         co_return respond(200, view_of(local), false);
     }
     // A run's own key is in no store: it is as good as the run.
@@ -79,7 +79,7 @@ ResponseTask get_own_key(Call& call) {
     own.scopes = {"agent"};
     own.agent = call.caller.agent;
     own.run = call.caller.run;
-    own.note = "lives as long as its run";
+    own.note = "expires with its run";
     co_return respond(200, view_of(own), false);
 }
 
@@ -144,7 +144,7 @@ std::vector<ApiRoute> key_routes() {
         {.method = Method::post,
          .path = "/v1/keys",
          .needs = administer,
-         .summary = "Make a key; its secret is in this answer and nowhere else",
+         .summary = "Create an API key; only this response has its secret",
          .handler = create_key,
          .body = schema_of<KeyBody>,
          .example = R"({"scopes": ["agent"], "note": "for the build machine"})",
@@ -153,27 +153,27 @@ std::vector<ApiRoute> key_routes() {
         {.method = Method::get,
          .path = "/v1/keys",
          .needs = administer,
-         .summary = "List keys",
+         .summary = "List API keys",
          .handler = list_keys,
          .query = {"after", "limit"},
          .answer = page_schema<KeyView>},
         {.method = Method::get,
          .path = "/v1/keys/self",
          .needs = read,
-         .summary = "Show the caller's own key",
+         .summary = "Show the API key of this request",
          .handler = get_own_key,
          .narrowest = Bound::budget,
          .answer = schema_of<KeyView>},
         {.method = Method::get,
          .path = "/v1/keys/{id}",
          .needs = administer,
-         .summary = "Show a key",
+         .summary = "Show an API key",
          .handler = get_key,
          .answer = schema_of<KeyView>},
         {.method = Method::delete_,
          .path = "/v1/keys/{id}",
          .needs = administer,
-         .summary = "Revoke a key, at once",
+         .summary = "Revoke an API key immediately",
          .handler = revoke_key,
          .status = 204},
     };

@@ -65,7 +65,7 @@ ResponseTask get_log(Call& call) {
     if (!id) co_return respond(call, id.error());
     const auto stored = co_await read_stored_run(call, *id);
     if (!stored) co_return respond(call, stored.error());
-    if (!stored->launch) co_return respond(call, not_kept("the run is its client's, who alone knows what it wrote"));
+    if (!stored->launch) co_return respond(call, not_kept("a client owns the run, so the server has no log of it"));
     if (stored->launch->process.foreground) {
         co_return respond(call, not_kept("the run was started from a terminal, and what it wrote went there"));
     }
@@ -83,7 +83,7 @@ ResponseTask get_log(Call& call) {
             return look(parts, org, run, from, count);
         });
         if (!seen) co_return respond(call, unavailable("the log cannot be read: " + seen.error()));
-        if (!seen->piece.kept && seen->ended) co_return respond(call, not_kept("the log of this run is not there"));
+        if (!seen->piece.kept && seen->ended) co_return respond(call, not_kept("the log of this run does not exist"));
         const auto now = std::chrono::steady_clock::now();
         if (!seen->piece.bytes.empty() || seen->ended || now >= deadline) co_return to_response(std::move(*seen));
         // From the end is from the end as it was at first, else nothing new would ever lie behind it.
@@ -101,7 +101,7 @@ std::vector<ApiRoute> log_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/runs/{id}/log",
              .needs = Access::read,
-             .summary = "What the run's process wrote, as text; with wait, what comes next",
+             .summary = "Read the output of a run as text; wait returns new output",
              .handler = get_log,
              .narrowest = Bound::run,
              .query = {"offset", "limit", "wait"}}};

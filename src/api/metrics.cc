@@ -32,7 +32,7 @@ void Metrics::write(std::string& out) const {
         of.latency.write(out, "interlock_http_request_seconds",
                          fmt::format("method=\"{}\",route=\"{}\"", route.first, route.second));
     }
-    write_family(out, "interlock_refusals_total", "counter", "Answers that were no, by code.");
+    write_family(out, "interlock_refusals_total", "counter", "Refused requests, by code.");
     for (const auto& [code, count] : refusals_)
         out += fmt::format("interlock_refusals_total{{code=\"{}\"}} {}\n", code, count);
     write_metric(out, "interlock_http_io_read_bytes_total", "counter",

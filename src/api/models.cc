@@ -101,7 +101,7 @@ std::vector<ApiRoute> model_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/gateway/models",
              .needs = Access::read,
-             .summary = "Models of the last 30 days, the dearest first, with the price that is gone by",
+             .summary = "List the models of the last 30 days with their costs and prices, most expensive first",
              .handler = list_models,
              .answer = models_schema}};
 }

@@ -102,7 +102,7 @@ json::value openapi(const Routes& routes, std::string_view version) {
              {{"securitySchemes", {{"key", {{"type", "http"}, {"scheme", "bearer"}}}}},
               {"responses",
                {{"problem",
-                 {{"description", "What, why and what to do"},
+                 {{"description", "A problem document: what failed, why, and what to do"},
                   {"content", {{"application/problem+json", {{"schema", problem}}}}}}}}}}}};
 }
 

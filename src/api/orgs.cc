@@ -52,7 +52,7 @@ const OrgFacts* find_org(const std::vector<OrgFacts>& orgs, std::string_view nam
 }
 
 Problem name_taken(std::string_view name) {
-    return {.status = 409, .code = "already_exists", .detail = fmt::format("there is an org '{}' already", name)};
+    return {.status = 409, .code = "already_exists", .detail = fmt::format("org '{}' already exists", name)};
 }
 
 ResponseTask list_orgs(Call& call) {
@@ -106,7 +106,7 @@ net::Task<Result<OrgLookup, Problem>> found_org(Call& call, std::string name, Ke
         if (there == nullptr && orgs->size() >= core::limits::orgs_max) {
             co_return fail(Problem{.status = 409,
                                    .code = "too_many",
-                                   .detail = fmt::format("there are at most {} orgs", core::limits::orgs_max)});
+                                   .detail = fmt::format("at most {} orgs are allowed", core::limits::orgs_max)});
         }
         const bool abandoned = there != nullptr && call.parts.commands.now() - there->created_at > time_to_finish;
         const core::OrgId org = there != nullptr ? there->number : core::OrgId(orgs->back().number.value + 1);
@@ -118,7 +118,7 @@ net::Task<Result<OrgLookup, Problem>> found_org(Call& call, std::string name, Ke
         if (auto refusal = refusal_of(answer->reply)) co_return fail(pointed(std::move(*refusal), call.request.body));
         co_return OrgLookup{org, reply->status == core::OrgStatus::created, abandoned};
     }
-    co_return fail(unavailable("others make orgs at the same moment; try again with the same key"));
+    co_return fail(unavailable("other orgs were created at the same time; retry with the same key"));
 }
 
 ResponseTask create_org(Call& call) {
@@ -136,7 +136,7 @@ ResponseTask create_org(Call& call) {
     if (!may_go_on) co_return respond(call, name_taken(body->name));
 
     const Key first{core::CommandKey(id_from_hash(fmt::format("the first key of org {}", found->org.value))), ""};
-    const auto made = co_await make_admin_key(call, found->org, body->name, first, "made with the org");
+    const auto made = co_await make_admin_key(call, found->org, body->name, first, "created with the org");
     if (!made) co_return respond(call, made.error());
     if (made->repeated && !found->by_us) co_return respond(call, name_taken(body->name));
     const core::OrgId org = found->org;
@@ -153,7 +153,7 @@ ResponseTask create_org_key(Call& call) {
     if (!orgs) co_return respond(call, orgs.error());
     const OrgFacts* org = find_org(*orgs, call.names[0]);
     if (org == nullptr) co_return respond(call, not_found("org", call.names[0]));
-    const auto made = co_await make_admin_key(call, org->number, org->name, *key, "made by the server's org");
+    const auto made = co_await make_admin_key(call, org->number, org->name, *key, "created by the server's org");
     co_return made ? respond(201, *made, made->repeated) : respond(call, made.error());
 }
 
@@ -174,7 +174,7 @@ std::vector<ApiRoute> org_routes() {
         {.method = Method::post,
          .path = "/v1/orgs",
          .needs = administer,
-         .summary = "Make an org and its first key, which is in this answer and nowhere else",
+         .summary = "Create an org and its first admin key; only this response has its secret",
          .handler = create_org,
          .reach = Reach::server,
          .body = schema_of<OrgBody>,
@@ -184,7 +184,7 @@ std::vector<ApiRoute> org_routes() {
         {.method = Method::post,
          .path = "/v1/orgs/{name}/keys",
          .needs = administer,
-         .summary = "Make another admin key of an org, for those who lost theirs",
+         .summary = "Create another admin key of an org",
          .handler = create_org_key,
          .reach = Reach::server,
          .body = schema_of<OnlyKey>,

@@ -13,8 +13,8 @@ net::Task<Result<std::vector<core::Place>, Problem>> find_places(Call& call, std
         // Nobody sees the claims of another org: with directories for all of them, two could work in one.
         if (!call.is_home()) {
             co_return fail(
-                not_in_this_org("directories of the server's machine are for runs of the server's own org; "
-                                "name what is shared as resources",
+                not_in_this_org("only runs of the org 'default' can claim directories of the server's machine; "
+                                "claim resources instead",
                                 "/workspace"));
         }
         if (!workspace.starts_with('/')) {

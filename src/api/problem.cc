@@ -15,7 +15,7 @@ struct OutcomeProblem {
     std::string_view code = {};  // Empty: the outcome's own name.
 };
 
-// Every outcome that is a refusal (core/reply.h). What is not here is a way to succeed.
+// Every outcome that is a refusal (core/reply.h). All others are successes.
 constexpr std::array meanings{
     OutcomeProblem{"invalid_request", 400},
     OutcomeProblem{"agent_not_found", 404, "not_found"},
@@ -90,28 +90,32 @@ Problem problem_of(engine::SubmitError error) {
     using enum engine::SubmitError;
     switch (error) {
         case busy:
-            return {.status = 503, .code = "busy", .detail = "too many commands are waiting; try again in a moment"};
+            return {.status = 503,
+                    .code = "busy",
+                    .detail = "too many commands are queued; nothing changed; retry with the same key"};
         case too_late:
             return {.status = 503,
                     .code = "busy",
-                    .detail = "its turn did not come in time and nothing was done; try again"};
+                    .detail = "the command timed out in the queue; nothing changed; retry with the same key"};
         case key_reused:
-            return {
-                .status = 422,
-                .code = "key_reused",
-                .detail = "this idempotency key came with another request before; use a fresh key for a new request"};
+            return {.status = 422,
+                    .code = "key_reused",
+                    .detail = "this idempotency key belongs to an earlier, different request; use a new key"};
         case not_committed:
             return {.status = 503,
                     .code = "not_committed",
-                    .detail = "the store refused the write and nothing was done; try again with the same key"};
+                    .detail = "the store refused the write; nothing changed; retry with the same key"};
         case outcome_unknown:
             return {.status = 503,
                     .code = "outcome_unknown",
-                    .detail = "the store did not say whether it was done; ask again with the same idempotency key"};
+                    .detail =
+                        "the store did not confirm the write, so the change may have happened; retry with the same "
+                        "idempotency "
+                        "key"};
         case unavailable:
             break;
     }
-    return api::unavailable("the store cannot be reached at present and nothing was done; try again");
+    return api::unavailable("the store cannot be reached; nothing changed; retry");
 }
 
 std::optional<Problem> problem_of(Sender sender) {
@@ -122,21 +126,22 @@ std::optional<Problem> problem_of(Sender sender) {
             return Problem{.status = 403,
                            .code = "inside_a_run",
                            .detail =
-                               "a program that belongs to a run acts with the run's key, never as operator or "
-                               "admin; a person can do this outside of runs"};
+                               "a program in a run must use the run's API key and cannot act as operator or admin; "
+                               "run the command outside of runs"};
         case Sender::unknown:
             break;
     }
-    return Problem{.status = 403,
-                   .code = "sender_unknown",
-                   .detail =
-                       "the server cannot find the program that sent this, so it may belong to a run; keep the "
-                       "connection open until the answer comes, and call from a process that the server can see"};
+    return Problem{
+        .status = 403,
+        .code = "sender_unknown",
+        .detail =
+            "the server cannot identify the program that sent this request, so it may belong to a run; keep "
+            "the connection open until the response arrives, and call from a process that the server can see"};
 }
 
 std::string_view person_needed_for(std::string_view code) {
     if (code == "budget_exceeded") return "a person can raise the limit";
-    if (code == "budget_frozen") return "a person has to look and unfreeze it";
+    if (code == "budget_frozen") return "a person must find the reason and unfreeze it";
     if (code == "agent_paused") return "a person can resume it";
     if (code == "concurrency_limit") return "a person can raise the cap";
     return {};

@@ -17,6 +17,7 @@ namespace interlock::api {
 namespace {
 
 struct RetryBody {
+    static constexpr std::array new_names{NewName{.name = "max_attempts", .member = "tries"}};
     std::optional<std::int32_t> tries;
     std::optional<std::int32_t> backoff_s;
     std::optional<std::int32_t> backoff_max_s;
@@ -49,6 +50,7 @@ BOOST_DESCRIBE_STRUCT(ProcessBody, (),
 
 struct RunBody : ProcessBody {
     static constexpr std::array required{"agent"};
+    static constexpr std::array new_names{NewName{.name = "queue_timeout_s", .member = "queue_s"}};
     std::string agent;
     std::string name;
     bool launch = false;
@@ -83,6 +85,8 @@ BOOST_DESCRIBE_STRUCT(RunBody, (ProcessBody),
                        model, node, tags, key))
 
 struct AdmittedView : RunDetail {
+    static constexpr std::array new_names{NewName{.name = "cancel_requested", .member = "stop_requested"},
+                                          NewName{.name = "queue_position", .member = "place_in_line"}};
     std::int64_t place_in_line = 0;
     core::WaitsFor waits_for = core::WaitsFor::nothing;
     bool repeated = false;
@@ -111,8 +115,8 @@ std::optional<Problem> check_child(const RunBody& body) {
     if (beyond.empty()) return std::nullopt;
     return Problem{.status = 403,
                    .code = "forbidden",
-                   .detail = fmt::format("a run that a run starts is a process of the server; to state {} takes an "
-                                         "operator key",
+                   .detail = fmt::format("{} cannot be set for a child run without an operator key, because the server "
+                                         "starts its process",
                                          beyond),
                    .pointer = "/" + beyond};
 }
@@ -134,8 +138,8 @@ std::optional<Problem> check_permitted(const Principal& caller, const RunBody& b
     if (beyond.empty()) return std::nullopt;
     return Problem{.status = 403,
                    .code = "forbidden",
-                   .detail = fmt::format("the key lets its agent start its own command as the agent is set up; to "
-                                         "state {} takes an operator key",
+                   .detail = fmt::format("{} needs an operator key; this key can only start the agent's own command "
+                                         "with the agent's settings",
                                          beyond),
                    .pointer = "/" + beyond};
 }
@@ -244,7 +248,7 @@ net::Task<Result<std::vector<std::string>, std::string>> find_repository(Call& c
 net::Task<std::optional<Problem>> find_isolation(Call& call, std::string into, core::AdmitRun& command) {
     if (command.on_conflict != core::OnConflict::isolate && !command.isolate) co_return std::nullopt;
     if (into.empty()) {
-        if (!call.is_home()) co_return not_in_this_org("worktrees are made for runs of the server's own org only");
+        if (!call.is_home()) co_return not_in_this_org("only runs of the org 'default' get worktrees");
         command.worktrees = call.parts.worktrees;
         const std::string workspace = workspace_of(command);
         const bool by_operator = command.by.kind != core::ActorKind::key;
@@ -271,11 +275,11 @@ net::Task<std::optional<Problem>> check_repository(Call& call, const core::Admit
     const std::string path = command.process->directory;
     if (path.empty()) {
         co_return cannot_start("not_a_repository",
-                               "a run that is isolated works in a copy of its workspace, and this one has none");
+                               "isolate needs a workspace, because an isolated run works in a copy of it");
     }
     const auto found = co_await find_repository(call, path);
     if (found) co_return std::nullopt;
-    co_return cannot_start("not_a_repository", "no worktree can be made for the run: " + found.error());
+    co_return cannot_start("not_a_repository", "cannot create a worktree for the run: " + found.error());
 }
 
 // ---- the answer ---------------------------------------------------------------------------------------------------
@@ -298,7 +302,7 @@ net::Task<Result<std::string, Problem>> make_worktree(Call& call, const core::Ru
         call.parts.workers,
         [&places = call.parts.workplaces, id = run.id, workspace] { return places.make_worktree(id, workspace); });
     if (made) co_return *made;
-    std::string why = "no directory could be made for the run: " + made.error();
+    std::string why = "cannot create a directory for the run: " + made.error();
     const core::CancelRun cancel{.run = run.id,
                                  .fence = run.fence,
                                  .reason = cut_text(as_line(why), core::limits::text_bytes_max),
@@ -356,15 +360,15 @@ net::Task<std::optional<Problem>> add_process(Call& call, const RunBody& body, c
     const IsChild is_child = of_other_agent ? IsChild::of_other_agent : IsChild::no;
     if (auto problem = by_child ? check_child(body) : check_permitted(call.caller, body, is_child)) co_return problem;
     if (!body.node.empty() && body.node != call.parts.node) {
-        co_return co_await of_another_node(call, body.node, "what this would start");
+        co_return co_await of_another_node(call, body.node, "the process of this run");
     }
     command.node = call.parts.node;
     command.process = process_of(agent, body);
     command.retry = retry_of(agent, body);
     if (command.process->command.empty()) {
         co_return cannot_start("no_command",
-                               fmt::format("agent '{}' has no command of its own, and the request states none; give "
-                                           "one, or set the agent's",
+                               fmt::format("agent '{}' has no command, and the request has none; pass a command, or "
+                                           "set that of the agent",
                                            agent.name));
     }
     if (parent && parent->launch) {
@@ -425,15 +429,15 @@ ResponseTask admit(Call& call) {
     const auto body = read_body<RunBody>(call);
     if (!body) co_return respond(call, body.error());
     if (body->budget && !body->budget->positive()) {
-        co_return respond(call, invalid("budget must be more than 0; leave it out for none", "/budget"));
+        co_return respond(call, invalid("budget must be more than 0; omit it for no limit", "/budget"));
     }
     const auto parent = co_await read_parent(call, body->agent);
     if (!parent) co_return respond(call, parent.error());
     core::Agent agent;
     if (body->supervised()) {
         if (!call.is_home()) {
-            co_return respond(call, not_in_this_org("the server starts processes for its own org only; start it "
-                                                    "yourself, as a run that is yours"));
+            co_return respond(call, not_in_this_org("the server starts processes only for the org 'default'; start "
+                                                    "the process yourself, in a run that you own"));
         }
         if (!*parent && !call.caller.may_see_agent(body->agent)) {
             co_return respond(call, not_found("agent", body->agent));
@@ -444,8 +448,8 @@ ResponseTask admit(Call& call) {
     } else {
         agent.workplace.on_conflict = core::OnConflict::refuse;
         if (const std::string stray = first_of_process(*body); !stray.empty()) {
-            co_return respond(call, invalid(fmt::format("{} is for runs that the server starts: state a command, or "
-                                                        "launch to have the agent's",
+            co_return respond(call, invalid(fmt::format("{} is only for runs that the server starts; add a command, or "
+                                                        "launch for the agent's command",
                                                         stray),
                                             "/" + stray));
         }
@@ -534,7 +538,7 @@ std::optional<Problem> why_not_again(const StoredRun& stored) {
     const auto refuse = [](std::string detail) {
         return Problem{.status = 409, .code = "wrong_state", .detail = std::move(detail)};
     };
-    if (!stored.launch) return refuse("the run was its client's; only what the server started can it start again");
+    if (!stored.launch) return refuse("a client owned the run; the server can only retry runs that it started");
     if (stored.launch->process.foreground) {
         return refuse("the run was started from somebody's terminal, and can only be started again from one");
     }
@@ -594,7 +598,8 @@ std::vector<ApiRoute> admission_routes() {
         {.method = net::Method::post,
          .path = "/v1/runs",
          .needs = Access::act,
-         .summary = "Admit a run: state, caps, budgets and places in one step. With a run's key: a child of that run",
+         .summary =
+             "Admit a run: state, caps, budgets and claims in one step. With the key of a run: a child of that run",
          .handler = admit,
          .narrowest = Bound::run,
          .body = schema_of<RunBody>,
@@ -605,7 +610,7 @@ std::vector<ApiRoute> admission_routes() {
         {.method = net::Method::post,
          .path = "/v1/runs/{id}/retry",
          .needs = Access::operate,
-         .summary = "Start again what an ended run was",
+         .summary = "Start an ended run again, as a new run",
          .handler = retry,
          .body = schema_of<OnlyKey>,
          .answer = schema_of<AdmittedView>,

@@ -168,7 +168,7 @@ net::Task<Problem> of_another_node(Call& call, std::string node, std::string_vie
     Problem problem{.status = 409,
                     .code = "other_node",
                     .detail = fmt::format("{} is on node '{}'{}", what, node,
-                                          url.empty() ? ", which is not up" : "; ask there: " + url)};
+                                          url.empty() ? ", which is down" : "; send the request to " + url)};
     problem.facts = ",\"node\":" + to_json(node) + ",\"url\":" + to_json(stated(url));
     co_return problem;
 }

@@ -11,6 +11,7 @@
 namespace interlock::api {
 
 struct RunView {
+    static constexpr std::array new_names{NewName{.name = "cancel_requested", .member = "stop_requested"}};
     core::RunId id;
     std::string name;
     core::RunState status = core::RunState::queued;

@@ -49,6 +49,7 @@ struct CancelBody {
 BOOST_DESCRIBE_STRUCT(CancelBody, (), (fence, reason, charge, key))
 
 struct RunAnswer {
+    static constexpr std::array new_names{NewName{.name = "cancel_requested", .member = "stop_requested"}};
     core::RunId id;
     core::RunState status = core::RunState::running;
     Instant lease_until;
@@ -118,8 +119,8 @@ Result<std::vector<core::RunState>, Problem> read_states(const Call& call) {
     for (const std::string& name : comma_separated(call.parameter("status"))) {
         core::RunState state;
         if (!boost::describe::enum_from_string(name.c_str(), state)) {
-            return fail(invalid(
-                fmt::format("status has '{}'; it is a list of: {}", name, enumerator_list(wire_type<core::RunState>))));
+            return fail(invalid(fmt::format("status has '{}'; possible statuses: {}", name,
+                                            enumerator_list(wire_type<core::RunState>))));
         }
         states.push_back(state);
     }
@@ -181,7 +182,7 @@ ResponseTask list_runs(Call& call) {
     core::RunId parent;
     if (const auto text = call.parameter("parent"); !text.empty()) {
         const auto id = read_id<core::RunId>("run", text);
-        if (!id) co_return respond(call, invalid(fmt::format("parent is '{}', which is no run's id", text)));
+        if (!id) co_return respond(call, invalid(fmt::format("parent is '{}', which is not a run id", text)));
         parent = *id;
     }
     std::string rest = "and id < $2 ";
@@ -246,7 +247,7 @@ ResponseTask with_any_fence(Call& call) {
     if (body->fence.value == 0 && !call.caller.may(Access::operate)) {
         co_return respond(call, Problem{.status = 403,
                                         .code = "forbidden",
-                                        .detail = "without the run's fence this takes an operator key",
+                                        .detail = "this needs the fence of the run, or an operator key",
                                         .pointer = "/fence"});
     }
     const auto done = co_await ask(call, Command{*id, body->fence}, body->key);
@@ -340,7 +341,7 @@ std::vector<ApiRoute> run_routes() {
         {.method = Method::get,
          .path = "/v1/runs",
          .needs = read,
-         .summary = "List runs, the newest first",
+         .summary = "List runs, newest first",
          .handler = list_runs,
          .narrowest = Bound::run,
          .query = {"status", "agent", "name", "schedule", "parent", "after", "limit"},
@@ -352,16 +353,16 @@ std::vector<ApiRoute> run_routes() {
          .handler = get_run,
          .narrowest = Bound::run,
          .answer = schema_of<RunDetail>},
-        transition<FenceBody>("/v1/runs/{id}/heartbeat", "Keep the lease; the first one starts the run",
+        transition<FenceBody>("/v1/runs/{id}/heartbeat", "Renew the lease; the first heartbeat starts the run",
                               with_fence<core::HeartbeatRun>),
-        transition<FenceBody>("/v1/runs/{id}/start", "Say that the work has begun", with_fence<core::StartRun>),
-        transition<AnyFenceBody>("/v1/runs/{id}/pause", "Stand still and keep the place",
+        transition<FenceBody>("/v1/runs/{id}/start", "Report that the process has started", with_fence<core::StartRun>),
+        transition<AnyFenceBody>("/v1/runs/{id}/pause", "Pause a run; it keeps its claims",
                                  with_any_fence<core::PauseRun>),
-        transition<AnyFenceBody>("/v1/runs/{id}/resume", "Go on after a pause", with_any_fence<core::ResumeRun>),
+        transition<AnyFenceBody>("/v1/runs/{id}/resume", "Resume a paused run", with_any_fence<core::ResumeRun>),
         {.method = Method::get,
          .path = "/v1/runs/{id}/steps",
          .needs = read,
-         .summary = "What became of a run, step by step, oldest first",
+         .summary = "List the status changes of a run, oldest first",
          .handler = list_steps,
          .narrowest = Bound::run,
          .query = {"after", "limit"},
@@ -369,7 +370,7 @@ std::vector<ApiRoute> run_routes() {
         {.method = Method::post,
          .path = "/v1/runs/{id}/finish",
          .needs = act,
-         .summary = "End a run; frees everything it had",
+         .summary = "Report the end of a run; frees its claims",
          .handler = finish,
          .narrowest = Bound::run,
          .body = schema_of<FinishBody>,
@@ -378,16 +379,23 @@ std::vector<ApiRoute> run_routes() {
         {.method = Method::post,
          .path = "/v1/runs/{id}/cancel",
          .needs = act,
-         .summary = "End a run with its fence, or ask its owner to stop without",
+         .summary = "Cancel a run: with its fence it ends, without it its owner is asked to stop",
          .handler = cancel,
          .narrowest = Bound::run,
          .body = schema_of<CancelBody>,
          .example = R"({"reason": "not needed any more"})",
          .answer = schema_of<RunAnswer>},
         {.method = Method::get,
+         .path = "/v1/claims",
+         .needs = read,
+         .summary = "List the claims of live runs",
+         .handler = list_places,
+         .narrowest = Bound::agent,
+         .answer = page_schema<ClaimView>},
+        {.method = Method::get,
          .path = "/v1/places",
          .needs = read,
-         .summary = "Who holds what",
+         .summary = "The former name of /v1/claims",
          .handler = list_places,
          .narrowest = Bound::agent,
          .answer = page_schema<ClaimView>},

@@ -177,8 +177,9 @@ ResponseTask put_schedule(Call& call) {
     if (!body) co_return respond(call, body.error());
     if (!call.is_home()) {
         // Nobody would start what it wakes.
-        co_return respond(call,
-                          not_in_this_org("schedules start processes, which the server does for its own org only"));
+        co_return respond(
+            call,
+            not_in_this_org("the server starts processes only for the org 'default', so other orgs have no schedules"));
     }
     if (!body->every.empty()) {
         const auto seconds = seconds_from_text(body->every);
@@ -299,27 +300,36 @@ std::vector<ApiRoute> schedule_routes() {
         {.method = Method::delete_,
          .path = "/v1/schedules/{name}",
          .needs = operate,
-         .summary = "Delete a schedule; its runs go on",
+         .summary = "Delete a schedule; its live runs continue",
          .handler = delete_schedule,
          .status = 204},
         {.method = Method::post,
          .path = "/v1/schedules/{name}/pause",
          .needs = operate,
-         .summary = "Let a schedule rest; its runs go on",
+         .summary = "Pause a schedule; its live runs continue",
          .handler = pause,
          .body = schema_of<OnlyKey>,
          .answer = schema_of<ScheduleView>},
         {.method = Method::post,
          .path = "/v1/schedules/{name}/resume",
          .needs = operate,
-         .summary = "End a schedule's rest; what it missed is not made up for",
+         .summary = "Resume a schedule; times that it missed are skipped",
          .handler = resume,
          .body = schema_of<OnlyKey>,
          .answer = schema_of<ScheduleView>},
         {.method = Method::post,
+         .path = "/v1/schedules/{name}/trigger",
+         .needs = act,
+         .summary = "Start a run of the schedule now, or return its queued run",
+         .handler = wake,
+         .narrowest = Bound::agent,
+         .body = schema_of<OnlyKey>,
+         .answer = schema_of<WakeAnswer>,
+         .status = 201},
+        {.method = Method::post,
          .path = "/v1/schedules/{name}/wake",
          .needs = act,
-         .summary = "Start a run of it now, or join the one that is waiting",
+         .summary = "The former name of /trigger",
          .handler = wake,
          .narrowest = Bound::agent,
          .body = schema_of<OnlyKey>,

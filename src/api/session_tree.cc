@@ -88,7 +88,7 @@ std::vector<ApiRoute> session_tree_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/sessions/{id}/tree",
              .needs = Access::read,
-             .summary = "Show a session's family: what it was forked from, and all forks of that",
+             .summary = "Show the fork tree of a session",
              .handler = get_tree,
              .narrowest = Bound::run,
              .answer = schema_of<SessionTree>}};

@@ -208,12 +208,13 @@ net::Task<std::optional<Problem>> check_fork(Call& call, std::int64_t at_seq) {
         call, [=](store::Snapshot& snapshot) { return store::read_row<core::Session>(snapshot, org, id); });
     if (!session) co_return session.error();
     if (!*session || at_seq < 0 || at_seq >= (*session)->first_seq) co_return std::nullopt;
-    co_return Problem{.status = 403,
-                      .code = "forbidden",
-                      .detail = fmt::format("message {} is older than the run's session, which begins at {}; a run's "
-                                            "key forks its own session only",
-                                            at_seq, (*session)->first_seq),
-                      .pointer = "/at_seq"};
+    co_return Problem{
+        .status = 403,
+        .code = "forbidden",
+        .detail = fmt::format("message {} is older than the run's session, which begins at {}; the key of a "
+                              "run can fork only its own session",
+                              at_seq, (*session)->first_seq),
+        .pointer = "/at_seq"};
 }
 
 ResponseTask fork_session(Call& call) {
@@ -385,7 +386,7 @@ std::vector<ApiRoute> session_routes() {
         {.method = Method::post,
          .path = "/v1/sessions",
          .needs = act,
-         .summary = "Begin a session",
+         .summary = "Create a session",
          .handler = create_session,
          .narrowest = Bound::agent,
          .body = schema_of<SessionBody>,
@@ -395,7 +396,7 @@ std::vector<ApiRoute> session_routes() {
         {.method = Method::get,
          .path = "/v1/sessions",
          .needs = read,
-         .summary = "List sessions, the newest first; q is part of a title or an agent, or an id's beginning",
+         .summary = "List sessions, newest first; q is part of a title or agent name, or the start of an id",
          .handler = list_sessions,
          .narrowest = Bound::agent,
          .query = {"agent", "q", "after", "limit"},
@@ -410,7 +411,7 @@ std::vector<ApiRoute> session_routes() {
         {.method = Method::post,
          .path = "/v1/sessions/{id}/messages",
          .needs = act,
-         .summary = "Append one message, or a whole turn",
+         .summary = "Append a message or a turn",
          .handler = append,
          .narrowest = Bound::run,
          .body = message_or_turn,
@@ -420,7 +421,7 @@ std::vector<ApiRoute> session_routes() {
         {.method = Method::post,
          .path = "/v1/sessions/{id}/fork",
          .needs = act,
-         .summary = "Begin a session that shares the messages up to one",
+         .summary = "Fork a session at a message",
          .handler = fork_session,
          .narrowest = Bound::run,
          .body = schema_of<ForkBody>,
@@ -430,7 +431,7 @@ std::vector<ApiRoute> session_routes() {
         {.method = Method::post,
          .path = "/v1/sessions/{id}/close",
          .needs = act,
-         .summary = "Take no more messages",
+         .summary = "Close a session",
          .handler = close_session,
          .narrowest = Bound::agent,
          .body = schema_of<OnlyKey>,

@@ -39,7 +39,7 @@ struct Single {
 };
 constexpr std::array gateway_for_admins{
     ForAdmins{"otlp", "it says where data of calls goes"},
-    ForAdmins{"private_orgs", "it says what other orgs can reach"},
+    ForAdmins{"private_orgs", "it decides what other orgs can reach"},
     ForAdmins{"unbounded_cost", "it lets calls cost more than is held under a hard budget"},
     ForAdmins{"unknown_model", "it lets calls pass a hard budget without a price"},
 };
@@ -320,13 +320,13 @@ ResponseTask put_single(Call& call) {
         json::object before = json::parse(*defaults).as_object();
         if (*stored) before = with_defaults(std::move(before), json::parse((*stored)->document).as_object());
         if (const auto* changed = changed_for_admins(single, std::move(before), json::parse(*canonical).as_object())) {
-            co_return respond(call,
-                              Problem{.status = 403,
-                                      .code = "forbidden",
-                                      .detail = fmt::format("{} takes an admin's key, because {}; send it back as it "
-                                                            "was",
-                                                            changed->member, changed->why),
-                                      .pointer = fmt::format("/{}", changed->member)});
+            co_return respond(
+                call, Problem{.status = 403,
+                              .code = "forbidden",
+                              .detail = fmt::format("{} needs an admin key, because {}; send it unchanged, as it "
+                                                    "was",
+                                                    changed->member, changed->why),
+                              .pointer = fmt::format("/{}", changed->member)});
         }
     }
     const auto done = co_await put_setting(call, single.kind, name, std::move(*document));
@@ -338,7 +338,7 @@ ResponseTask put_single(Call& call) {
 
 std::optional<Problem> too_large_for_setting(const Call& call) {
     if (call.request.body.size() <= net::read_on_io_bytes_max) return std::nullopt;
-    return invalid(fmt::format("a setting has at most {} bytes", core::limits::setting_bytes_max));
+    return invalid(fmt::format("a setting may have at most {} bytes", core::limits::setting_bytes_max));
 }
 
 net::Task<Result<std::string, Problem>> checked(Call& call, std::string_view kind, std::string name,
@@ -409,19 +409,18 @@ std::vector<ApiRoute> setting_routes() {
     std::vector<ApiRoute> routes;
     for (const Of& of :
          {Of{"/v1/upstreams", "/v1/upstreams/{name}", Access::administer, Access::read, "List where calls to models go",
-             "Set an upstream; what is left out has its default", list<upstreams>, get<upstreams>, put<upstreams>,
+             "Set an upstream; omitted members get their defaults", list<upstreams>, get<upstreams>, put<upstreams>,
              drop<upstreams>, document_schema<upstream_members>, shown_schema<upstream_members>,
              list_schema<upstream_members>,
              R"({"dialect": "anthropic", "key": {"secret": "anthropic"}, "models": ["claude-*"]})"},
-          Of{"/v1/rate-limits", "/v1/rate-limits/{name}", Access::operate, Access::read,
-             "List how much may go to models in a minute", "Set a rate limit", list<rate_limits>, get<rate_limits>,
-             put<rate_limits>, drop<rate_limits>, document_schema<rate_limit_members>, shown_schema<rate_limit_members>,
-             list_schema<rate_limit_members>,
+          Of{"/v1/rate-limits", "/v1/rate-limits/{name}", Access::operate, Access::read, "List rate limits",
+             "Set a rate limit", list<rate_limits>, get<rate_limits>, put<rate_limits>, drop<rate_limits>,
+             document_schema<rate_limit_members>, shown_schema<rate_limit_members>, list_schema<rate_limit_members>,
              R"({"match": {"agent": "writer"}, "requests_per_minute": 60, "tokens_per_minute": 100000})"},
           Of{"/v1/secrets", "/v1/secrets/{name}", Access::administer, Access::administer,
-             "List secrets; nobody is shown what they are", "Set a secret; it is encrypted before it is stored",
-             list_secrets, nullptr, put_secret, drop<secrets>, schema_of<SecretBody>, schema_of<SecretView>,
-             page_schema<SecretView>, R"({"value": "sk-ant-api03", "hosts": ["api.anthropic.com"]})"}}) {
+             "List secrets without their values", "Set a secret; it is stored encrypted", list_secrets, nullptr,
+             put_secret, drop<secrets>, schema_of<SecretBody>, schema_of<SecretView>, page_schema<SecretView>,
+             R"({"value": "sk-ant-api03", "hosts": ["api.anthropic.com"]})"}}) {
         routes.push_back({.method = Method::get,
                           .path = of.list_path,
                           .needs = of.to_read,
@@ -448,20 +447,20 @@ std::vector<ApiRoute> setting_routes() {
         routes.push_back({.method = Method::delete_,
                           .path = of.path,
                           .needs = of.needs,
-                          .summary = "Drop one",
+                          .summary = "Remove one",
                           .handler = of.drop,
                           .status = 204});
     }
     routes.push_back({.method = Method::get,
                       .path = "/v1/gateway",
                       .needs = Access::read,
-                      .summary = "Show how the gateway decides",
+                      .summary = "Show the settings of the gateway",
                       .handler = get_single<gateway_document>,
                       .answer = shown_schema<gateway_members>});
     routes.push_back({.method = Method::put,
                       .path = "/v1/gateway",
                       .needs = Access::operate,
-                      .summary = "Set how the gateway decides; what is left out has its default",
+                      .summary = "Set the settings of the gateway; omitted members get their defaults",
                       .handler = put_single<gateway_document>,
                       .body = document_schema<gateway_members>,
                       .example = R"({"unknown_model": "deny", "wait_s": 15})",
@@ -476,7 +475,7 @@ std::vector<ApiRoute> setting_routes() {
     routes.push_back({.method = Method::put,
                       .path = "/v1/sandbox",
                       .needs = Access::operate,
-                      .summary = "Set the sandbox levels of runs; what is left out has its default",
+                      .summary = "Set the sandbox levels of runs; omitted members get their defaults",
                       .handler = put_single<sandbox_document>,
                       .reach = Reach::server,
                       .body = document_schema<sandbox_members>,

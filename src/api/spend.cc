@@ -30,7 +30,7 @@ Result<std::vector<std::string>, Problem> read_dimensions(const Call& call) {
     std::vector<std::string> by;
     for (const std::string& name : comma_separated(call.parameter("by"))) {
         if (std::ranges::find(dimensions, name) == dimensions.end()) {
-            return fail(invalid(fmt::format("by has '{}'; it is a list of: {}", name, fmt::join(dimensions, ", "))));
+            return fail(invalid(fmt::format("by has '{}'; possible groups: {}", name, fmt::join(dimensions, ", "))));
         }
         if (std::ranges::find(by, name) == by.end()) by.push_back(name);
     }
@@ -180,7 +180,7 @@ std::vector<ApiRoute> spend_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/spend",
              .needs = Access::read,
-             .summary = "What was spent, by agent, provider, model and UTC day",
+             .summary = "Sum costs by agent, provider, model and UTC day",
              .handler = get_spend,
              .narrowest = Bound::agent,
              .query = {"by", "from", "to", "agent"},
@@ -188,7 +188,7 @@ std::vector<ApiRoute> spend_routes() {
             {.method = net::Method::get,
              .path = "/v1/spend/minutes",
              .needs = Access::read,
-             .summary = "What was spent in each of the last minutes in which something was, oldest first",
+             .summary = "List costs per minute, oldest first, without empty minutes",
              .handler = get_minutes,
              .query = {"minutes"},
              .answer = schema_of<MinutesView>}};

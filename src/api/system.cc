@@ -196,7 +196,7 @@ ResponseTask get_metrics(Call& call) {
         write_metric(out, name, type, help, value);
     };
     add("interlock_engine_batches_total", "counter", "Batches committed.", engine.batches);
-    add("interlock_engine_commands_total", "counter", "Commands carried out.", engine.commands);
+    add("interlock_engine_commands_total", "counter", "Commands executed.", engine.commands);
     add("interlock_engine_batch_size_max", "gauge", "The largest batch so far.", engine.batch_max);
     add("interlock_engine_failed_commits_total", "counter", "Commits that failed or whose outcome was lost.",
         engine.failed_commits);
@@ -207,7 +207,7 @@ ResponseTask get_metrics(Call& call) {
     if (status) {
         add("interlock_live_runs", "gauge", "Runs that are starting, running or paused.",
             static_cast<std::uint64_t>(status->live_runs));
-        add("interlock_queued_runs", "gauge", "Runs waiting in line.", static_cast<std::uint64_t>(status->queued_runs));
+        add("interlock_queued_runs", "gauge", "Queued runs.", static_cast<std::uint64_t>(status->queued_runs));
         add("interlock_open_holds", "gauge", "Holds that are open.", static_cast<std::uint64_t>(status->open_holds));
         add("interlock_feed_head", "counter", "The number of the last event.",
             static_cast<std::uint64_t>(status->head_seq.value));
@@ -249,14 +249,14 @@ std::vector<ApiRoute> system_routes() {
         {.method = Method::get,
          .path = "/healthz",
          .needs = open,
-         .summary = "Whether the process answers",
+         .summary = "Check that the process responds",
          .handler = get_health,
          .narrowest = Bound::budget,
          .answer = any_object},
         {.method = Method::get,
          .path = "/readyz",
          .needs = open,
-         .summary = "Whether commands can be carried out",
+         .summary = "Check that commands can be carried out",
          .handler = get_ready,
          .narrowest = Bound::budget,
          .answer = any_object},
@@ -277,34 +277,34 @@ std::vector<ApiRoute> system_routes() {
         {.method = Method::get,
          .path = "/v1/status",
          .needs = read,
-         .summary = "What the server is and does",
+         .summary = "Show the state of the server",
          .handler = get_status,
          .answer = schema_of<StatusView>},
         {.method = Method::get,
          .path = "/v1/verify",
          .needs = read,
-         .summary = "Re-derive every promise from the rows",
+         .summary = "Verify every guarantee against the stored rows",
          .handler = get_verify,
          .reach = Reach::server,
          .answer = any_object},
         {.method = Method::get,
          .path = "/v1/verify/last",
          .needs = read,
-         .summary = "What the last such check found, and when, since this server was started",
+         .summary = "Show the last verification since the server started",
          .handler = get_last_verify,
          .reach = Reach::server,
          .answer = last_verify_schema},
         {.method = Method::get,
          .path = "/v1/nodes",
          .needs = read,
-         .summary = "The servers on this store",
+         .summary = "List the servers that share the store",
          .handler = list_nodes,
          .reach = Reach::server,
          .answer = page_schema<NodeView>},
         {.method = Method::post,
          .path = "/v1/login",
          .needs = read,
-         .summary = "A link that logs one browser in with the caller's key, once",
+         .summary = "Create a link that logs one browser in, once, with the caller's key",
          .handler = post_login,
          .narrowest = Bound::budget,
          .answer = any_object,
@@ -312,7 +312,7 @@ std::vector<ApiRoute> system_routes() {
         {.method = Method::post,
          .path = "/v1/backup",
          .needs = administer,
-         .summary = "Copy the store into a new file while it is in use",
+         .summary = "Copy the store to a new file while it is in use",
          .handler = post_backup,
          .reach = Reach::server,
          .body = schema_of<BackupBody>,

@@ -228,14 +228,14 @@ Result<Imported, Problem> parse_export(const ApiDependencies& parts, const std::
     for (std::size_t number = 1;; ++number) {
         const std::size_t end = rest.find('\n');
         if (end == std::string_view::npos) {
-            return fail(invalid("the file ends before its last line, which has the count and the SHA-256: it is torn"));
+            return fail(invalid("the file is incomplete: its last line, with the count and SHA-256, is missing"));
         }
         const std::string_view line = rest.substr(0, end);
         auto parsed = parse_line(line, number);
         if (!parsed) return fail(parsed.error());
         if (number == 1) {
             if (parsed->interlock_session != 1) {
-                return fail(invalid("line 1 is not the head of an exported session (interlock_session 1)"));
+                return fail(invalid("line 1 is not the header of an exported session (interlock_session 1)"));
             }
             imported.session = {core::SessionId(parts.commands.fresh_id()), parsed->agent, parsed->title,
                                 parsed->metadata.text, key_id};
@@ -243,11 +243,11 @@ Result<Imported, Problem> parse_export(const ApiDependencies& parts, const std::
             if (parsed->messages != static_cast<std::int64_t>(imported.messages.size()) ||
                 *parsed->sha256 != to_hex(hash.finish())) {
                 return fail(
-                    invalid("the count or the SHA-256 of the last line does not fit the lines before it: the file was "
+                    invalid("the count or SHA-256 of the last line does not match the lines before it: the file was "
                             "changed"));
             }
             if (rest.size() > end + 1)
-                return fail(invalid("there is something behind the last line: the file was changed"));
+                return fail(invalid("the file continues after its last line: the file was changed"));
             return imported;
         } else {
             imported.messages.push_back({.id = core::MessageId(parts.commands.fresh_id()),
@@ -268,7 +268,7 @@ ResponseTask import_session(Call& call) {
     if (!has_media_type(call, ndjson)) {
         co_return respond(call, Problem{.status = 415,
                                         .code = "unsupported_media_type",
-                                        .detail = fmt::format("an export is sent with Content-Type: {}", ndjson)});
+                                        .detail = fmt::format("send an export with Content-Type: {}", ndjson)});
     }
     // Not in this frame: the request may be gone before the work is done.
     const auto text = std::make_shared<std::string>(std::move(call.request.body));
@@ -336,14 +336,14 @@ std::vector<ApiRoute> transcript_routes() {
         {.method = Method::get,
          .path = "/v1/sessions/{id}/export",
          .needs = read,
-         .summary = "Take a session out as JSON lines with a SHA-256",
+         .summary = "Export a session as JSON lines with a SHA-256",
          .handler = export_session,
          .narrowest = Bound::run,
          .answer = lines},
         {.method = Method::post,
          .path = "/v1/sessions/import",
          .needs = act,
-         .summary = "Bring an exported session back as a new one",
+         .summary = "Import an exported session as a new one",
          .handler = import_session,
          .narrowest = Bound::agent,
          .body = lines,

@@ -49,7 +49,7 @@ std::vector<ApiRoute> upstream_routes() {
     return {{.method = net::Method::get,
              .path = "/v1/gateway/upstreams",
              .needs = Access::read,
-             .summary = "How the upstreams do: their last hour, as this node has seen it",
+             .summary = "List upstreams with their last hour on this node",
              .handler = list_upstreams,
              .answer = upstreams_schema}};
 }

@@ -46,7 +46,7 @@ Result<std::uint32_t, Problem> read_user(const Call& call) {
     std::uint32_t user = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), user);
     if (error == std::errc() && end == text.data() + text.size() && user != static_cast<std::uint32_t>(-1)) return user;
-    return fail(invalid(fmt::format("'{}' is no user's number; 'id -u NAME' prints one", text)));
+    return fail(invalid(fmt::format("'{}' is not a user number; 'id -u NAME' prints one", text)));
 }
 
 // In force: those of one user, or of all.
@@ -85,12 +85,12 @@ ResponseTask put_grant(Call& call) {
             call, invalid(fmt::format("scope is '{}'; it must be read, agent or operator", body->scope), "/scope"));
     }
     if (!body->agent.empty() && body->scope != "agent") {
-        co_return respond(call, invalid("agent goes with the scope agent only", "/agent"));
+        co_return respond(call, invalid("agent is only allowed with scope agent", "/agent"));
     }
     if (call.parts.keys.holder_of(local_id(*user))) {
         co_return respond(call, Problem{.status = 409,
                                         .code = "wrong_state",
-                                        .detail = fmt::format("user {} is an admin here without a grant", *user)});
+                                        .detail = fmt::format("user {} is already an admin without a grant", *user)});
     }
     const auto grants = co_await read_grants(call, *user);
     if (!grants) co_return respond(call, grants.error());
@@ -151,14 +151,14 @@ std::vector<ApiRoute> user_routes() {
         {.method = Method::get,
          .path = "/v1/users",
          .needs = administer,
-         .summary = "List what other users of this machine may ask for by the Unix socket",
+         .summary = "List the grants of other users of this machine",
          .handler = list_grants,
          .reach = Reach::server,
          .answer = page_schema<GrantView>},
         {.method = Method::put,
          .path = "/v1/users/{user}",
          .needs = administer,
-         .summary = "Grant a user of this machine what its programs may ask for by the Unix socket",
+         .summary = "Grant a user of this machine access through the Unix socket",
          .handler = put_grant,
          .reach = Reach::server,
          .body = schema_of<GrantBody>,
@@ -167,7 +167,7 @@ std::vector<ApiRoute> user_routes() {
         {.method = Method::delete_,
          .path = "/v1/users/{user}",
          .needs = administer,
-         .summary = "Revoke what a user of this machine was granted, at once",
+         .summary = "Revoke the grant of a user immediately",
          .handler = drop_grant,
          .reach = Reach::server,
          .status = 204},

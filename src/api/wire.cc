@@ -76,7 +76,7 @@ bool read_money(const WireType&, WireReader& reader, const json::value& from, vo
     const auto money = money_from_text(text);
     if (!money) {
         return reader.refuse("'" + text +
-                             "' is not an amount of dollars such as \"0.00075\", with at most nine decimals");
+                             "' is not an amount in dollars such as \"0.00075\", with at most nine decimals");
     }
     *static_cast<Money*>(into) = *money;
     return true;
@@ -141,6 +141,12 @@ bool read_struct(const WireType& type, WireReader& reader, const json::value& fr
         if (found != nullptr) ++known;
         const bool left_out = found == nullptr || (found->is_null() && !member.required);
         if (left_out && !member.required) continue;
+        const json::value* other = member.new_name_of.empty() ? nullptr : object.if_contains(member.new_name_of);
+        if (other != nullptr && !other->is_null() && *other != *found) {
+            reader.refuse(
+                fmt::format("differs from {}, its former name; send only {}", member.new_name_of, member.name));
+            return reader.refused_in(member.name);
+        }
         const bool good = found == nullptr ? reader.refuse("is required")
                                            : member.type->read(*member.type, reader, *found, member.in(into));
         if (!good) return reader.refused_in(member.name);
@@ -148,7 +154,7 @@ bool read_struct(const WireType& type, WireReader& reader, const json::value& fr
     if (known == object.size()) return true;
     for (const auto& [name, _] : object) {
         if (std::ranges::find(type.members, std::string_view(name), &WireMember::name) != type.members.end()) continue;
-        reader.refuse("is not known here; known are: " + name_list(type.members));
+        reader.refuse("is unknown; possible members: " + name_list(type.members));
         return reader.refused_in(name);
     }
     return true;

@@ -6,7 +6,10 @@
 //      are null.
 //   3. What is written reads back equal.
 //
-// A struct that is read names what it cannot do without: `static constexpr std::array required{"agent", "cost"}`.
+// A struct that is read names its required members: `static constexpr std::array required{"agent", "cost"}`. A member
+// that has been renamed has both names until 1.0: requests may use either of them, responses carry both.
+//
+//     static constexpr std::array new_names{NewName{.name = "queue_timeout_s", .member = "queue_s"}};
 //
 // The compiler makes of each type a constant table (WireType): the names, places and types of its members. wire.cc has
 // the functions that walk such a table, once for all structs.
@@ -99,11 +102,17 @@ class WireReader {
 
 struct WireType;
 
+struct NewName {
+    std::string_view name;
+    std::string_view member;
+};
+
 struct WireMember {
     std::string_view name;
     void* (*in)(void* object);
     const WireType* type;
     bool required;
+    std::string_view new_name_of = {};  // The member that has this second name.
 };
 
 struct WireType {
@@ -332,12 +341,37 @@ void* member_in(void* object) {
 template <class T, class Member>
 using MemberType = std::remove_cvref_t<decltype(std::declval<T&>().*Member::pointer)>;
 
+template <class T>
+constexpr auto new_names_of() {
+    if constexpr (requires { T::new_names; }) {
+        return T::new_names;
+    } else if constexpr (std::is_same_v<T, core::Retry>) {
+        return std::array{NewName{.name = "max_attempts", .member = "tries"}};
+    } else {
+        return std::array<NewName, 0>();
+    }
+}
+
+template <class T, std::size_t count>
+constexpr auto with_new_names(const std::array<WireMember, count>& described) {
+    constexpr auto new_names = new_names_of<T>();
+    std::array<WireMember, count + new_names.size()> all{};
+    auto next = std::ranges::copy(described, all.begin()).out;
+    for (const NewName& each : new_names) {
+        *next = *std::ranges::find(described, each.member, &WireMember::name);
+        next->name = each.name;
+        next->new_name_of = each.member;
+        ++next;
+    }
+    return all;
+}
+
 template <class T, class DescribedMembers>
 struct WireMembersOf;
 template <class T, template <class...> class List, class... Member>
 struct WireMembersOf<T, List<Member...>> {
-    static constexpr std::array<WireMember, sizeof...(Member)> all{WireMember{
-        Member::name, member_in<T, Member>, &wire_type<MemberType<T, Member>>, is_required<T>(Member::name)}...};
+    static constexpr auto all = with_new_names<T>(std::array<WireMember, sizeof...(Member)>{WireMember{
+        Member::name, member_in<T, Member>, &wire_type<MemberType<T, Member>>, is_required<T>(Member::name)}...});
 };
 
 template <class T>

@@ -83,7 +83,7 @@ TEST(WireTest, whatever_is_wrong_is_refused_with_the_place_and_the_reason) {
              Wrong{R"({"name": "x", "inner": [{"count": 1}, {"count": "2"}]})", "/inner/1/count", "whole number"},
              Wrong{R"({"name": "x", "inner": {}})", "/inner", "must be an array"},
              Wrong{R"({"name": "x", "extra": []})", "/extra", "must be an object"},
-             Wrong{R"({"name": "x", "nmae": "y"})", "/nmae", "is not known here"},
+             Wrong{R"({"name": "x", "nmae": "y"})", "/nmae", "is unknown"},
              Wrong{R"([1])", "", "must be an object"},
          }) {
         const auto sample = read(wrong.text);
@@ -93,6 +93,32 @@ TEST(WireTest, whatever_is_wrong_is_refused_with_the_place_and_the_reason) {
         EXPECT_NE(sample.error().detail.find(wrong.says), std::string::npos)
             << wrong.text << " says: " << sample.error().detail;
     }
+}
+
+struct Renamed {
+    static constexpr std::array new_names{NewName{.name = "wait_s", .member = "delay_s"}};
+    std::int64_t delay_s = 0;
+    std::int64_t other = 0;
+};
+BOOST_DESCRIBE_STRUCT(Renamed, (), (delay_s, other))
+
+TEST(WireTest, a_renamed_member_is_read_by_either_name_and_written_by_both) {
+    for (const char* text : {R"({"wait_s": 7})", R"({"delay_s": 7})", R"({"delay_s": 7, "wait_s": 7})",
+                             R"({"delay_s": null, "wait_s": 7})", R"({"delay_s": 7, "wait_s": null})"}) {
+        const auto read = from_json<Renamed>(json::parse(text));
+        ASSERT_TRUE(read.has_value()) << text << read.error().detail;
+        EXPECT_EQ(read->delay_s, 7) << text;
+    }
+    EXPECT_EQ(to_json(Renamed{7, 1}), R"({"delay_s":7,"other":1,"wait_s":7})");
+    EXPECT_EQ(to_json(core::Retry{}), R"({"tries":1,"backoff_s":10,"backoff_max_s":600,"max_attempts":1})");
+}
+
+TEST(WireTest, two_names_of_a_member_with_different_values_are_refused) {
+    const auto read = from_json<Renamed>(json::parse(R"({"delay_s": 7, "wait_s": 8})"));
+
+    ASSERT_FALSE(read.has_value());
+    EXPECT_EQ(read.error().pointer, "/wait_s");
+    EXPECT_EQ(read.error().detail, "differs from delay_s, its former name; send only wait_s");
 }
 
 TEST(WireTest, instants_that_mean_never_and_ids_that_are_empty_are_null) {

@@ -134,7 +134,7 @@ ResponseTask show_worktree(Call& call, core::RunId run) {
     static_cast<WorktreeView&>(detail) = view_of(call, *known);
     if (detail.here && known->worktree.state == core::WorktreeState::open) {
         auto seen = co_await look_at(call, run);
-        if (!seen) co_return respond(call, unavailable("the worktree cannot be looked at: " + seen.error()));
+        if (!seen) co_return respond(call, unavailable("cannot read the worktree: " + seen.error()));
         detail.bytes = seen->bytes;
         detail.removable = seen->reasons.empty();
         detail.reasons = std::move(seen->reasons);
@@ -157,7 +157,7 @@ net::Task<Collected> collect(Call& call, KnownWorktree known, bool remove, bool 
                         .saved_as = {},
                         .detail = {}};
     if (!is_here(call, known.worktree)) {
-        collected.detail = fmt::format("it is on the disk of node '{}'", known.worktree.node);
+        collected.detail = fmt::format("on the disk of node '{}'", known.worktree.node);
         co_return collected;
     }
     if (!remove) {
@@ -191,7 +191,7 @@ ResponseTask post_collect(Call& call) {
     const auto body = read_body<CollectBody>(call);
     if (!body) co_return respond(call, body.error());
     if (body->force && body->runs.empty()) {
-        co_return respond(call, invalid("force is for worktrees that are named: state their runs", "/force"));
+        co_return respond(call, invalid("force needs runs: the runs whose worktrees to remove", "/force"));
     }
     std::vector<KnownWorktree> wanted;
     if (body->runs.empty()) {
@@ -207,8 +207,8 @@ ResponseTask post_collect(Call& call) {
         if (known->worktree.state != core::WorktreeState::open) {
             co_return respond(call, Problem{.status = 409,
                                             .code = "wrong_state",
-                                            .detail = fmt::format("the worktree of {} was removed already; what was in "
-                                                                  "it is saved as {}",
+                                            .detail = fmt::format("the worktree of {} has already been removed; its "
+                                                                  "content is saved as {}",
                                                                   id_text(run), known->worktree.saved_as)});
         }
         wanted.push_back(std::move(*known));
@@ -250,21 +250,21 @@ std::vector<ApiRoute> worktree_routes() {
         {.method = Method::get,
          .path = "/v1/worktrees",
          .needs = read,
-         .summary = "List the worktrees that runs were given",
+         .summary = "List the worktrees of runs",
          .handler = list_worktrees,
          .narrowest = Bound::agent,
          .answer = page_schema<WorktreeView>},
         {.method = Method::get,
          .path = "/v1/worktrees/{id}",
          .needs = read,
-         .summary = "Look at the worktree of a run, and at what keeps it",
+         .summary = "Show the worktree of a run and why it is kept",
          .handler = get_worktree,
          .narrowest = Bound::agent,
          .answer = schema_of<WorktreeDetail>},
         {.method = Method::post,
          .path = "/v1/worktrees/gc",
          .needs = operate,
-         .summary = "Remove the worktrees in which nothing can be lost, or say which those are",
+         .summary = "Remove worktrees without unsaved work, or list them",
          .handler = post_collect,
          .body = schema_of<CollectBody>,
          .example = R"({"remove": false})",
@@ -272,7 +272,7 @@ std::vector<ApiRoute> worktree_routes() {
         {.method = Method::post,
          .path = "/v1/worktrees/{id}/restore",
          .needs = operate,
-         .summary = "Bring back a worktree that was removed, with what was saved of it",
+         .summary = "Restore a removed worktree with its saved work",
          .handler = post_restore,
          .body = schema_of<OnlyKey>,
          .answer = schema_of<WorktreeDetail>},

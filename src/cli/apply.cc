@@ -30,9 +30,9 @@ ExitCode report_mistakes(const Context& context, std::vector<Mistake> mistakes) 
                        {"detail", mistake.what},
                        {"hint", mistake.hint}});
         if (context.settings.json) continue;
-        context.terminal.talk(fmt::format("{}:{}:{}: {}", one_line(mistake.file), mistake.at.line, mistake.at.column,
-                                          printable(mistake.what)));
-        if (!mistake.hint.empty()) context.terminal.talk("    " + printable(mistake.hint));
+        context.output.talk(fmt::format("{}:{}:{}: {}", one_line(mistake.file), mistake.at.line, mistake.at.column,
+                                        printable(mistake.what)));
+        if (!mistake.hint.empty()) context.output.talk("    " + printable(mistake.hint));
     }
     const std::string detail =
         fmt::format("{} in {}; nothing was applied", count_of(static_cast<std::int64_t>(mistakes.size()), "mistake"),
@@ -85,15 +85,15 @@ std::string value_text(const json::value& value) {
 std::string field_line(const FieldChange& change, PlanAction action) {
     if (change.secret) {
         return fmt::format("    {}: {}\n", one_line(change.field),
-                           change.to.is_null()     ? "goes"
-                           : change.from.is_null() ? "is new"
-                                                   : "changes");
+                           change.to.is_null()     ? "removed"
+                           : change.from.is_null() ? "new"
+                                                   : "changed");
     }
     if (action == PlanAction::create) return fmt::format("    {}: {}\n", one_line(change.field), value_text(change.to));
     return fmt::format("    {}: {} -> {}\n", one_line(change.field), value_text(change.from), value_text(change.to));
 }
 
-std::string step_text(const PlanStep& step, const CliOutput& terminal) {
+std::string step_text(const PlanStep& step, const CliOutput& output) {
     struct Look {
         std::string_view sign;
         Style style;
@@ -102,8 +102,8 @@ std::string step_text(const PlanStep& step, const CliOutput& terminal) {
         {"+", Style::green}, {"~", Style::yellow}, {"=", Style::dim}, {"-", Style::red}, {"-", Style::dim}};
     const Look& look = looks[static_cast<std::size_t>(step.action)];
     std::string line = fmt::format("{} {} {}", look.sign, name_of(step.kind), one_line(step.name));
-    if (step.action == PlanAction::leave) line += "  (--prune removes it)";
-    std::string text = terminal.paint(look.style, line) + "\n";
+    if (step.action == PlanAction::leave) line += "  (add --prune to remove it)";
+    std::string text = output.paint(look.style, line) + "\n";
     for (const FieldChange& change : step.fields) text += field_line(change, step.action);
     return text;
 }
@@ -112,14 +112,14 @@ void show_plan(const Context& context, const Plan& plan, bool applied) {
     if (context.settings.json) {
         json::object document = to_json(plan);
         document["applied"] = applied;
-        return context.terminal.data(json::serialize(document) + "\n");
+        return context.output.data(json::serialize(document) + "\n");
     }
     for (const PlanStep& step : plan.steps) {
         const bool changes = step.action != PlanAction::unchanged && step.action != PlanAction::leave;
         if (!context.settings.quiet) {
-            context.terminal.data(step_text(step, context.terminal));
+            context.output.data(step_text(step, context.output));
         } else if (changes) {
-            context.terminal.data(fmt::format("{} {}\n", name_of(step.kind), one_line(step.name)));
+            context.output.data(fmt::format("{} {}\n", name_of(step.kind), one_line(step.name)));
         }
     }
 }
@@ -129,10 +129,10 @@ std::string summary(const Plan& plan) {
     for (const auto& [action, what] :
          {std::pair{PlanAction::create, "to create"}, std::pair{PlanAction::change, "to change"},
           std::pair{PlanAction::remove, "to remove"}, std::pair{PlanAction::unchanged, "unchanged"},
-          std::pair{PlanAction::leave, "left alone"}}) {
+          std::pair{PlanAction::leave, "kept"}}) {
         if (plan.count(action) > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", plan.count(action), what);
     }
-    return text.empty() ? "nothing is there and nothing is wanted" : text;
+    return text.empty() ? "no objects" : text;
 }
 
 // ---- carrying it out ----------------------------------------------------------------------------------------------
@@ -147,13 +147,13 @@ Outcome<void> carry_out(const Context& context, ApiClient& client, const Plan& p
         if (!answer) {
             Failure failure = answer.error();
             failure.detail = fmt::format("{}: {}", request.what, failure.detail);
-            const std::string so_far = fmt::format("{} of {} requests were done before; apply again does the rest",
-                                                   done, plan.requests.size());
+            const std::string so_far =
+                fmt::format("{} of {} requests succeeded; apply again to continue", done, plan.requests.size());
             failure.hint = failure.hint.empty() ? so_far : failure.hint + "; " + so_far;
             return fail(std::move(failure));
         }
         ++done;
-        context.terminal.step(fmt::format("{} of {}", done, plan.requests.size()));
+        context.output.step(fmt::format("{} of {}", done, plan.requests.size()));
     }
     return {};
 }
@@ -161,21 +161,21 @@ Outcome<void> carry_out(const Context& context, ApiClient& client, const Plan& p
 }  // namespace
 
 ExitCode apply(Context& context, const Invocation& invocation) {
-    // 1. The files.
+    // 1. Read the files.
     const std::string& directory = invocation.arguments[0];
     if (!std::filesystem::is_directory(directory)) {
         return context.report(bad_usage(fmt::format("{} is not a directory", one_line(directory)),
-                                        "agents are in DIR/agents/*.yaml, or in DIR/*.yaml"));
+                                        "put agents in DIR/agents/*.yaml or DIR/*.yaml"));
     }
     const ApplyFiles files = read_apply_files(directory, context.environment.home);
     if (!files.mistakes.empty()) return report_mistakes(context, files.mistakes);
     const bool prune = invocation.has("prune");
     if (files.wanted.empty() && !prune) {
-        return context.report(bad_usage(fmt::format("there are no agents in {}", one_line(directory)),
-                                        "agents are in DIR/agents/*.yaml, or in DIR/*.yaml"));
+        return context.report(bad_usage(fmt::format("no agents in {}", one_line(directory)),
+                                        "put agents in DIR/agents/*.yaml or DIR/*.yaml"));
     }
 
-    // 2. What they would change.
+    // 2. Plan the changes.
     auto client = context.connect();
     if (!client) return context.report(client.error());
     const auto state = read_state(*client);
@@ -190,20 +190,20 @@ ExitCode apply(Context& context, const Invocation& invocation) {
         return ExitCode::ok;
     }
 
-    // 3. Whether it shall be.
+    // 3. Ask for confirmation.
     if (!context.settings.json) show_plan(context, plan, false);
     const auto yes = agreed(context, invocation, summary(plan) + ". Apply it?",
                             bad_usage("cannot ask for confirmation: no terminal, or --json is set",
-                                      "--yes applies it, --dry-run only shows it"));
+                                      "pass --yes, or --dry-run to only show the changes"));
     if (!yes) return context.report(yes.error());
     if (!*yes) {
         context.remark("nothing was applied");
         return ExitCode::refused;
     }
 
-    // 4. Then it is done, one thing after the other.
+    // 4. Carry out the plan, one request after the other.
     const auto done = carry_out(context, *client, plan);
-    context.terminal.step("");
+    context.output.step("");
     if (!done) return context.report(done.error());
     if (context.settings.json) show_plan(context, plan, true);
     context.remark(fmt::format("applied: {} created, {} changed, {} removed", plan.count(PlanAction::create),

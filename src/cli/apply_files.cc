@@ -29,8 +29,7 @@ json::array command_of(ApplySource& source, const Yaml& node) {
     if (node.kind != Yaml::Kind::text) return source.texts(node, "command");
     const auto words = shell_words(node.text);
     if (!words) {
-        source.mistake(node.at, "command has a quote that does not end",
-                       "write it as a list: [claude, -p, \"fix the tests\"]");
+        source.mistake(node.at, "command has an unclosed quote", "write it as a list: [claude, -p, \"fix the tests\"]");
         return {};
     }
     json::array all;
@@ -40,8 +39,10 @@ json::array command_of(ApplySource& source, const Yaml& node) {
 
 json::object retry_of(ApplySource& source, const Yaml& node) {
     json::object retry = defaults_of(Kind::agent).at("retry").get_object();
-    if (!source.check_map(node, "retry", {"tries", "backoff", "backoff_max"})) return retry;
-    if (const Yaml* tries = source.member(node, "tries")) retry["tries"] = source.number(*tries, "tries", 1, 100);
+    if (!source.check_map(node, "retry", {"max_attempts", "backoff", "backoff_max", "tries"})) return retry;
+    if (const Yaml* attempts = source.member(node, "max_attempts", "tries")) {
+        retry["max_attempts"] = source.number(*attempts, "max_attempts", 1, 100);
+    }
     if (const Yaml* first = source.member(node, "backoff")) retry["backoff_s"] = source.seconds(*first, "backoff");
     if (const Yaml* most = source.member(node, "backoff_max")) {
         retry["backoff_max_s"] = source.seconds(*most, "backoff_max");
@@ -51,13 +52,13 @@ json::object retry_of(ApplySource& source, const Yaml& node) {
 
 json::array paths_of(ApplySource& source, const Yaml& node, std::string_view what) {
     json::array paths;
-    if (node.kind != Yaml::Kind::list) source.mistake(node.at, fmt::format("{} is a list of directories", what));
+    if (node.kind != Yaml::Kind::list) source.mistake(node.at, fmt::format("{} must be a list of directories", what));
     for (const Yaml& item : node.items) paths.emplace_back(source.path(item, fmt::format("each of {}", what)));
     return paths;
 }
 
-// A level, or what a run at level files can reach: {level: L, paths: {read: […], write: […]}}. true means files, and
-// writable means paths.write.
+// Reads a level, or a map {level: L, paths: {read: […], write: […]}} for level files. true is an old name of level
+// files, and writable of paths.write.
 void read_sandbox(ApplySource& source, const Yaml& node, json::object& body) {
     const auto set = [&](const std::string& level) {
         body["sandbox_level"] = level;
@@ -87,7 +88,7 @@ json::object env_of(ApplySource& source, const Yaml& node) {
     json::object env = source.pairs(node, "env");
     for (const Yaml& item : node.items) {
         if (!item.name.starts_with("INTERLOCK_")) continue;
-        source.mistake(item.name_at, fmt::format("env sets {}, which is not yours to set", one_line(item.name)));
+        source.mistake(item.name_at, fmt::format("env sets {}, which is reserved", one_line(item.name)));
     }
     return env;
 }
@@ -104,14 +105,14 @@ json::object tags_of(ApplySource& source, const Yaml& node) {
     for (const Yaml& item : node.items) {
         source.check_name(item.name_at, item.name, "a tag");
         if (item.name.starts_with(mark_prefix)) {
-            source.mistake(item.name_at, fmt::format("the tag '{}' is not yours to set", one_line(item.name)),
-                           "tags that begin with 'interlock.' say what apply made");
+            source.mistake(item.name_at, fmt::format("the tag '{}' is reserved", one_line(item.name)),
+                           "apply marks what it created with tags that begin with 'interlock.'");
         }
     }
     return tags;
 }
 
-// What an agent's document says of the agent itself.
+// The agent itself, without its budgets and schedules.
 json::object agent_body(ApplySource& source, const Yaml& document) {
     json::object body = defaults_of(Kind::agent);
     using Read = std::function<void(const Yaml&)>;
@@ -195,7 +196,8 @@ json::object budget_body(ApplySource& source, const Yaml& node, const std::strin
     if (const Yaml* hard = source.member(node, "hard")) body["hard"] = source.boolean(*hard, "hard");
     if (const Yaml* warn = source.member(node, "warn")) {
         json::array percents;
-        if (warn->kind != Yaml::Kind::list) source.mistake(warn->at, "warn is a list of percents", "warn: [50, 80]");
+        if (warn->kind != Yaml::Kind::list)
+            source.mistake(warn->at, "warn must be a list of percentages", "warn: [50, 80]");
         for (const Yaml& item : warn->items) percents.emplace_back(source.number(item, "each of warn", 1, 100));
         body["warn"] = std::move(percents);
     }
@@ -216,7 +218,7 @@ json::object schedule_body(ApplySource& source, const Yaml& node, const std::str
     const Yaml* every = source.member(node, "every");
     const Yaml* cron = source.member(node, "cron");
     if ((every == nullptr) == (cron == nullptr)) {
-        source.mistake(node.at, "a schedule has either every or cron", "every: 30m, or cron: \"0 9 * * mon-fri\"");
+        source.mistake(node.at, "a schedule needs either every or cron", "every: 30m, or cron: \"0 9 * * mon-fri\"");
     }
     if (every != nullptr) body["every_s"] = source.seconds(*every, "every", 1);
     if (cron != nullptr) body["cron"] = source.cron(*cron);
@@ -240,7 +242,7 @@ json::object schedule_body(ApplySource& source, const Yaml& node, const std::str
     return body;
 }
 
-// One map, or a list of maps with names of their own. Calls `add` for each with its name.
+// Calls `add` with each item and its name. `node` is one map, or a list of maps with names.
 template <class Add>
 void for_each_of(ApplySource& source, const Yaml& node, const std::string& what, const std::string& agent, Add add) {
     std::vector<const Yaml*> all;
@@ -252,7 +254,7 @@ void for_each_of(ApplySource& source, const Yaml& node, const std::string& what,
     for (const Yaml* one : all) {
         const Yaml* name = source.member(*one, "name");
         if (name == nullptr && all.size() > 1) {
-            source.mistake(one->at, fmt::format("where an agent has several, each {} needs a name", what),
+            source.mistake(one->at, fmt::format("an agent with several needs a name for each {}", what),
                            fmt::format("name: {}-{}", agent, what));
         }
         add(*one, name != nullptr ? source.name(*name, "name") : agent);
@@ -265,9 +267,9 @@ void read_agent(ApplySource& source, const Yaml& document, const std::string& na
     const Yaml* named = source.member(document, "name");
     const std::string name = named != nullptr ? source.name(*named, "name") : name_of_file;
     if (named == nullptr && name.empty()) {
-        source.mistake(document.at, "where a file has several agents, each needs a name", "name: coder");
+        source.mistake(document.at, "a file with several agents needs a name for each", "name: coder");
     } else if (named == nullptr) {
-        source.check_name(document.at, name, "the file's name, which is the agent's,");
+        source.check_name(document.at, name, "the file's name, which names the agent,");
     }
     const auto add = [&](Kind kind, std::string own_name, json::object body, Spot at) {
         wanted.push_back({.kind = kind,
@@ -307,7 +309,8 @@ void read_caps(ApplySource& source, const Yaml& node, std::vector<Wanted>& wante
     for (const std::string kind : {"provider", "node"}) {
         const Yaml* of = source.member(node, kind);
         if (of == nullptr) continue;
-        if (of->kind != Yaml::Kind::map) source.mistake(of->at, fmt::format("caps of a {} are a map of names", kind));
+        if (of->kind != Yaml::Kind::map)
+            source.mistake(of->at, fmt::format("caps of a {} must be a map of names", kind));
         for (const Yaml& item : of->items) add(kind + "/" + item.name, item);
     }
 }
@@ -320,12 +323,12 @@ void read_settings(ApplySource& source, const Yaml& document, ApplyFiles& files)
 
 // ---- files --------------------------------------------------------------------------------------------------------
 
-// The documents of a file, without those that are empty.
+// The non-empty documents of a file.
 std::vector<Yaml> documents_of(ApplySource& source, const std::string& path) {
     const auto file = open_regular_file(path, Links::refuse);
     if (!file) {
         source.mistake({}, "this file cannot be read: " + file.error(),
-                       "files are regular files in the directory itself");
+                       "use regular files, not links, in the directory itself");
         return {};
     }
     std::string text(file_bytes_max + 1, '\0');
@@ -371,19 +374,20 @@ void find_doubles(ApplyFiles& files) {
         const auto [found, is_new] = first.try_emplace({wanted.kind, wanted.name}, &wanted);
         if (is_new || wanted.name.empty()) continue;
         files.mistakes.push_back(
-            {wanted.file, wanted.at, fmt::format("{} '{}' is there twice", name_of(wanted.kind), one_line(wanted.name)),
-             fmt::format("the first one is in {}:{}", found->second->file, found->second->at.line)});
+            {wanted.file, wanted.at,
+             fmt::format("{} '{}' is defined twice", name_of(wanted.kind), one_line(wanted.name)),
+             fmt::format("the first definition is in {}:{}", found->second->file, found->second->at.line)});
     }
 }
 
-// A tag has to fit, and there are not many of them.
+// Tags mark what apply made, and a tag has a maximum length.
 void check_marks(ApplyFiles& files) {
     for (const Wanted& wanted : files.wanted) {
         if (wanted.kind != Kind::budget && wanted.kind != Kind::schedule) continue;
         if (mark_of(wanted.kind, wanted.name).size() <= label_bytes_max) continue;
         files.mistakes.push_back({wanted.file, wanted.at,
                                   fmt::format("the name of this {} is too long", name_of(wanted.kind)),
-                                  "at most 100 bytes"});
+                                  "use at most 100 bytes"});
     }
 }
 
@@ -408,8 +412,8 @@ ApplyFiles read_apply_files(const std::string& directory, const std::string& hom
     if (files.set.size() > label_bytes_max) {
         files.mistakes.push_back({directory,
                                   {},
-                                  "the directory's path is too long to mark agents with",
-                                  "give it a name in interlock.yaml: name: shop"});
+                                  "the path of the directory is too long for a tag",
+                                  "set a name in interlock.yaml, such as name: shop"});
     }
     for (const fs::path& path : agent_files(directory)) {
         ApplySource source = source_of(path);
@@ -428,11 +432,11 @@ const json::object& defaults_of(Kind kind) {
         "roots": [], "child_agents": [], "mode": "write", "on_conflict": "queue", "isolate": false, "resources": [], "env": {},
         "pass_env": [], "timeout_s": 0, "grace_s": 10, "nice": 0, "limits": {}, "sandbox": false,
         "sandbox_level": "server_default", "writable": [], "readable": [], "allowed_hosts": [], "adapter": "", "setup": "",
-        "teardown": "", "retry": {"tries": 1, "backoff_s": 10, "backoff_max_s": 600}})");
+        "teardown": "", "retry": {"max_attempts": 1, "backoff_s": 10, "backoff_max_s": 600}})");
     static const json::value budget = json::parse(R"({
         "scope": {}, "metric": "usd", "limit": "0.00", "window": "month", "timezone": "UTC", "hard": true, "warn": [],
         "on_exhausted": "refuse"})");
-    // Whether it is enabled is left to whoever pauses it, unless the file says so.
+    // Without `enabled` in the file, a paused schedule stays paused.
     static const json::value schedule = json::parse(R"({
         "agent": "", "every_s": null, "cron": null, "timezone": "UTC", "jitter_s": 0, "overlap": "skip",
         "missed": "one", "missed_max": 10, "workspace": "", "resources": [], "mode": "write", "isolate": false,
@@ -478,7 +482,7 @@ std::optional<std::vector<std::string>> shell_words(std::string_view text) {
             if (i + 1 == text.size()) return std::nullopt;
             const char next = text[++i];
             if (!word) word.emplace();
-            // Inside double quotes a backslash is itself, except before these.
+            // Inside double quotes a backslash stays, except before these characters.
             if (quote == '"' && next != '"' && next != '\\' && next != '$' && next != '`') *word += c;
             *word += next;
         } else {

@@ -1,10 +1,10 @@
-// The files of `interlock apply`: agents with their budgets and schedules, and caps, as a directory has them.
+// The files of `interlock apply`: agents with their budgets and schedules, and caps.
 //
-//   DIR/agents/*.yaml (or DIR/*.yaml, if there is no DIR/agents) has one agent in each document;
-//   DIR/interlock.yaml may have a name for all of it, and caps.
+//   DIR/agents/*.yaml (or DIR/*.yaml, if there is no DIR/agents): one agent per document.
+//   DIR/interlock.yaml: an optional name of the directory, and caps.
 //
-//   (1) Whatever is wrong is found in one reading, in all files, each mistake with its place.
-//   (2) What a file does not say has its default, so that a file says all there is to know.
+//   (1) One reading finds all mistakes of all files, each with its place.
+//   (2) Omitted members get their defaults, so that the files alone define the result.
 //   (3) Amounts go from the file to the server as text.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace interlock::cli {
 
-inline constexpr std::size_t label_bytes_max = 128;  // As the server has it for names and tags.
+inline constexpr std::size_t label_bytes_max = 128;  // The server's limit for names and tags.
 
 struct Mistake {
     std::string file;
@@ -30,32 +30,32 @@ struct Mistake {
 enum class Kind { cap, agent, budget, schedule };
 std::string_view name_of(Kind kind);
 
-// What the files want to be there.
+// An object that the files define.
 struct Wanted {
     Kind kind = Kind::agent;
     std::string name;  // Of a cap: "org", "provider/anthropic", "node/a".
     boost::json::object body = {};
-    std::string agent = {};  // In whose document a budget or a schedule stands.
+    std::string agent = {};  // The agent whose document has this budget or schedule.
     std::string file = {};
     Spot at = {};
 };
 
 struct ApplyFiles {
-    std::string set;             // What all that comes from here is marked with.
+    std::string set;             // Marks everything that comes from this directory.
     std::vector<Wanted> wanted;  // In the order of the files.
     std::vector<Mistake> mistakes;
 };
 
-// `home` stands for ~ in paths.
+// `home` replaces ~ in paths.
 ApplyFiles read_apply_files(const std::string& directory, const std::string& home);
 
-// What is not said of an agent, a budget or a schedule.
+// The defaults of omitted members.
 const boost::json::object& defaults_of(Kind kind);
 
-// As a shell takes a line apart, with quotes and backslashes and nothing else. Nothing when a quote does not end.
+// Splits a line like a shell, with quotes and backslashes and nothing else. Empty if a quote is not closed.
 std::optional<std::vector<std::string>> shell_words(std::string_view text);
 
-// What begins like this in an agent's tags is `apply`'s own.
+// Tags of an agent with this prefix belong to `apply`.
 inline constexpr std::string_view mark_prefix = "interlock.";
 inline constexpr std::string_view set_mark = "interlock.apply";
 // The tag of an agent that says that apply made this budget or schedule for it.

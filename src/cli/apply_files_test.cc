@@ -112,7 +112,7 @@ schedule: {every: 30m, jitter: 10s, overlap: queue, missed: all, missed_max: 3, 
     EXPECT_EQ(member(agent, "sandbox"), "true");
     EXPECT_EQ(member(agent, "sandbox_level"), "files");
     EXPECT_EQ(member(agent, "writable"), R"(["/var/cache","/users/me/cache"])");
-    EXPECT_EQ(member(agent, "retry"), R"({"tries":3,"backoff_s":60,"backoff_max_s":3600})");
+    EXPECT_EQ(member(agent, "retry"), R"({"max_attempts":3,"backoff_s":60,"backoff_max_s":3600})");
     const Wanted budget = wanted(Kind::budget, "fixer");
     EXPECT_EQ(member(budget, "limit"), "5.10");
     EXPECT_EQ(member(budget, "scope.agent"), "fixer");
@@ -132,7 +132,7 @@ TEST_F(ApplyFilesTest, an_amount_never_passes_through_a_float) {
     EXPECT_EQ(member(wanted(Kind::budget, "coder"), "limit"), "123456789.123456789");
     EXPECT_EQ(member(wanted(Kind::schedule, "coder"), "hold"), "0.10");
     EXPECT_EQ(mistakes_of("budget: {limit: 5e2}\n"),
-              "agents/coder.yaml:1:17: limit is an amount of dollars such as 10 or 0.25, with at most nine decimals, "
+              "agents/coder.yaml:1:17: limit must be dollars such as 10 or 0.25, with at most nine decimals, "
               "not '5e2'\n");
 }
 
@@ -169,61 +169,72 @@ TEST_F(ApplyFilesTest, all_mistakes_of_all_files_are_found_at_once) {
 
     EXPECT_EQ(
         mistakes(),
-        "interlock.yaml:3:16: the cap of provider/anthropic is a whole number from 0 to 100000, not 'many'\n"
+        "interlock.yaml:3:16: the cap of provider/anthropic must be a whole number from 0 to 100000, not 'many'\n"
         "agents/a.yaml:1:1: an agent has no 'comand' (did you mean 'command'?)\n"
-        "agents/a.yaml:2:10: timeout is a length of time such as 90s, 30m, 2h or 1d, not 'soon'\n"
-        "agents/a.yaml:4:10: tries is a whole number from 1 to 100, not 'none'\n"
-        "agents/b.yaml:1:10: isolate is true or false, not 'yes'\n"
-        "agents/b.yaml:2:7: mode is write or read, not 'wirte' (did you mean 'write'?)\n"
+        "agents/a.yaml:2:10: timeout must be a time such as 90s, 30m, 2h or 1d, not 'soon'\n"
+        "agents/a.yaml:4:10: max_attempts must be a whole number from 1 to 100, not 'none'\n"
+        "agents/b.yaml:1:10: isolate must be true or false, not 'yes'\n"
+        "agents/b.yaml:2:7: mode must be write or read, not 'wirte' (did you mean 'write'?)\n"
         "agents/b.yaml:5:3: a budget needs a limit (limit: 5.00)\n"
-        "agents/b.yaml:7:3: a schedule has either every or cron (every: 30m, or cron: \"0 9 * * mon-fri\")\n"
+        "agents/b.yaml:7:3: a schedule needs either every or cron (every: 30m, or cron: \"0 9 * * mon-fri\")\n"
         "agents/b.yaml:7:9: cron: expression: 4 fields where five are needed: minute, hour, day of month, month, day "
-        "of week (such as \"0 9 * * mon-fri\" or \"@daily\")\n");
+        "of week (for example \"0 9 * * mon-fri\" or \"@daily\")\n");
+}
+
+TEST_F(ApplyFilesTest, an_old_name_is_read_like_the_new_one) {
+    for (const char* const retry : {"{tries: 4}", "{max_attempts: 4}", "{tries: 4, max_attempts: 4}"}) {
+        write("agents/coder.yaml", fmt::format("retry: {}\n", retry));
+        EXPECT_EQ(member(wanted(Kind::agent, "coder"), "retry.max_attempts"), "4") << retry;
+    }
 }
 
 TEST_F(ApplyFilesTest, each_kind_of_mistake_says_where_and_what) {
     const std::pair<const char*, const char*> cases[] = {
-        {"- command: x\n", "1:1: an agent is a map of names and values"},
+        {"- command: x\n", "1:1: an agent must be a map of names and values"},
         {"command: 'a b\n", "this is not YAML"},
-        {"command: \"claude 'open\"\n", "1:10: command has a quote that does not end"},
-        {"command: {a: b}\n", "1:10: command is a list"},
-        {"command: [[a]]\n", "1:11: each of command is a text"},
-        {"name: no spaces\n", "1:7: name is 'no spaces'"},
-        {"workspace: [a]\n", "1:12: workspace is a text"},
-        {"max_concurrent_runs: 1.5\n", "1:22: max_concurrent_runs is a whole number from 0 to 100000, not '1.5'"},
-        {"max_concurrent_runs: -1\n", "1:22: max_concurrent_runs is a whole number"},
-        {"env: [A]\n", "1:6: env is a map of names and texts"},
-        {"env:\n  A:\n", "2:3: env.A is a text (write \"\" for an empty one)"},
-        {"pass_env: HOME\n", "1:11: pass_env is a list (write pass_env: [a, b])"},
-        {"timeout: -5m\n", "1:10: timeout is a length of time"},
-        {"nice: 99\n", "1:7: nice is a whole number from -20 to 19, not '99'"},
-        {"limits: {nofile: many}\n", "1:18: limits.nofile is a whole number"},
-        {"sandbox: maybe\n", "1:10: sandbox is off, guarded, files, sealed, true or false, not 'maybe'"},
+        {"command: \"claude 'open\"\n", "1:10: command has an unclosed quote"},
+        {"command: {a: b}\n", "1:10: command must be a list"},
+        {"command: [[a]]\n", "1:11: each of command must be text"},
+        {"name: no spaces\n", "1:7: name is not valid: 'no spaces'"},
+        {"workspace: [a]\n", "1:12: workspace must be text"},
+        {"max_concurrent_runs: 1.5\n", "1:22: max_concurrent_runs must be a whole number from 0 to 100000, not '1.5'"},
+        {"max_concurrent_runs: -1\n", "1:22: max_concurrent_runs must be a whole number"},
+        {"env: [A]\n", "1:6: env must be a map of names and texts"},
+        {"env:\n  A:\n", "2:3: env.A must be text (write \"\" for an empty text)"},
+        {"pass_env: HOME\n", "1:11: pass_env must be a list (write pass_env: [a, b])"},
+        {"timeout: -5m\n", "1:10: timeout must be a time"},
+        {"nice: 99\n", "1:7: nice must be a whole number from -20 to 19, not '99'"},
+        {"limits: {nofile: many}\n", "1:18: limits.nofile must be a whole number"},
+        {"sandbox: maybe\n", "1:10: sandbox must be off, guarded, files, sealed, true or false, not 'maybe'"},
         {"sandbox: {writeable: [/x]}\n", "1:11: sandbox has no 'writeable' (did you mean 'writable'?)"},
-        {"sandbox: {writable: /x}\n", "1:21: writable is a list of directories"},
-        {"isolate: 'true'\n", "1:10: isolate is true or false, not 'true'"},
-        {"on_conflict: qeue\n", "1:14: on_conflict is queue, refuse, replace or isolate, not 'qeue' (did you mean"},
-        {"tags: {interlock.apply: x}\n", "1:8: the tag 'interlock.apply' is not yours to set"},
-        {"tags: {'a b': x}\n", "1:8: a tag is 'a b'"},
-        {"retry: 3\n", "1:8: retry is a map of names and values (known here: tries, backoff, backoff_max)"},
-        {"budget: 5\n", "1:9: budget is a map of names and values"},
-        {"budget: {limit: 5, window: year}\n", "1:28: window is month, day, week or total, not 'year'"},
-        {"budget: {limit: -5}\n", "1:17: limit is an amount of dollars"},
-        {"budget: {limit: 5, timezone: Mars}\n", "1:30: 'Mars' is not a time zone"},
-        {"budget: {limit: 5, warn: 50}\n", "1:26: warn is a list of percents (warn: [50, 80])"},
-        {"budget: {limit: 5, warn: [500]}\n", "1:27: each of warn is a whole number from 1 to 100, not '500'"},
-        {"budget: {limit: 1.5, metric: runs}\n", "1:17: limit is a whole number"},
-        {"budget: [{limit: 5}, {limit: 6}]\n", "1:10: where an agent has several, each budget needs a name"},
-        {"schedule: {}\n", "1:11: a schedule has either every or cron"},
+        {"sandbox: {writable: /x}\n", "1:21: writable must be a list of directories"},
+        {"isolate: 'true'\n", "1:10: isolate must be true or false, not 'true'"},
+        {"on_conflict: qeue\n",
+         "1:14: on_conflict must be queue, refuse, replace or isolate, not 'qeue' (did you mean"},
+        {"tags: {interlock.apply: x}\n", "1:8: the tag 'interlock.apply' is reserved"},
+        {"tags: {'a b': x}\n", "1:8: a tag is not valid: 'a b'"},
+        {"retry: 3\n",
+         "1:8: retry must be a map of names and values (possible names: max_attempts, backoff, backoff_max, tries)"},
+        {"retry: {tries: 3, max_attempts: 4}\n",
+         "1:9: tries is the old name of max_attempts, and they have different values (write only max_attempts)"},
+        {"budget: 5\n", "1:9: budget must be a map of names and values"},
+        {"budget: {limit: 5, window: year}\n", "1:28: window must be month, day, week or total, not 'year'"},
+        {"budget: {limit: -5}\n", "1:17: limit must be dollars"},
+        {"budget: {limit: 5, timezone: Mars}\n", "1:30: 'Mars' is not a timezone"},
+        {"budget: {limit: 5, warn: 50}\n", "1:26: warn must be a list of percentages (warn: [50, 80])"},
+        {"budget: {limit: 5, warn: [500]}\n", "1:27: each of warn must be a whole number from 1 to 100, not '500'"},
+        {"budget: {limit: 1.5, metric: runs}\n", "1:17: limit must be a whole number"},
+        {"budget: [{limit: 5}, {limit: 6}]\n", "1:10: an agent with several needs a name for each budget"},
+        {"schedule: {}\n", "1:11: a schedule needs either every or cron"},
         {"schedule: {cron: '61 * * * *'}\n", "1:18: cron: minute: "},
         {"limits: {threads: 5}\n", "1:10: limits has no 'threads'"},
-        {"env: {INTERLOCK_KEY: x}\n", "1:7: env sets INTERLOCK_KEY, which is not yours to set"},
-        {"schedule: {every: 0s}\n", "1:19: every is a length of time"},
-        {"schedule: {every: 1h, overlap: sometimes}\n", "1:32: overlap is skip, queue, replace or allow"},
-        {"schedule: {every: 1h, hold: lots}\n", "1:29: hold is an amount of dollars"},
+        {"env: {INTERLOCK_KEY: x}\n", "1:7: env sets INTERLOCK_KEY, which is reserved"},
+        {"schedule: {every: 0s}\n", "1:19: every must be a time"},
+        {"schedule: {every: 1h, overlap: sometimes}\n", "1:32: overlap must be skip, queue, replace or allow"},
+        {"schedule: {every: 1h, hold: lots}\n", "1:29: hold must be dollars"},
         {"schedule: {evry: 1h}\n", "1:12: schedule has no 'evry' (did you mean 'every'?)"},
-        {"name: a\n---\ncommand: x\n", "3:1: where a file has several agents, each needs a name (name: coder)"},
-        {"name: a\n---\nname: a\n", "3:1: agent 'a' is there twice"},
+        {"name: a\n---\ncommand: x\n", "3:1: a file with several agents needs a name for each (name: coder)"},
+        {"name: a\n---\nname: a\n", "3:1: agent 'a' is defined twice"},
         {"name: a\nname: b\n", "2:1: 'name' stands here twice; the first one is on line 1"},
     };
     for (const auto& [text, expected] : cases) {
@@ -242,7 +253,7 @@ TEST_F(ApplyFilesTest, a_file_name_that_is_no_name_and_one_that_cannot_be_read) 
 
     EXPECT_NE(found.find("agents/gone.yaml:1:1: this file cannot be read"), std::string::npos) << found;
     EXPECT_NE(found.find("agents/odd.yaml:1:1: this file cannot be read"), std::string::npos) << found;
-    EXPECT_NE(found.find("agents/my agent.yaml:1:1: the file's name, which is the agent's, is 'my agent'"),
+    EXPECT_NE(found.find("agents/my agent.yaml:1:1: the file's name, which names the agent, is not valid: 'my agent'"),
               std::string::npos)
         << found;
 }

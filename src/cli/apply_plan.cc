@@ -40,7 +40,7 @@ std::map<Name, json::value> by_name(const ServerLists& state) {
 
 // ---- what differs -------------------------------------------------------------------------------------------------
 
-// A member as a body has it. What is empty on the server and what is not said are the same.
+// A member of the server's document, in the form of a request body.
 json::value shown_member(Kind kind, const json::value& found, std::string_view member) {
     return member_of(found, kind == Kind::budget && member == "window" ? "window.kind" : member);
 }
@@ -50,7 +50,7 @@ bool is_nothing(const json::value& value) {
            (value.is_array() && value.get_array().empty()) || (value.is_object() && value.get_object().empty());
 }
 
-// The server calls a directory by its true name.
+// The server resolves symlinks in the path of a directory.
 bool same_path(const json::value& one, const json::value& other) {
     if (!one.is_string() || !other.is_string()) return false;
     std::error_code unknown;
@@ -68,13 +68,17 @@ bool same(std::string_view member, const json::value& from, const json::value& t
 void compare_maps(const std::string& field, const json::object& from, const json::object& to,
                   std::vector<FieldChange>& changes) {
     std::set<std::string> names;
-    for (const auto& [name, _] : from) names.emplace(name);
+    // The server repeats renamed members of `retry` under their old names.
+    const bool open = field != "retry";
+    for (const auto& [name, _] : from) {
+        if (open) names.emplace(name);
+    }
     for (const auto& [name, _] : to) names.emplace(name);
     const bool secret = field == "env";
     for (const std::string& name : names) {
         const json::value* before = from.if_contains(name);
         const json::value* after = to.if_contains(name);
-        // A key that may not change agents is not shown the values: then only the names can be compared.
+        // A key that cannot change agents does not see the values, so only names are compared.
         const bool hidden = secret && before != nullptr && before->is_null();
         if (before != nullptr && after != nullptr && (*before == *after || hidden)) continue;
         changes.push_back({.field = field + "." + name,
@@ -99,7 +103,7 @@ std::vector<FieldChange> compare(Kind kind, const json::value& found, const json
     return changes;
 }
 
-// Of something new, what is not as it would be anyway.
+// The members of a new object that differ from the defaults.
 std::vector<FieldChange> stated(Kind kind, const json::object& body) {
     std::vector<FieldChange> changes = compare(kind, json::value(defaults_of(kind)), body);
     for (FieldChange& change : changes) change.from = nullptr;
@@ -141,7 +145,7 @@ class Planner {
         return found == found_.end() ? nullptr : &found->second;
     }
 
-    // What an earlier apply made of this set and the files do not want any more, and for which agent.
+    // Finds what an earlier apply of this set created and the files no longer have.
     void find_removals() {
         for (const auto& [key, agent] : found_) {
             if (key.first != Kind::agent) continue;
@@ -164,7 +168,7 @@ class Planner {
         }
     }
 
-    // With the marks: what apply makes for the agent and, until it is gone, what it has made.
+    // The agent with its marks: for what apply creates for it and, until that is removed, what it created before.
     json::object marked(const Wanted& agent, bool with_left) const {
         json::object body = agent.body;
         json::object& tags = body["tags"].as_object();
@@ -208,7 +212,7 @@ class Planner {
         plan_.steps.push_back(std::move(step));
     }
 
-    // What counts and when it turns is for good: it would make nonsense of what was counted before.
+    // Scope, metric, window and timezone of a budget are fixed, because its counters depend on them.
     void check_fixed(const PlanStep& step) {
         if (step.kind != Kind::budget || step.action != PlanAction::change) return;
         for (const FieldChange& change : step.fields) {
@@ -217,9 +221,9 @@ class Planner {
                 continue;
             }
             plan_.mistakes.push_back({step.file, step.at,
-                                      fmt::format("the {} of budget '{}' cannot change: it is {} and would be {}",
-                                                  change.field, step.name, text_of(change.from), text_of(change.to)),
-                                      "give this one another name, or remove the other: " +
+                                      fmt::format("the {} of budget '{}' cannot change from {} to {}", change.field,
+                                                  step.name, text_of(change.from), text_of(change.to)),
+                                      "use another name, or remove the budget: " +
                                           shell_command({"interlock", "budgets", "rm", step.name})});
         }
     }
@@ -240,7 +244,7 @@ class Planner {
         }
     }
 
-    // Only now that it is gone is it forgotten that it was made: whatever fails in between can be done again.
+    // Removes marks only after the removal, so that a failure in between can be retried.
     void unmark() {
         for (const Wanted& wanted : files_.wanted) {
             if (wanted.kind != Kind::agent || !left_marks_.contains(wanted.name)) continue;

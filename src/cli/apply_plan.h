@@ -1,9 +1,9 @@
-// What `interlock apply` would do: the files beside what the server has, step by step.
+// The plan of `interlock apply`: the differences between the files and the server, as steps and requests.
 //
-//   (1) The same files again make a plan that changes nothing.
-//   (2) Only what an earlier apply of the same set has made is ever removed, and only if that was asked for. An
-//       agent's tags say what was made for it: a budget or schedule that a person made stays.
-//   (3) What is new is there before what it replaces goes.
+//   (1) Applying the same files again makes a plan without changes.
+//   (2) Only --prune removes, and only what an earlier apply of the same set created. Tags of an agent mark what apply
+//       created for it; budgets and schedules without such a tag stay.
+//   (3) New objects are created before the old ones are removed.
 #pragma once
 
 #include <boost/json.hpp>
@@ -14,7 +14,7 @@
 
 namespace interlock::cli {
 
-// What the server has, as its lists show it.
+// The server's objects, from its lists.
 struct ServerLists {
     boost::json::array caps = {};
     boost::json::array agents = {};
@@ -27,15 +27,15 @@ enum class PlanAction {
     change,
     unchanged,
     remove,
-    leave,  // It would be removed, if that were asked for.
+    leave,  // --prune would remove it.
 };
 std::string_view name_of(PlanAction action);
 
 struct FieldChange {
     std::string field;        // "timeout_s", "tags.team"
-    boost::json::value from;  // Null: it was not there.
-    boost::json::value to;    // Null: it goes.
-    bool secret = false;      // That it changes may be shown, what it is may not.
+    boost::json::value from;  // Null: missing before.
+    boost::json::value to;    // Null: removed.
+    bool secret = false;      // The values must not be shown.
 };
 
 struct PlanStep {
@@ -43,11 +43,11 @@ struct PlanStep {
     Kind kind = Kind::agent;
     std::string name;
     std::vector<FieldChange> fields = {};
-    std::string file = {};  // Where it is wanted; empty for what goes.
+    std::string file = {};  // Defines it; empty for removals.
     Spot at = {};
 };
 
-// One request, as it is sent.
+// A request of the plan.
 struct PlannedRequest {
     std::string method;
     std::string target;
@@ -56,9 +56,9 @@ struct PlannedRequest {
 };
 
 struct Plan {
-    std::vector<PlanStep> steps;           // As they are shown.
-    std::vector<PlannedRequest> requests;  // As they are carried out.
-    std::vector<Mistake> mistakes;         // What the server will not do.
+    std::vector<PlanStep> steps;           // To show.
+    std::vector<PlannedRequest> requests;  // To send, in this order.
+    std::vector<Mistake> mistakes;         // Changes that the server refuses.
 
     std::size_t count(PlanAction action) const;
 };

@@ -1,6 +1,6 @@
-// One file of `interlock apply` while it is read: YAML on one side, what a body needs on the other.
+// Reads one file of `interlock apply`: turns YAML values into the values of a request body.
 //
-//   (1) What is wrong is noted with its place, and reading goes on with some other value.
+//   (1) A mistake is noted with its place, and reading continues with another value.
 //   (2) An amount stays text, from the file to the server.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace interlock::cli {
 
-// `what` is how the value is called in what is said about it.
+// `what` names the value in the mistakes about it.
 class ApplySource {
  public:
     using Names = std::vector<std::string>;
@@ -25,10 +25,12 @@ class ApplySource {
     void mistake(Spot at, std::string what, std::string hint = {});
     const std::string& file() const { return file_; }
 
-    // The member of this name; nothing where it is not there or empty.
+    // The member of this name; nullptr if it is missing or empty.
     static const Yaml* member(const Yaml& map, std::string_view name);
+    // The same for a renamed member. Notes a mistake if both names are there with different values.
+    const Yaml* member(const Yaml& map, std::string_view name, std::string_view old_name);
 
-    // Whether it is a map that has only these members.
+    // True for a map that has only these members. Notes what else it has.
     bool check_map(const Yaml& node, std::string_view what, const Names& known);
 
     std::string text(const Yaml& node, std::string_view what);
@@ -36,7 +38,7 @@ class ApplySource {
     std::int64_t number(const Yaml& node, std::string_view what, std::int64_t min, std::int64_t max);
     std::int64_t seconds(const Yaml& node, std::string_view what, std::int64_t min = 0);
     std::string choice(const Yaml& node, std::string_view what, const Names& choices);
-    // As the server writes it, so that the same amount is the same text.
+    // In the server's format, so that equal amounts are equal texts.
     std::string dollars(const Yaml& node, std::string_view what);
     // Absolute: from the directory that is applied, or from home.
     std::string path(const Yaml& node, std::string_view what);

@@ -165,7 +165,7 @@ TEST_F(ApplyPlanTest, what_a_budget_counts_cannot_change) {
 
     ASSERT_EQ(changed.mistakes.size(), 1u);
     EXPECT_EQ(changed.mistakes[0].at, (Spot{7, 3}));
-    EXPECT_EQ(changed.mistakes[0].what, "the window of budget 'coder' cannot change: it is month and would be day");
+    EXPECT_EQ(changed.mistakes[0].what, "the window of budget 'coder' cannot change from month to day");
 }
 
 TEST_F(ApplyPlanTest, the_values_of_an_environment_are_not_shown) {
@@ -196,11 +196,11 @@ TEST_F(ApplyPlanTest, caps_are_set_by_kind_and_name) {
 class ApplyTest : public CliTest {
  protected:
     ApplyTest() {
-        context.terminal.in = std::tmpfile();  // Nobody to ask.
+        context.output.in = std::tmpfile();  // Nobody to ask.
         std::ofstream(directory() + "/coder.yaml") << "command: claude -p\ntimeout: 30m\n";
         server.answers(200, R"({"items":[],"next":null})");
     }
-    ~ApplyTest() override { std::fclose(context.terminal.in); }
+    ~ApplyTest() override { std::fclose(context.output.in); }
 
     ExitCode apply(const std::vector<std::string>& flags) {
         Invocation invocation{.arguments = {directory()}};
@@ -235,7 +235,7 @@ TEST_F(ApplyTest, where_nobody_can_be_asked_it_has_to_be_said) {
     EXPECT_EQ(apply({}), ExitCode::bad_usage);
 
     EXPECT_EQ(changes(), "");
-    EXPECT_NE(err.text().find("--yes applies it"), std::string::npos) << err.text();
+    EXPECT_NE(err.text().find("pass --yes"), std::string::npos) << err.text();
 }
 
 TEST_F(ApplyTest, mistakes_are_shown_before_the_server_is_asked_anything) {
@@ -275,13 +275,13 @@ TEST_F(ApplyTest, a_failure_on_the_way_says_how_far_it_went) {
     EXPECT_EQ(apply({"yes"}), ExitCode::refused);
 
     EXPECT_NE(err.text().find("agent writer: No more agents."), std::string::npos) << err.text();
-    EXPECT_NE(err.text().find("1 of 2 requests were done before; apply again does the rest"), std::string::npos);
+    EXPECT_NE(err.text().find("1 of 2 requests succeeded; apply again to continue"), std::string::npos);
 }
 
 TEST_F(ApplyTest, a_directory_without_agents_is_probably_the_wrong_one) {
     std::filesystem::remove(directory() + "/coder.yaml");
     EXPECT_EQ(apply({"yes"}), ExitCode::bad_usage);
-    EXPECT_NE(err.text().find("there are no agents in"), std::string::npos);
+    EXPECT_NE(err.text().find("no agents in"), std::string::npos);
     EXPECT_TRUE(server.seen.empty());
 
     Invocation elsewhere{.arguments = {directory() + "/nowhere"}};

@@ -18,11 +18,11 @@ struct Load {
     std::string name;
     std::size_t connections = 8;
     double seconds = 5;
-    std::size_t batch = 1;  // Charges in a request.
+    std::size_t batch = 1;  // Charges per request.
 };
 
 struct Measured {
-    std::vector<std::int64_t> waits_us = {};  // One per request that was answered well.
+    std::vector<std::int64_t> waits_us = {};  // One per successful request.
     std::int64_t charges = 0;
     std::int64_t errors = 0;
     std::string first_error = {};
@@ -42,16 +42,6 @@ struct BenchTarget {
     std::string agent;
 };
 
-Outcome<double> number_flag(const Invocation& invocation, const std::string& flag, double otherwise, double max) {
-    const auto text = invocation.value(flag);
-    if (!text) return otherwise;
-    char* end = nullptr;
-    const double number = std::strtod(text->c_str(), &end);
-    if (*end == '\0' && number > 0 && number <= max) return number;
-    return fail(bad_usage(fmt::format("--{} takes a number up to {}, not '{}'", flag, max, one_line(*text)),
-                          "--help has examples"));
-}
-
 std::string body_of(const BenchTarget& target, const Load& load, const std::string& key) {
     const auto charge = [&](std::size_t number) {
         return json::object{{"agent", target.agent}, {"provider", "bench"}, {"model", "bench"},
@@ -63,7 +53,7 @@ std::string body_of(const BenchTarget& target, const Load& load, const std::stri
     return json::serialize(charges);
 }
 
-// One connection, one request after the other. Nothing is retried: what fails is counted.
+// One connection, one request after the other, without retries. Failures are counted.
 Measured drive(const BenchTarget& target, const Load& load, std::size_t worker, steady_clock::time_point until) {
     Measured measured;
     const auto transport = target.context.world.dial(target.server.address(), target.context.timeout());
@@ -93,9 +83,9 @@ Measured drive(const BenchTarget& target, const Load& load, std::size_t worker, 
 }
 
 BenchReport measure(const BenchTarget& target, const Load& load) {
-    target.context.terminal.step(fmt::format("{}: {} for {:g} s", load.name,
-                                             count_of(static_cast<std::int64_t>(load.connections), "connection"),
-                                             load.seconds));
+    target.context.output.step(fmt::format("{}: {} for {:g} s", load.name,
+                                           count_of(static_cast<std::int64_t>(load.connections), "connection"),
+                                           load.seconds));
     const auto start = steady_clock::now();
     const auto until =
         start + std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(load.seconds));
@@ -115,7 +105,7 @@ BenchReport measure(const BenchTarget& target, const Load& load) {
         if (result.all.first_error.empty()) result.all.first_error = one.first_error;
     }
     std::ranges::sort(result.all.waits_us);
-    target.context.terminal.step("");
+    target.context.output.step("");
     return result;
 }
 
@@ -132,7 +122,7 @@ void print(const Context& context, const std::vector<BenchReport>& results) {
                 row[fmt::format("{}_us", name)] = percentile(result.all.waits_us, share);
             rows.push_back(std::move(row));
         }
-        return context.terminal.data(json::serialize(json::object{{"items", std::move(rows)}}) + "\n");
+        return context.output.data(json::serialize(json::object{{"items", std::move(rows)}}) + "\n");
     }
     TextTable table{.columns = {{"LOAD"},
                                 {"CONNECTIONS", Align::right},
@@ -152,7 +142,7 @@ void print(const Context& context, const std::vector<BenchReport>& results) {
         row.push_back({.text = count(result.all.errors), .style = result.all.errors > 0 ? Style::red : Style::plain});
         table.rows.push_back(std::move(row));
     }
-    context.terminal.data(render(table, context.terminal));
+    context.output.data(render(table, context.output));
 }
 
 }  // namespace
@@ -164,15 +154,12 @@ std::int64_t percentile(const std::vector<std::int64_t>& sorted, double share) {
 }
 
 ExitCode bench(Context& context, const Invocation& invocation) {
-    // 1. What to do.
-    const auto connections = number_flag(invocation, "connections", 8, 1000);
-    if (!connections) return context.report(connections.error());
-    const auto seconds = number_flag(invocation, "seconds", 5, 3600);
-    if (!seconds) return context.report(seconds.error());
-    const auto batch = number_flag(invocation, "batch", 100, 10'000);
-    if (!batch) return context.report(batch.error());
+    // 1. Read the flags.
+    const auto connections = static_cast<std::size_t>(invocation.number("connections", 8));
+    const double seconds = invocation.number("seconds", 5);
+    const auto batch_size = static_cast<std::size_t>(invocation.number("batch", 100));
 
-    // 2. An agent of its own, so that nobody's counters are touched.
+    // 2. Create an agent, so that no counters of other agents change.
     const auto server = find_server(context.settings, context.environment);
     if (!server) return context.report(server.error());
     auto client = context.connect();
@@ -182,23 +169,22 @@ ExitCode bench(Context& context, const Invocation& invocation) {
     const auto made = client->change({.method = "PUT", .target = "/v1/agents/" + agent, .body = "{}", .key = key});
     if (!made) return context.report(made.error());
 
-    // 3. One charge a request, then many.
+    // 3. Measure single charges, then batches.
     const BenchTarget target{.context = context, .server = *server, .agent = agent};
-    const auto at_once = static_cast<std::size_t>(*connections);
-    std::vector<BenchReport> results{measure(target, {.name = "single", .connections = at_once, .seconds = *seconds})};
-    const auto batch_size = static_cast<std::size_t>(*batch);
+    std::vector<BenchReport> results{
+        measure(target, {.name = "single", .connections = connections, .seconds = seconds})};
     if (batch_size > 1) {
         results.push_back(measure(target, {.name = fmt::format("batches of {}", batch_size),
-                                           .connections = at_once,
-                                           .seconds = *seconds,
+                                           .connections = connections,
+                                           .seconds = seconds,
                                            .batch = batch_size}));
     }
     print(context, results);
 
-    // 4. Tidy up, and say what stays.
+    // 4. Archive the agent and show the results.
     const auto archived = client->change({.method = "DELETE", .target = "/v1/agents/" + agent, .key = key + "-end"});
     if (!archived) return context.report(archived.error());
-    context.remark(fmt::format("agent {} is archived; its charges, a nano-dollar each, stay in the ledger", agent));
+    context.remark(fmt::format("agent {} is archived; its charges of one nano-dollar each stay in the ledger", agent));
     std::int64_t errors = 0;
     for (const BenchReport& result : results) {
         errors += result.all.errors;

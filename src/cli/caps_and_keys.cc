@@ -4,17 +4,16 @@ namespace interlock::cli {
 namespace {
 
 const View& caps_view() {
-    static const View view{
-        .id = "name",
-        .columns = {{"KIND", "kind", Format::text},
-                    {"NAME", "name", Format::id},
-                    {"LIVE", "live", Format::count},
-                    {"MAX", "max_live", Format::count}},
-        .fields = {{"kind", "kind"},
-                   {"name", "name", Format::id},
-                   {"live", "live", Format::count},
-                   {"at most", "max_live", Format::count}},
-        .when_empty = "There are no caps: only each agent's own. 'interlock caps set org 10' sets one."};
+    static const View view{.id = "name",
+                           .columns = {{"KIND", "kind", Format::text},
+                                       {"NAME", "name", Format::id},
+                                       {"LIVE", "live", Format::count},
+                                       {"MAX", "max_live", Format::count}},
+                           .fields = {{"kind", "kind"},
+                                      {"name", "name", Format::id},
+                                      {"live", "live", Format::count},
+                                      {"max", "max_live", Format::count}},
+                           .when_empty = "No caps besides those of agents. Create one: interlock caps set org 10"};
     return view;
 }
 
@@ -36,11 +35,11 @@ const View& keys_view() {
                                       {"note", "note", Format::free_text},
                                       {"created", "created_at", Format::time},
                                       {"revoked", "revoked_at", Format::time}},
-                           .when_empty = "There are no keys. 'interlock keys create --scope read' makes one."};
+                           .when_empty = "No API keys. Create one: interlock keys create --scope read"};
     return view;
 }
 
-// What --quiet prints of a new key is the secret: it is there only this once.
+// --quiet prints the secret of a new key, which only this response has.
 const View& new_key_view() {
     static const View view = [] {
         View made = keys_view();
@@ -53,7 +52,9 @@ const View& new_key_view() {
 Argument cap_argument() {
     return {.name = "CAP", .help = "org, provider/NAME or node/NAME", .takes = ValueType::segments};
 }
-Argument key_argument() { return {.name = "ID", .help = "The key's id, not the key itself", .completes = "keys"}; }
+Argument key_argument() {
+    return {.name = "ID", .help = "Id of the API key (not the key itself)", .completes = "keys"};
+}
 
 }  // namespace
 
@@ -61,16 +62,16 @@ std::vector<CliCommand> cap_commands() {
     const View* view = &caps_view();
     return {
         {.words = {"caps", "ls"},
-         .summary = "List how many runs may be live at a time, and how many are",
+         .summary = "List caps with the current numbers of live runs",
          .examples = {{"interlock caps ls", ""}},
          .method = "GET",
          .path = "/v1/caps",
          .answer = CliCommand::ResponseShape::whole,
          .view = view},
         {.words = {"caps", "set"},
-         .summary = "Cap the live runs of everything, a provider or a node",
+         .summary = "Set the maximum number of live runs of the org, a provider or a node",
          .arguments = {cap_argument(),
-                       {.name = "MAX", .help = "How many", .takes = ValueType::number, .member = "max_live"}},
+                       {.name = "MAX", .help = "Maximum", .takes = ValueType::number, .member = "max_live"}},
          .examples = {{"interlock caps set org 20", ""}, {"interlock caps set provider/anthropic 5", ""}},
          .method = "PUT",
          .path = "/v1/caps/{CAP}",
@@ -90,43 +91,46 @@ std::vector<CliCommand> key_commands() {
     const View* view = &keys_view();
     return {
         {.words = {"keys", "ls"},
-         .summary = "List API keys; their secrets are shown to nobody",
+         .summary = "List API keys without their secrets",
          .examples = {{"interlock keys ls", ""}},
          .method = "GET",
          .path = "/v1/keys",
          .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"keys", "create"},
-         .summary = "Make an API key; the secret is shown this once",
+         .summary = "Create an API key and print its secret, which is shown only once",
          .flags = {{.name = "scope",
                     .value = "SCOPE,…",
-                    .help = "What it may do",
+                    .help = "Rights of the key",
                     .takes = ValueType::words,
                     .member = "scopes",
                     .choices = {"admin", "operator", "agent", "read"},
                     .required = true},
-                   agent_flag("Only for this agent"),
-                   {.name = "run", .value = "ID", .help = "Only for this run; it dies with it", .completes = "runs"},
-                   {.name = "budget", .value = "NAME", .help = "Only within this budget", .completes = "budgets"},
-                   {.name = "note", .value = "TEXT", .help = "What it is for"}},
+                   agent_flag("Limit the key to this agent"),
+                   {.name = "run",
+                    .value = "ID",
+                    .help = "Limit the key to this run; it expires with the run",
+                    .completes = "runs"},
+                   {.name = "budget", .value = "NAME", .help = "Limit the key to this budget", .completes = "budgets"},
+                   {.name = "note", .value = "TEXT", .help = "Purpose of the key"}},
          .examples = {{"interlock keys create --scope read --note 'the dashboard'", ""},
                       {"INTERLOCK_KEY=$(interlock keys create --scope agent --agent coder --quiet)",
                        "the secret alone"}},
          .method = "POST",
          .path = "/v1/keys",
          .view = &new_key_view(),
-         .done = "the key is shown only this once: keep it now",
-         .notes = "admin may do everything, operator everything but keys and backups, agent may charge, hold, run and\n"
-                  "write to sessions, read may read."},
+         .done = "store the key now; it is not shown again",
+         .notes = "Scopes: admin allows everything, operator everything except keys and backups, agent charges, holds, "
+                  "runs and session messages, read only reading."},
         {.words = {"keys", "show"},
-         .summary = "Show one key",
+         .summary = "Show one API key",
          .arguments = {key_argument()},
-         .examples = {{"interlock keys show self", "the one you are using"}},
+         .examples = {{"interlock keys show self", "the key of this command"}},
          .method = "GET",
          .path = "/v1/keys/{ID}",
          .view = view},
         {.words = {"keys", "revoke"},
-         .summary = "Revoke a key, at once",
+         .summary = "Revoke an API key immediately",
          .arguments = {key_argument()},
          .examples = {{"interlock keys revoke 01jcq3w8y5", ""}},
          .method = "DELETE",

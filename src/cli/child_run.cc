@@ -26,7 +26,7 @@ std::string variable(const Context& context, std::string_view name) {
     return {};
 }
 
-// The child gets the values that variables have here: the server's environment is not for runs.
+// Replaces pass_env by the values of this process, because the server's environment is not for runs.
 void take_values_from_here(const Context& context, json::object& body) {
     const auto* names = body.if_contains("pass_env");
     if (names == nullptr) return;
@@ -37,7 +37,7 @@ void take_values_from_here(const Context& context, json::object& body) {
     body.erase("pass_env");
 }
 
-// While it lives, SIGINT, SIGTERM and SIGHUP cancel the run instead of ending this program, which ends with the run.
+// In its lifetime SIGINT, SIGTERM and SIGHUP cancel the run. This program then ends with the run.
 class CancelsOnSignal {
  public:
     CancelsOnSignal(Context& context, std::string run) : context_(context), run_(std::move(run)) {
@@ -91,7 +91,7 @@ ExitCode start_child_run(Context& context, const Invocation& invocation, json::o
         body["workspace"] = std::filesystem::current_path(gone).string();
         if (gone) {
             return context.report(
-                bad_usage("the current directory is gone", "--workspace DIR names another, --no-workspace none"));
+                bad_usage("the current directory no longer exists", "pass --workspace DIR or --no-workspace"));
         }
     }
     const auto admitted = client->change(
@@ -99,7 +99,7 @@ ExitCode start_child_run(Context& context, const Invocation& invocation, json::o
     if (!admitted) return context.report(admitted.error());
     if (invocation.has("detach")) return leave_behind(context, *admitted);
     const std::string run = text_of(member_of(admitted->document, "id"));
-    context.remark(fmt::format("{} is a child of {}", one_line(run), one_line(context.environment.run)));
+    context.remark(fmt::format("{} is a child run of {}", one_line(run), one_line(context.environment.run)));
     const CancelsOnSignal cancels(context, run);
     return follow_to_end(context, *client, run, 0);
 }

@@ -1,5 +1,5 @@
-// What the tests of the commands share: a server that records what it is asked and answers from a script, and a
-// terminal that keeps what was written.
+// Shared by the tests of commands: a server that records requests and answers from a script, and an output that keeps
+// its text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -121,7 +121,7 @@ class CliTest : public testing::Test {
     FakeServer server;
     Kept out;
     Kept err;
-    Context context{.terminal = {.in = stdin, .out = out.file(), .err = err.file()},
+    Context context{.output = {.in = stdin, .out = out.file(), .err = err.file()},
                     .environment = {.url = "http://fake", .key = "ilk_a_b"},
                     .settings = {},
                     .world = server.world(),

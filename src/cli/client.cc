@@ -114,7 +114,7 @@ Outcome<ApiResponse> ApiClient::change(const Change& change) {
     bool may_have_happened = false;
     milliseconds wait = wait_first;
     while (true) {
-        // 1. Ask. What is neither a yes nor a clear no may be asked again.
+        // 1. Send. An answer that is neither success nor a clear refusal may be retried.
         const auto response = transport_->send(asked);
         if (response && is_good(*response)) return read_answer(*response);
         Failure failure;
@@ -128,20 +128,21 @@ Outcome<ApiResponse> ApiClient::change(const Change& change) {
             failure = lost(response.error().detail, Asked::changing);
         }
 
-        // 2. A server that is not there is not worth waiting for, unless it was there a moment ago; one that broke down
-        //    over the request would only do so again.
+        // 2. Retry an unreachable server only if an earlier try reached it. Status 500 would only repeat.
         if (failure.exit == ExitCode::outcome_unknown) may_have_happened = true;
         const bool broke_down = response && response->status == 500;
         const bool open = failure.exit == ExitCode::outcome_unknown || failure.exit == ExitCode::busy ||
                           (failure.exit == ExitCode::not_reachable && may_have_happened);
         if (!open) return fail(std::move(failure));
 
-        // 3. Wait, or give up with what is known.
+        // 3. Wait, or give up.
         if (broke_down || world_.now() + pause >= deadline) {
             if (!may_have_happened) return fail(std::move(failure));
             failure.exit = ExitCode::outcome_unknown;
             failure.hint = fmt::format(
-                "it may have happened. The same command with --idempotency-key {} gives the true answer", change.key);
+                "the change may have happened; repeat the command with --idempotency-key {}, which takes effect at "
+                "most once",
+                change.key);
             return fail(std::move(failure));
         }
         world_.sleep(pause);
@@ -155,7 +156,7 @@ Outcome<ApiResponse> ApiClient::list(const Pages& pages) {
     json::array items;
     std::string after = pages.after;
     while (true) {
-        // 1. Ask for as many as are still wanted: the cursor that is handed on stands behind the last of them.
+        // 1. Ask only for the missing items, so that the cursor stands behind the last item.
         const std::size_t wanted =
             pages.all ? page_items_max : std::min(pages.items_max - items.size(), page_items_max);
         std::string target = pages.target;
@@ -173,8 +174,8 @@ Outcome<ApiResponse> ApiClient::list(const Pages& pages) {
         const json::value& head = member_of(page->document, "head");
         const bool at_head = !head.is_null() && text_of(head) == next;
 
-        // 3. Stop at the end, at what was asked for, and at a cursor that does not move. A page may be empty and have
-        // others behind it: a search looks at so many rows for each.
+        // 3. Stop at the end, at the requested number, and at a cursor that does not move. An empty page may have
+        //    others behind it, because a search reads a limited number of rows for each page.
         const bool enough = !pages.all && items.size() >= pages.items_max;
         if (!enough && !next.empty() && next != after && !at_head) {
             after = next;
@@ -212,7 +213,7 @@ Outcome<void> ApiClient::follow(const std::string& target, std::string after,
             Failure failure = failure_of(*ended, Asked::reading);
             if (failure.exit != ExitCode::busy) return fail(std::move(failure));
         }
-        // A server that restarts is worth waiting for; one that never was there is not.
+        // Wait for a server that restarts, but not for one that never responded.
         if (!ended && !connected_before) return fail(not_reachable(ended.error().detail));
         world_.sleep(wait);
         wait = std::min(wait * 2, wait_max);

@@ -15,21 +15,22 @@
 
 #include "base/instant.h"
 #include "cli/failure.h"
+#include "cli/output.h"
 #include "cli/transport.h"
 #include "net/sse.h"
 
 namespace interlock::cli {
 
-// What a command needs of the world besides the server. Tests bring their own.
+// Clock, sleep, network and process control. Tests replace them.
 struct Platform {
     std::function<Instant()> now;
     std::function<void(std::chrono::milliseconds)> sleep;
     std::function<std::string()> fresh_key;
     std::function<std::unique_ptr<Transport>(const std::string& url, std::chrono::milliseconds timeout)> dial;
 
-    // What takes the whole program, and so comes from main. Empty where there is none.
+    // These come from main, because they need the server. Empty in tests.
     // Starts a server on a data directory, and returns when it is up.
-    std::function<Outcome<void>(const std::string& data_dir)> start_server = {};
+    std::function<Outcome<void>(const std::string& data_dir, const CliOutput& output)> start_server = {};
     // This process becomes the one that holds the run, in this terminal and with this environment. Returns only if it
     // cannot.
     struct Shim {
@@ -40,6 +41,16 @@ struct Platform {
         std::vector<std::string> environment = {};  // "NAME=value"
     };
     std::function<Failure(const Shim& shim)> become_shim = {};
+    // Verifies a store without asking its server, and prints the report.
+    struct StoreToVerify {
+        std::string data_dir;    // Has the keys of the seals.
+        std::string store = {};  // "postgres://…", or empty: the one in the data directory.
+        bool repair = false;
+        std::size_t examples_max = 5;
+        std::vector<std::string> heads = {};
+        bool json = false;
+    };
+    std::function<ExitCode(const StoreToVerify& store, const CliOutput& output)> verify_store = {};
 };
 Platform real_world();
 
@@ -56,12 +67,12 @@ struct Change {
     std::string content_type = "application/json";
 };
 
-// What to ask for in a list, and how much of it.
+// A list and the part of it to read.
 struct Pages {
     std::string target;         // Without limit and after.
-    std::size_t items_max = 0;  // 0: one page, as large as the server likes.
+    std::size_t items_max = 0;  // 0: one page of the server's default size.
     bool all = false;
-    std::string after = {};  // Where to begin; empty: at the beginning.
+    std::string after = {};  // Cursor; empty: from the beginning.
 };
 
 class ApiClient {
@@ -75,13 +86,13 @@ class ApiClient {
         : transport_(std::move(transport)), world_(std::move(world)), options_(std::move(options)) {}
 
     Outcome<ApiResponse> get(const std::string& target);
-    // The same for what is not JSON.
+    // The same for responses that are not JSON.
     Outcome<HttpResponse> fetch(const std::string& target);
     Outcome<ApiResponse> change(const Change& change);
-    // One document, as the API gives lists: the items of all pages that were asked for, and the cursor behind them.
+    // One list document with the items of all requested pages and the cursor behind them.
     Outcome<ApiResponse> list(const Pages& pages);
-    // Follows a stream of events, across lost connections, until `on_event` returns false. `after` is the id to go on
-    // behind; empty: from now on.
+    // Follows a stream of events, across lost connections, until `on_event` returns false. `after` is the id of the
+    // last known event; empty: from now on.
     Outcome<void> follow(const std::string& target, std::string after,
                          const std::function<bool(const net::SseEvent&)>& on_event);
     // The body, piece by piece.

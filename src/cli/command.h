@@ -1,7 +1,8 @@
-// Commands as data. What a person can type, what it asks of the server, how the answer looks, and the examples are one
-// description; parsing, help, completion and the tests all read it.
+// Commands as tables: names, flags, the request, the view of the response, and examples. Parsing, help, completion,
+// docs/cli.md and the tests use the same table.
 #pragma once
 
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <optional>
@@ -16,22 +17,23 @@ namespace interlock::cli {
 
 struct Context;
 
-// What a value is, and so what becomes of it in the query or the body.
+// The type of a value, which decides its form in the query or body.
 enum class ValueType {
     text,
     number,    // A whole number.
-    amount,    // Money or a count, as a decimal number; a leading $ is allowed. Sent as text: no float touches it.
+    decimal,   // A number that may have a fraction.
+    amount,    // Money or a count, as a decimal number with an optional $. Sent as text, never as a float.
     words,     // a,b,c → an array of texts in a body, the text as it is in a query.
     numbers,   // 50,80 → an array of numbers.
-    repeat,    // May be given again and again; → an array of texts.
-    pairs,     // k=v, again and again; → an object.
-    counts,    // k=5, again and again; → an object of numbers.
-    length,    // How long: 90s, 30m, 2h, 1d; → seconds.
+    repeat,    // Repeatable; → an array of texts.
+    pairs,     // k=v, repeatable; → an object.
+    counts,    // k=5, repeatable; → an object of numbers.
+    length,    // A time: 90s, 30m, 2h, 1d; → seconds.
     json,      // A JSON object.
-    instant,   // A date, an instant, or how long ago: 2026-11-01, 2026-11-01T09:00:00Z, 24h.
-    date,      // The same, to the day.
-    path,      // A file or directory as seen from here; sent as an absolute path.
-    paths,     // The same, again and again; → an array.
+    instant,   // A date, an instant, or a time ago: 2026-11-01, 2026-11-01T09:00:00Z, 24h.
+    date,      // The same, rounded to the day.
+    path,      // Relative to the current directory; sent as an absolute path.
+    paths,     // The same, repeatable; → an array.
     segments,  // Words with slashes between them, as in a path: provider/anthropic.
     content,   // Text; "-" reads standard input.
     on,        // A switch: present → true.
@@ -40,22 +42,30 @@ enum class ValueType {
 
 constexpr bool is_switch(ValueType takes) { return takes == ValueType::on || takes == ValueType::off; }
 
+struct Range {
+    double min;
+    double max;
+};
+
 struct Flag {
     std::string name;  // Without the dashes.
     std::string value = {};
     std::string help = {};
     ValueType takes = ValueType::text;
-    std::string member = {};                // Where it goes: "scope.agent". Empty: by its name, with _ for -.
-    std::vector<std::string> choices = {};  // What it may be; empty: anything.
+    std::string member = {};                // Of the request, such as "scope.agent". Empty: the name, with _ for -.
+    std::vector<std::string> choices = {};  // Allowed values; empty: any.
     std::string completes = {};             // The noun whose names complete it.
-    bool local = false;                     // Not sent: the command itself looks at it.
+    bool local = false;                     // Not sent; the command reads it itself.
     bool required = false;
     std::string short_name = {};
+    std::vector<std::string> old_names = {};  // Accepted, and not in the help.
+    std::optional<Range> range = {};          // Of a number.
+    bool hidden = false;                      // Not in the help and not completed.
 };
 
 struct Argument {
     enum class Needed { yes, no, many };
-    std::string name;  // As in the path: {name}. What is in no path goes to the body.
+    std::string name;  // Replaces {name} in the path. If the path lacks it, it is a member of the request.
     std::string help = {};
     std::string completes = {};
     ValueType takes = ValueType::text;
@@ -69,7 +79,7 @@ struct Example {
     std::string what;
 };
 
-// What was typed, taken apart but not yet understood.
+// The arguments and flags that were typed, as texts.
 struct Invocation {
     std::vector<std::string> arguments = {};
     std::map<std::string, std::vector<std::string>> flags = {};
@@ -79,14 +89,24 @@ struct Invocation {
         const auto found = flags.find(flag);
         return found == flags.end() || found->second.empty() ? std::nullopt : std::optional(found->second.back());
     }
+    std::string text(const std::string& flag) const { return value(flag).value_or(""); }
+    std::vector<std::string> texts(const std::string& flag) const {
+        const auto found = flags.find(flag);
+        return found == flags.end() ? std::vector<std::string>() : found->second;
+    }
+    // Of a flag with a range, whose value was checked.
+    double number(const std::string& flag, double otherwise) const {
+        const auto text = value(flag);
+        return text ? std::strtod(text->c_str(), nullptr) : otherwise;
+    }
 };
 
 struct CliCommand {
     enum class ResponseShape {
         list,   // In pages.
-        whole,  // A list that comes in one piece.
+        whole,  // A list without pages.
         one,
-        nothing,  // 204: what was done is said on the error stream.
+        nothing,  // Status 204; `done` goes to the error stream.
     };
 
     std::vector<std::string> words;  // {"agents", "ls"}, {"status"}
@@ -95,17 +115,18 @@ struct CliCommand {
     std::vector<Flag> flags = {};
     std::vector<Example> examples = {};
 
-    // Most commands are one request and its answer…
+    // Most commands are one request and its response…
     std::string method = {};
     std::string path = {};
     ResponseShape answer = ResponseShape::one;
     const View* view = nullptr;
-    std::string done = {};  // "paused agent {name}"; said on the error stream.
+    std::string done = {};  // "paused agent {name}", for the error stream.
 
-    // … the others are written out.
+    // … the others have a function.
     std::function<ExitCode(Context&, const Invocation&)> run = {};
     std::string notes = {};  // Shown in the help, above the examples.
     bool hidden = false;
+    std::string old_name = {};  // An earlier last word. Still accepted, and not in the help.
 
     bool reads() const { return method == "GET"; }
     bool changes() const { return !method.empty() && !reads(); }
@@ -115,9 +136,10 @@ struct CliCommand {
 struct Noun {
     std::string name;
     std::string summary;
+    std::string old_name = {};  // As that of a command.
 };
 
-// Everything there is, in the order of the help.
+// The commands that are requests to a server, in the order of the help. Those that are none come from main.
 const std::vector<CliCommand>& commands();
 const std::vector<Noun>& nouns();
 const CliCommand* find_command(const std::vector<std::string>& words);

@@ -1,47 +1,42 @@
-// The command line: hangs every command into a CLI::App beside those of the server, parses, and runs what was chosen.
+// The command line: parses what was typed by the tables of all commands, and runs the command.
 //
-//     cli::CommandLine commands(app, version);   // before main adds its own subcommands
-//     …
-//     if (const auto ended = commands.parse(argc, argv, terminal)) return *ended;
-//     if (up->parsed()) return …;
-//     return commands.run(environment, terminal);
+//     cli::CommandLine commands(local_commands, version);
+//     if (const auto ended = commands.parse(argc, argv, output)) return *ended;
+//     return commands.run(environment, output);
 //
-// A command of ours can be given more options by main, which finds it with app.get_subcommand().
+// `local_commands` are those that main brings, such as `up`: their tables have a function and no request.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "cli/cli_output.h"
 #include "cli/client.h"
 #include "cli/command.h"
 #include "cli/environment.h"
 #include "cli/find_server.h"
-
-namespace CLI {
-class App;
-}
+#include "cli/output.h"
 
 namespace interlock::cli {
 
 class CommandLine {
  public:
-    CommandLine(CLI::App& app, std::string version);
+    CommandLine(std::vector<CliCommand> local_commands, std::string version);
     ~CommandLine();
 
-    // How the process ends if it ends here: help was asked for, or what was typed cannot be meant.
-    std::optional<int> parse(int argc, const char* const* argv, const CliOutput& terminal);
-    int run(const Environment& environment, CliOutput terminal, Platform world = real_world());
+    // The exit code, if the program ends here: help was asked for, or the arguments are wrong.
+    std::optional<int> parse(int argc, const char* const* argv, const CliOutput& output);
+    int run(const Environment& environment, CliOutput output, Platform world = real_world());
 
-    // Which of our commands it is, and what it was given; nothing if it is one of main's.
+    // The command that was typed, with its arguments and flags.
     struct Chosen {
         const CliCommand& command;
         Invocation invocation;
     };
     std::optional<Chosen> chosen() const;
 
-    // --url, --data-dir and the others that every command takes, also those that are not ours.
+    // The values of the global flags: --url, --data-dir and so on.
     const Settings& settings() const;
 
  private:

@@ -1,11 +1,12 @@
 #include "cli/command_line.h"
 
-#include <CLI/CLI.hpp>
 #include <set>
+#include <sstream>
 
 #include "cli/cli_test_support.h"
 #include "cli/help.h"
 #include "cli/request.h"
+#include "cli/text.h"
 
 namespace interlock::cli {
 namespace {
@@ -20,31 +21,31 @@ std::vector<std::string> words_of(const std::string& line) {
 
 class CommandLineTest : public CliTest {
  protected:
-    CommandLineTest() {
-        app.add_subcommand("up", "Start a server")->add_option("--port", port);
-        app.get_subcommand("verify")->add_option("--data-dir", store);
-    }
-
     std::optional<int> parse(const std::string& line) {
         const std::vector<std::string> words = words_of("interlock " + line);
         std::vector<const char*> argv;
         for (const std::string& word : words) argv.push_back(word.c_str());
-        return commands.parse(static_cast<int>(argv.size()), argv.data(), context.terminal);
+        return commands.parse(static_cast<int>(argv.size()), argv.data(), context.output);
     }
     // "POST /v1/charges {…}", or what the person is told.
     std::string request_of(const std::string& line) {
         if (const auto ended = parse(line)) return "ended " + std::to_string(*ended) + ": " + err.text();
         const auto chosen = commands.chosen();
-        if (!chosen) return "not ours";
         const auto built = build_request(chosen->command, chosen->invocation, noon, stdin);
         if (!built) return "refused: " + built.error().detail;
         return chosen->command.method + " " + built->target + (built->body.empty() ? "" : " " + built->body);
     }
 
-    CLI::App app{"Interlock", "interlock"};
-    CommandLine commands{app, "0.1.0"};
-    int port = 0;
-    std::string store;
+    CommandLine commands{
+        {{.words = {"up"},
+          .summary = "Start a server",
+          .flags = {{.name = "port", .value = "N", .takes = ValueType::number, .range = Range{1, 65535}},
+                    {.name = "log", .value = "LEVEL", .choices = {"debug", "info"}},
+                    {.name = "ready-fd", .value = "FD", .hidden = true}},
+          .run = [](Context&, const Invocation& invocation) -> ExitCode {
+              return static_cast<ExitCode>(invocation.number("port", 0));
+          }}},
+        "0.1.0"};
 };
 
 struct Line {
@@ -121,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
         Line{
             "runs start coder --workspace /srv/./app --on-conflict queue --queue 600 --resource a --resource b "
             "--priority -5 --lease 30 --hold 1.00",
-            R"(POST /v1/runs {"agent":"coder","workspace":"/srv/app","resources":["a","b"],"on_conflict":"queue","queue_s":600,"priority":-5,"lease_s":30,"hold":"1.00"})"},
+            R"(POST /v1/runs {"agent":"coder","workspace":"/srv/app","resources":["a","b"],"on_conflict":"queue","queue_timeout_s":600,"priority":-5,"lease_s":30,"hold":"1.00"})"},
         Line{"runs begin run_1 --fence 3", R"(POST /v1/runs/run_1/start {"fence":3})"},
         Line{"runs heartbeat run_1 --fence 3", R"(POST /v1/runs/run_1/heartbeat {"fence":3})"},
         Line{"runs pause run_1 --fence 3", R"(POST /v1/runs/run_1/pause {"fence":3})"},
@@ -139,8 +140,17 @@ INSTANTIATE_TEST_SUITE_P(
             "runs finish run_1 --fence 3 --outcome succeeded --cost 0.4 --output-tokens 9",
             R"(POST /v1/runs/run_1/finish {"fence":3,"outcome":"succeeded","charge":{"cost":"0.4","usage":{"output_tokens":9}}})"},
         Line{"runs cancel run_1 --reason wrong", R"(POST /v1/runs/run_1/cancel {"reason":"wrong"})"},
-        Line{"places", "GET /v1/places"}, Line{"places ls", "GET /v1/places"},
-        Line{"places restore run_1", "POST /v1/worktrees/run_1/restore {}"}));
+        Line{"claims", "GET /v1/claims"}, Line{"claims ls", "GET /v1/claims"}, Line{"places", "GET /v1/claims"},
+        Line{"places ls", "GET /v1/claims"}, Line{"claims restore run_1", "POST /v1/worktrees/run_1/restore {}"},
+        Line{"places restore run_1", "POST /v1/worktrees/run_1/restore {}"},
+        Line{"runs start coder --queue-timeout 10m", R"(POST /v1/runs {"agent":"coder","queue_timeout_s":600})"},
+        Line{"run --agent a --queue-timeout 10m -- true",
+             R"(POST /v1/runs {"command":["true"],"agent":"a","queue_timeout_s":600})"},
+        Line{"run --agent a --queue-for 10m -- true",
+             R"(POST /v1/runs {"command":["true"],"agent":"a","queue_timeout_s":600})"},
+        Line{"agents put a --max-attempts 3", R"(PUT /v1/agents/a {"retry":{"max_attempts":3}})"},
+        Line{"agents put a --tries 3", R"(PUT /v1/agents/a {"retry":{"max_attempts":3}})"},
+        Line{"agents put a --run-timeout 5m", R"(PUT /v1/agents/a {"timeout_s":300})"}));
 
 INSTANTIATE_TEST_SUITE_P(
     TheRest, EveryVerb,
@@ -148,7 +158,8 @@ INSTANTIATE_TEST_SUITE_P(
         Line{"schedules ls", "GET /v1/schedules"}, Line{"schedules show nightly", "GET /v1/schedules/nightly"},
         Line{"schedules put nightly --agent coder --every 15m --jitter 30 --disabled",
              R"(PUT /v1/schedules/nightly {"agent":"coder","every":"15m","jitter_s":30,"enabled":false})"},
-        Line{"schedules wake nightly", "POST /v1/schedules/nightly/wake {}"},
+        Line{"schedules trigger nightly", "POST /v1/schedules/nightly/trigger {}"},
+        Line{"schedules wake nightly", "POST /v1/schedules/nightly/trigger {}"},
         Line{"schedules rm nightly", "DELETE /v1/schedules/nightly"}, Line{"caps ls", "GET /v1/caps"},
         Line{"caps set org 20", R"(PUT /v1/caps/org {"max_live":20})"},
         Line{"caps set provider/a%b 5", R"(PUT /v1/caps/provider/a%25b {"max_live":5})"},
@@ -184,22 +195,38 @@ TEST_F(CommandLineTest, watch_does_not_swallow_the_next_argument) {
     EXPECT_EQ(commands.chosen()->invocation.value("watch"), "2");
 }
 
-TEST_F(CommandLineTest, commands_of_others_are_left_to_them) {
-    EXPECT_EQ(parse("up --port 4101"), std::nullopt);
-    EXPECT_FALSE(commands.chosen());
-    EXPECT_EQ(port, 4101);
+TEST_F(CommandLineTest, a_local_command_runs_with_its_flags) {
+    ASSERT_EQ(parse("up --port 4101"), std::nullopt);
+    EXPECT_EQ(commands.run({}, context.output, server.world()), 4101);
 }
 
-TEST_F(CommandLineTest, a_command_of_ours_can_be_given_more_options) {
-    EXPECT_EQ(parse("verify --data-dir /var/lib/interlock --json"), std::nullopt);
-    EXPECT_EQ(store, "/var/lib/interlock");
-    EXPECT_TRUE(commands.settings().json);
-    EXPECT_EQ(commands.settings().data_dir, "");
+TEST_F(CommandLineTest, a_hidden_flag_is_accepted_and_not_in_the_help) {
+    ASSERT_EQ(parse("up --ready-fd 3"), std::nullopt);
+    EXPECT_EQ(commands.chosen()->invocation.text("ready-fd"), "3");
+    EXPECT_EQ(parse("up --help"), 0);
+    EXPECT_NE(out.text().find("--port N"), std::string::npos) << out.text();
+    EXPECT_EQ(out.text().find("ready-fd"), std::string::npos) << out.text();
 }
 
-TEST_F(CommandLineTest, the_help_of_a_command_shows_the_options_it_was_given) {
-    EXPECT_EQ(parse("verify --help"), 0);
-    EXPECT_NE(out.text().find("--data-dir VALUE"), std::string::npos) << out.text();
+TEST_F(CommandLineTest, the_request_timeout_has_an_old_name_where_a_run_has_none) {
+    ASSERT_EQ(parse("agents ls --timeout 2.5"), std::nullopt);
+    EXPECT_EQ(commands.settings().request_timeout_s, 2.5);
+}
+
+TEST_F(CommandLineTest, a_run_has_a_timeout_besides_the_request_timeout) {
+    ASSERT_EQ(parse("run --timeout 30m --request-timeout 7 -- true"), std::nullopt);
+    EXPECT_EQ(commands.settings().request_timeout_s, 7);
+    EXPECT_EQ(commands.chosen()->invocation.value("timeout"), "30m");
+}
+
+TEST_F(CommandLineTest, both_names_of_a_flag_with_one_value_are_one_flag) {
+    EXPECT_EQ(request_of("agents put a --timeout 5m --run-timeout 5m"), R"(PUT /v1/agents/a {"timeout_s":300})");
+}
+
+TEST_F(CommandLineTest, the_help_does_not_show_old_names) {
+    EXPECT_EQ(parse("agents put --help"), 0);
+    EXPECT_EQ(out.text().find("--run-timeout"), std::string::npos) << out.text();
+    EXPECT_EQ(out.text().find("--tries"), std::string::npos) << out.text();
 }
 
 struct Mistake {
@@ -218,13 +245,13 @@ TEST_P(BadUsage, ends_with_two_and_says_what_to_do) {
 
 INSTANTIATE_TEST_SUITE_P(
     Mistakes, BadUsage,
-    testing::Values(Mistake{"", "Usage: interlock COMMAND"}, Mistake{"agents", "needs to know what to do: ls, show"},
+    testing::Values(Mistake{"", "Usage: interlock COMMAND"},
+                    Mistake{"agents", "'interlock agents' needs a command: ls, show"},
                     Mistake{"agents lst", "did you mean 'interlock agents ls'?"},
                     Mistake{"agent ls", "did you mean 'interlock agents'?"},
                     Mistake{"agents ls --archive", "did you mean --archived?"},
                     Mistake{"agents ls --bogus", "'interlock agents ls --help' lists them"},
-                    Mistake{"agents show", "needs NAME"},
-                    Mistake{"agents show a b", "does not know what to do with 'b'"},
+                    Mistake{"agents show", "needs NAME"}, Mistake{"agents show a b", "does not take the argument 'b'"},
                     Mistake{"budgets put daily", "needs --limit AMOUNT"},
                     Mistake{"budgets put daily --limit ten", "--limit takes an amount"},
                     Mistake{"budgets put daily --limit 1 --window dya",
@@ -234,7 +261,20 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{"agents put coder --max-concurrent-runs 1.5", "takes a whole number"},
                     Mistake{"charges ls --from yesterday", "--from takes a date"},
                     Mistake{"sessions create --metadata [1]", "--metadata takes a JSON object"},
-                    Mistake{"runs ls --status runing", "not 'runing'"}));
+                    Mistake{"runs ls --status runing", "not 'runing'"},
+                    Mistake{"run --agent a --detach --retries x -- true", "--retries takes a whole number, not 'x'"},
+                    Mistake{"run --agent a --detach --max-attempts 0 -- true",
+                            "--max-attempts takes a number from 1 to 1000000, not '0'"},
+                    Mistake{"up --port 0", "--port takes a number from 1 to 65535, not '0'"},
+                    Mistake{"up --port 99999", "--port takes a number from 1 to 65535, not '99999'"},
+                    Mistake{"up --port x", "--port takes a whole number, not 'x'"},
+                    Mistake{"up --log loud", "--log is debug or info, not 'loud'"},
+                    Mistake{"agents ls --request-timeout 0", "--request-timeout takes a number from 0.1 to 86400"},
+                    Mistake{"agents ls --timeout soon", "--request-timeout takes a number, not 'soon'"},
+                    Mistake{"agents put a --timeout 5m --run-timeout 6m",
+                            "--run-timeout is the old name of --timeout, and they have different values"},
+                    Mistake{"runs start a --queue-timeout 5m --queue 10",
+                            "--queue is the old name of --queue-timeout, and they have different values"}));
 
 TEST_F(CommandLineTest, help_is_data_and_ends_well) {
     EXPECT_EQ(parse("runs start --help"), 0);
@@ -242,12 +282,25 @@ TEST_F(CommandLineTest, help_is_data_and_ends_well) {
     EXPECT_EQ(err.text(), "");
 }
 
+TEST_F(CommandLineTest, help_fits_a_narrow_terminal) {
+    for (const CliCommand& command : cli::commands()) {
+        std::istringstream lines(help_of(command));
+        for (std::string line; std::getline(lines, line) && line != "Examples:";) {
+            if (line.starts_with("Usage: ")) continue;  // Never broken, so that it can be copied.
+            EXPECT_LE(display_width(line), 80u) << command.name() << ": " << line;
+        }
+    }
+    EXPECT_NE(help_of(*find_command({"run"})).find("\n                                created if missing)\n"),
+              std::string::npos)
+        << "continued below the text: " << help_of(*find_command({"run"}));
+}
+
 TEST_F(CommandLineTest, help_can_be_asked_for_in_front) {
     EXPECT_EQ(parse("help runs start"), 0);
     EXPECT_NE(out.text().find("Usage: interlock runs start AGENT"), std::string::npos);
 }
 
-TEST_F(CommandLineTest, the_overview_names_every_command_also_those_of_others) {
+TEST_F(CommandLineTest, the_overview_names_every_command_also_local_ones) {
     EXPECT_EQ(parse("--help"), 0);
 
     EXPECT_NE(out.text().find("Start a server"), std::string::npos);
@@ -268,12 +321,11 @@ TEST_F(CommandLineTest, every_command_has_examples_and_they_are_real) {
                 const std::size_t open = line.find('\'');
                 line.replace(open, line.find('\'', open + 1) - open + 1, "quoted");
             }
-            CLI::App fresh_app{"Interlock", "interlock"};
-            CommandLine fresh(fresh_app, "0.1.0");
+            CommandLine fresh({}, "0.1.0");
             std::vector<std::string> words = words_of("interlock " + line);
             std::vector<const char*> argv;
             for (const std::string& word : words) argv.push_back(word.c_str());
-            EXPECT_EQ(fresh.parse(static_cast<int>(argv.size()), argv.data(), context.terminal).value_or(0), 0)
+            EXPECT_EQ(fresh.parse(static_cast<int>(argv.size()), argv.data(), context.output).value_or(0), 0)
                 << line << err.text();
         }
     }
@@ -284,12 +336,14 @@ TEST_F(CommandLineTest, no_two_commands_have_one_name_and_no_command_two_flags_o
     for (const CliCommand& command : cli::commands()) {
         EXPECT_TRUE(names.insert(command.words).second) << command.name();
         std::set<std::string> flags;
-        for (const Flag& flag : all_flags(command))
+        for (const Flag& flag : all_flags(command)) {
             EXPECT_TRUE(flags.insert(flag.name).second) << command.name() << " --" << flag.name;
+            for (const std::string& old_name : flag.old_names)
+                EXPECT_TRUE(flags.insert(old_name).second) << command.name() << " --" << old_name;
+        }
         for (const Flag& flag : global_flags()) {
-            // How long a command may take, and where an upstream is, is what people mean by it there.
-            const bool meant = (command.name() == "run" && flag.name == "timeout") ||
-                               (command.name() == "upstreams add" && flag.name == "url");
+            // There it is the address of the upstream.
+            const bool meant = command.name() == "upstreams add" && flag.name == "url";
             EXPECT_EQ(flags.contains(flag.name), meant) << command.name() << " --" << flag.name;
         }
     }

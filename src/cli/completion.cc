@@ -13,23 +13,23 @@ namespace {
 
 namespace json = boost::json;
 
-// A word that can come next, and why one would want it.
+// A word that can come next, with its help.
 struct Suggestion {
     std::string text;
     std::string help;
 };
 
-// What can follow when these words were typed.
+// The words that can follow the typed words.
 struct CompletionPoint {
     std::vector<std::string> typed;
     std::vector<Suggestion> words;
-    std::string names;                    // The noun whose names can come here too.
-    std::vector<Flag> flags_with_values;  // Of those, what their value can be.
+    std::string names;                    // The noun whose names can follow.
+    std::vector<Flag> flags_with_values;  // Flags with choices or names.
 };
 
-std::vector<CompletionPoint> places(const std::vector<CliCommand>& others) {
+std::vector<CompletionPoint> places(const std::vector<CliCommand>& local_commands) {
     std::vector<CliCommand> all = commands();
-    all.insert(all.end(), others.begin(), others.end());
+    all.insert(all.end(), local_commands.begin(), local_commands.end());
     std::erase_if(all, &CliCommand::hidden);
 
     std::vector<CompletionPoint> made;
@@ -43,6 +43,7 @@ std::vector<CompletionPoint> places(const std::vector<CliCommand>& others) {
         std::vector<Flag> flags = all_flags(command);
         flags.insert(flags.end(), global_flags().begin(), global_flags().end());
         for (const Flag& flag : flags) {
+            if (flag.hidden) continue;
             place.words.push_back({"--" + flag.name, flag.help});
             if (!flag.choices.empty() || !flag.completes.empty()) place.flags_with_values.push_back(flag);
         }
@@ -199,10 +200,10 @@ std::string fish(const std::vector<CompletionPoint>& places) {
 
 }  // namespace
 
-std::optional<std::string> completion_script(const std::string& shell, const std::vector<CliCommand>& others) {
-    if (shell == "bash") return bash(places(others));
-    if (shell == "zsh") return zsh(places(others));
-    if (shell == "fish") return fish(places(others));
+std::optional<std::string> completion_script(const std::string& shell, const std::vector<CliCommand>& local_commands) {
+    if (shell == "bash") return bash(places(local_commands));
+    if (shell == "zsh") return zsh(places(local_commands));
+    if (shell == "fish") return fish(places(local_commands));
     return std::nullopt;
 }
 
@@ -217,7 +218,7 @@ ExitCode complete_names(Context& context, const Invocation& invocation) {
     if (!answer) return ExitCode::ok;
     if (const auto* items = member_of(answer->document, "items").if_array()) {
         for (const json::value& item : *items) {
-            context.terminal.data(one_line(text_of(member_of(item, command->view->id))) + "\n");
+            context.output.data(one_line(text_of(member_of(item, command->view->id))) + "\n");
         }
     }
     return ExitCode::ok;

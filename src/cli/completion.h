@@ -1,4 +1,4 @@
-// Completion scripts for shells, made from the description of the commands.
+// Completion scripts for shells, generated from the command tables.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace interlock::cli {
 
-// Nothing for a shell that is not bash, zsh or fish.
-std::optional<std::string> completion_script(const std::string& shell, const std::vector<CliCommand>& others);
+// Empty for other shells than bash, zsh and fish.
+std::optional<std::string> completion_script(const std::string& shell, const std::vector<CliCommand>& local_commands);
 
-// What the scripts ask for names: one a line, and silence when there is no server.
+// Prints names for the scripts, one per line; nothing without a server.
 ExitCode complete_names(Context& context, const Invocation& invocation);
 
 }  // namespace interlock::cli

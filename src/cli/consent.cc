@@ -18,10 +18,10 @@ std::string read_line(std::FILE* in) {
 Outcome<bool> agreed(const Context& context, const Invocation& invocation, const std::string& question,
                      Failure cannot_ask) {
     if (invocation.has("yes")) return true;
-    if (context.settings.json || isatty(fileno(context.terminal.in)) == 0) return fail(std::move(cannot_ask));
-    std::fputs(fmt::format("{} [y/N] ", question).c_str(), context.terminal.err);
-    std::fflush(context.terminal.err);
-    const std::string answer = read_line(context.terminal.in);
+    if (context.settings.json || isatty(fileno(context.output.in)) == 0) return fail(std::move(cannot_ask));
+    std::fputs(fmt::format("{} [y/N] ", question).c_str(), context.output.err);
+    std::fflush(context.output.err);
+    const std::string answer = read_line(context.output.in);
     return answer == "y" || answer == "Y" || answer == "yes";
 }
 

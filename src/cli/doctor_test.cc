@@ -53,7 +53,7 @@ TEST_F(DoctorTest, another_version_is_a_warning) {
 
     EXPECT_EQ(run({"doctor"}), ExitCode::ok);
 
-    EXPECT_NE(out.text().find("the server is 0.2.0, this command 0.1.0"), std::string::npos);
+    EXPECT_NE(out.text().find("the server has version 0.2.0, this command 0.1.0"), std::string::npos);
 }
 
 TEST_F(DoctorTest, clocks_that_differ_are_told_which_way) {
@@ -76,7 +76,7 @@ TEST_F(DoctorTest, something_else_at_the_address_fails) {
 
     EXPECT_EQ(run({"doctor"}), ExitCode::refused);
 
-    EXPECT_NE(out.text().find("something else than Interlock"), std::string::npos);
+    EXPECT_NE(out.text().find("not Interlock listens"), std::string::npos);
 }
 
 TEST_F(DoctorTest, without_a_server_the_port_is_looked_at) {
@@ -86,13 +86,13 @@ TEST_F(DoctorTest, without_a_server_the_port_is_looked_at) {
     EXPECT_EQ(run({"doctor"}), ExitCode::refused);
 
     EXPECT_EQ(server.dialled.back(), "http://127.0.0.1:4100");
-    EXPECT_NE(out.text().find("something else listens"), std::string::npos) << out.text();
+    EXPECT_NE(out.text().find("another program listens"), std::string::npos) << out.text();
 }
 
 TEST_F(DoctorTest, what_the_server_finds_in_itself_is_told_and_nothing_twice) {
     answers_status("0.1.0", "Sun, 15 Nov 2026 12:00:01 GMT");
     server.answers(200, R"({"ok":false,"items":[{"level":"ok","what":"disk space","detail":"9 GB free","do":""},
-        {"level":"fail","what":"promises","detail":"3 violations","do":"interlock verify names them"},
+        {"level":"fail","what":"promises","detail":"3 violations","do":"interlock verify"},
         {"level":"ok","what":"version","detail":"the same again","do":""}]})");
 
     EXPECT_EQ(run({"doctor"}), ExitCode::refused);
@@ -100,7 +100,7 @@ TEST_F(DoctorTest, what_the_server_finds_in_itself_is_told_and_nothing_twice) {
     EXPECT_NE(out.text().find("ok    disk space      9 GB free"), std::string::npos) << out.text();
     EXPECT_EQ(out.text().find("free at"), std::string::npos) << "the server knows its own disk";
     EXPECT_NE(out.text().find("fail  promises        3 violations"), std::string::npos) << out.text();
-    EXPECT_NE(out.text().find("interlock verify names them"), std::string::npos);
+    EXPECT_NE(out.text().find("-> interlock verify"), std::string::npos);
     EXPECT_EQ(out.text().find("the same again"), std::string::npos);
     EXPECT_NE(out.text().find("open files"), std::string::npos) << "the server did not say";
 }

@@ -15,7 +15,7 @@ namespace {
 
 namespace json = boost::json;
 
-// Counts and hashes what it writes, and closes with both.
+// Counts and hashes the lines it writes, and ends the file with both.
 class ExportFile {
  public:
     explicit ExportFile(std::FILE* file) : file_(file) {}
@@ -59,7 +59,7 @@ Outcome<json::array> all_of(Source& source, const std::string& target) {
     return items == nullptr ? json::array() : *items;
 }
 
-// Caps come in one piece: the server knows no pages of them.
+// Caps have no pages.
 Outcome<void> add_caps(Source& source) {
     const auto answer = source.client.get("/v1/caps");
     if (!answer) return fail(answer.error());
@@ -77,7 +77,7 @@ Outcome<void> add_all(Source& source, std::string_view kind, const std::string& 
     return {};
 }
 
-// Archived agents too: sessions may be theirs.
+// Includes archived agents, because sessions may belong to them.
 Outcome<void> add_agents(Source& source) {
     std::set<std::string> seen;
     for (const std::string target : {"/v1/agents", "/v1/agents?archived=true"}) {
@@ -91,14 +91,14 @@ Outcome<void> add_agents(Source& source) {
     return {};
 }
 
-// A session at a time, a page of its messages at a time: a long conversation need not fit into memory.
+// Reads one page of messages at a time, because a long session may not fit into memory.
 Outcome<void> add_sessions(Source& source) {
     auto sessions = all_of(source, "/v1/sessions");
     if (!sessions) return fail(sessions.error());
-    std::ranges::reverse(*sessions);  // The server lists the newest first; the file tells them in their order.
+    std::ranges::reverse(*sessions);  // The server lists the newest first, the file the oldest.
     std::size_t done = 0;
     for (const json::value& session : *sessions) {
-        source.context.terminal.step(fmt::format("session {} of {}", ++done, sessions->size()));
+        source.context.output.step(fmt::format("session {} of {}", ++done, sessions->size()));
         const std::string id = text_of(member_of(session, "id"));
         source.file.add({{"kind", "session"}, {"value", session}});
         const std::string target = fmt::format("/v1/sessions/{}/messages", percent_encoded(id));
@@ -137,21 +137,22 @@ ExitCode export_everything(Context& context, const Invocation& invocation) {
     if (!client) return context.report(client.error());
     const std::string path = invocation.arguments.empty() ? "-" : invocation.arguments[0];
     const bool to_file = path != "-";
-    const auto made = to_file ? make_file(path) : Outcome<std::FILE*>(context.terminal.out);
+    const auto made = to_file ? make_file(path) : Outcome<std::FILE*>(context.output.out);
     if (!made) return context.report(made.error());
     std::FILE* file = *made;
     Source source{.context = context, .client = std::move(*client), .file = ExportFile(file)};
     const auto exported = export_to(source);
-    context.terminal.step("");
+    context.output.step("");
     const bool written = source.file.good() && (!to_file || std::fclose(file) == 0);
     if (exported && written) {
         if (to_file) context.remark(fmt::format("exported {} to {}", count_of(source.file.lines(), "line"), path));
         return ExitCode::ok;
     }
-    if (to_file) std::remove(path.c_str());  // Half an export is worse than none.
+    if (to_file) std::remove(path.c_str());  // Leave no half-written file.
     if (!exported) return context.report(exported.error());
-    return context.report(
-        {.code = "cannot_write", .detail = fmt::format("cannot write {}", path), .hint = "is the disk full?"});
+    return context.report({.code = "cannot_write",
+                           .detail = fmt::format("cannot write {}", path),
+                           .hint = "check that the disk has room"});
 }
 
 }  // namespace interlock::cli

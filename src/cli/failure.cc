@@ -12,35 +12,36 @@ namespace {
 
 namespace json = boost::json;
 
-// {word} is taken from the problem itself; a hint that names what the problem does not have is not shown.
+// {member} is replaced by that member of the problem. A hint is not shown if the problem lacks the member.
 const std::map<std::string_view, std::string_view>& hints() {
     static const std::map<std::string_view, std::string_view> all{
-        {"unauthorized", "pass a key with --key or INTERLOCK_KEY; on the server's machine its own user needs none"},
-        {"forbidden",
-         "'interlock keys show self' says what this key may do; a person with an admin's key makes another"},
-        {"not_found", "'interlock {what}s ls' lists what there is"},
-        {"budget_exceeded", "'interlock budgets show {budget}' shows who holds the rest and when the window turns"},
-        {"budget_frozen", "look at 'interlock budgets show {budget}', then 'interlock budgets unfreeze {budget}'"},
-        {"workspace_busy",
-         "'interlock runs show {holder.run}' shows who works there; --on-conflict queue waits for it"},
+        {"unauthorized",
+         "pass an API key with --key or INTERLOCK_KEY; the server's own user on its machine needs none"},
+        {"forbidden", "'interlock keys show self' shows the scopes of this key; create another with an admin key"},
+        {"not_found", "interlock {what}s ls"},
+        {"budget_exceeded", "'interlock budgets show {budget}' shows its holds and when it resets"},
+        {"budget_frozen",
+         "find the reason with 'interlock budgets show {budget}', then 'interlock budgets unfreeze {budget}'"},
+        {"workspace_busy", "add --on-conflict queue to wait, or --isolate for a separate worktree"},
         {"concurrency_limit",
-         "'interlock runs ls --status starting,running' and 'interlock caps ls' show what is in use"},
-        {"agent_paused", "'interlock agents show NAME' says by whom; 'interlock agents resume NAME' lets it go on"},
-        {"stale_fence", "the run has moved on without this fence; it may not act for it any more"},
-        {"unexpected_seq", "the next message is number {next_seq}; read what came in between first"},
-        {"has_unfinished_runs", "'interlock runs ls --agent NAME' lists them; cancel them or wait"},
-        {"shape_is_fixed", "only limit, warn and on-exhausted can change; remove the budget to make it anew"},
-        {"no_command", "'interlock agents put NAME -- COMMAND' sets it; 'interlock run -- COMMAND' states another"},
-        {"other_node", "--url {url} asks there"},
-        {"key_reused", "take a new --idempotency-key: this one belongs to another request"},
+         "'interlock runs ls --status starting,running' lists live runs, 'interlock caps ls' the caps"},
+        {"agent_paused", "find the reason with 'interlock agents show NAME', then 'interlock agents resume NAME'"},
+        {"stale_fence", "the run lost its lease, so this process must stop"},
+        {"unexpected_seq", "read the new messages, then retry with --expected-seq {next_seq}"},
+        {"has_unfinished_runs", "list them with 'interlock runs ls --agent NAME', then 'interlock runs cancel RUN…'"},
+        {"shape_is_fixed",
+         "only limit, warn and on-exhausted can change; for others: interlock budgets rm NAME, then put it again"},
+        {"no_command", "set it with 'interlock agents put NAME -- COMMAND', or pass it: interlock run -- COMMAND"},
+        {"other_node", "add --url {url}"},
+        {"key_reused", "use a new --idempotency-key"},
     };
     return all;
 }
 
 std::string filled_hint(std::string_view code, const json::value& problem) {
-    // The one thing that is not listed under its own name.
+    // Worktrees are listed with claims.
     if (code == "not_found" && text_of(member_of(problem, "what")) == "worktree") {
-        return "'interlock places' lists what there is";
+        return "interlock claims";
     }
     // The caller may not run the command, and the detail says who may.
     if (const auto* person = member_of(problem, "needs_person").if_bool(); person != nullptr && *person) return "";
@@ -52,7 +53,7 @@ std::string filled_hint(std::string_view code, const json::value& problem) {
         const std::string value =
             text_of(member_of(problem, std::string_view(text).substr(open + 1, close - open - 1)));
         if (value.empty()) return "";
-        const std::string word = shell_word(value);  // What the server says is not ours.
+        const std::string word = shell_word(value);  // Quoted, because the text comes from the server.
         text.replace(open, close - open + 1, word);
         open += word.size();
     }
@@ -77,7 +78,7 @@ ExitCode exit_of(int status, std::string_view code, Asked asked) {
         default:
             break;
     }
-    // A server that broke down over a change may have made it.
+    // A server that failed during a change may have committed it.
     if (status >= 500) return open;
     return ExitCode::bad_usage;
 }
@@ -99,8 +100,8 @@ Failure failure_of(const HttpResponse& response, Asked asked) {
     failure.detail = text_of(member_of(problem, "detail"));
     if (failure.detail.empty()) failure.detail = text_of(member_of(problem, "title"));
     if (failure.detail.empty()) {
-        failure.detail =
-            fmt::format("the server answered {} and no reason; is it an Interlock server?", response.status);
+        failure.detail = fmt::format(
+            "the server responded with status {} and no problem document; it may not be Interlock", response.status);
     }
     if (const std::string pointer = text_of(member_of(problem, "pointer")); !pointer.empty()) {
         failure.detail += fmt::format(" (at {})", pointer);

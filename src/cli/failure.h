@@ -1,4 +1,4 @@
-// Why a command did not do what was asked: a sentence, what to do about it, and how the process ends.
+// A failed command: the reason, a hint, and the exit code.
 #pragma once
 
 #include <boost/json.hpp>
@@ -12,10 +12,10 @@ namespace interlock::cli {
 
 struct Failure {
     ExitCode exit = ExitCode::refused;
-    std::string code = {};  // The server's word for it, or ours where the server did not speak.
+    std::string code = {};  // The server's error code, or one of the command line.
     std::string detail = {};
     std::string hint = {};
-    boost::json::value problem = {};  // What the server said, whole; null if it said nothing.
+    boost::json::value problem = {};  // The server's problem document, or null.
 };
 
 template <class T>
@@ -23,8 +23,8 @@ using Outcome = Result<T, Failure>;
 
 Failure bad_usage(std::string detail, std::string hint);
 
-// An answer that is not 2xx. `changing` says that the request would have changed something: then an answer which leaves
-// the outcome open is not the same as a plain failure.
+// The failure of a response that is not 2xx. A change may have happened although its response is an error, so it can
+// end with outcome_unknown.
 enum class Asked { reading, changing };
 Failure failure_of(const HttpResponse& response, Asked asked);
 

@@ -18,8 +18,8 @@ const View& events_view() {
                            .columns = {{"SEQ", "seq", Format::count},
                                        {"WHEN", "at", Format::time},
                                        {"TYPE", "type", Format::text},
-                                       {"WHAT", "data", Format::pairs}},
-                           .when_empty = "Nothing has happened here yet. 'interlock events -f' waits for it."};
+                                       {"DATA", "data", Format::pairs}},
+                           .when_empty = "No events. Wait for them: interlock events -f"};
     return view;
 }
 
@@ -31,19 +31,19 @@ std::string with_types(const Invocation& invocation) {
 }
 
 void print_event(const Context& context, const std::string& text) {
-    if (context.settings.json) return context.terminal.data(text + "\n");
+    if (context.settings.json) return context.output.data(text + "\n");
     boost::system::error_code unreadable;
     const json::value event = json::parse(text, unreadable);
     if (unreadable) return;
     View line = events_view();
     line.columns[1].format = Format::text;
-    const TextTable table = table_of({event}, line, context.terminal, context.world.now());
+    const TextTable table = table_of({event}, line, context.output, context.world.now());
     const auto& cells = table.rows[0];
     const std::string head =
         fmt::format("{:>9}  {}  {}", cells[0].text, cells[1].text.substr(0, 19), padded(cells[2].text, 20));
-    const std::size_t room = context.terminal.width > head.size() + 2 ? context.terminal.width - head.size() - 2 : 0;
-    context.terminal.data(context.terminal.paint(Style::dim, head) + "  " +
-                          (room > 0 ? shortened(cells[3].text, room) : cells[3].text) + "\n");
+    const std::size_t room = context.output.width > head.size() + 2 ? context.output.width - head.size() - 2 : 0;
+    context.output.data(context.output.paint(Style::dim, head) + "  " +
+                        (room > 0 ? shortened(cells[3].text, room) : cells[3].text) + "\n");
 }
 
 ExitCode follow(Context& context, const Invocation& invocation) {
@@ -52,7 +52,7 @@ ExitCode follow(Context& context, const Invocation& invocation) {
     const auto ended =
         client->follow(with_types(invocation), invocation.value("after").value_or(""), [&](const net::SseEvent& event) {
             print_event(context, event.data);
-            return !context.terminal.full();
+            return !context.output.full();
         });
     return ended ? ExitCode::ok : context.report(ended.error());
 }
@@ -99,7 +99,7 @@ ExitCode events(Context& context, const Invocation& invocation) {
 
 // A column for each thing it is added up by, and the sums.
 View spend_view(const std::string& things) {
-    View view{.when_empty = "Nothing was spent in that time."};
+    View view{.when_empty = "No spending in that time."};
     const std::string by = "," + things + ",";
     for (const auto& [header, member] :
          {std::pair{"DAY", "day"}, {"AGENT", "agent"}, {"PROVIDER", "provider"}, {"MODEL", "model"}}) {
@@ -119,7 +119,7 @@ View spend_view(const std::string& things) {
 View minutes_view() {
     return {.id = "at",
             .columns = {{"MINUTE", "at", Format::text}, {"COST", "cost", Format::money}},
-            .when_empty = "Nothing was spent in that time."};
+            .when_empty = "No spending in that time."};
 }
 
 ExitCode spend(Context& context, const Invocation& invocation) {
@@ -128,14 +128,14 @@ ExitCode spend(Context& context, const Invocation& invocation) {
     const bool by_minute = asked.has("minutes");
     if (by_minute) self.path += "/minutes";
     if (!by_minute && !asked.has("by")) asked.flags["by"] = {"agent"};
-    const auto built = build_request(self, asked, context.world.now(), context.terminal.in);
+    const auto built = build_request(self, asked, context.world.now(), context.output.in);
     if (!built) return context.report(built.error());
     auto client = context.connect();
     if (!client) return context.report(client.error());
     const auto answer = client->get(built->target);
     if (!answer) return context.report(answer.error());
     if (context.settings.json || context.settings.quiet) {
-        context.terminal.data(
+        context.output.data(
             (context.settings.json ? answer->response.body : text_of(member_of(answer->document, "total"))) + "\n");
         return ExitCode::ok;
     }
@@ -149,9 +149,9 @@ ExitCode spend(Context& context, const Invocation& invocation) {
     }
     rows.push_back(
         json::object{{view.columns.front().member, "total"}, {"cost", member_of(answer->document, "total")}});
-    TextTable table = table_of(rows, view, context.terminal, context.world.now());
+    TextTable table = table_of(rows, view, context.output, context.world.now());
     for (TextCell& cell : table.rows.back()) cell.style = Style::bold;
-    context.terminal.data(render(table, context.terminal));
+    context.output.data(render(table, context.output));
     return ExitCode::ok;
 }
 
@@ -160,42 +160,42 @@ ExitCode spend(Context& context, const Invocation& invocation) {
 std::vector<CliCommand> feed_commands() {
     return {
         {.words = {"events"},
-         .summary = "Show what happened, or follow it",
-         .flags = {{.name = "follow",
-                    .help = "Print each event as it happens, until Ctrl-C",
-                    .takes = ValueType::on,
-                    .local = true,
-                    .short_name = "f"},
-                   {.name = "after",
-                    .value = "SEQ",
-                    .help = "Begin behind this one",
-                    .takes = ValueType::number,
-                    .local = true},
-                   {.name = "type", .value = "TYPE,…", .help = "Only these", .takes = ValueType::words}},
+         .summary = "List recent events, or follow new ones",
+         .flags =
+             {{.name = "follow",
+               .help = "Print each event as it happens, until Ctrl-C",
+               .takes = ValueType::on,
+               .local = true,
+               .short_name = "f"},
+              {.name = "after",
+               .value = "SEQ",
+               .help = "Start after this event",
+               .takes = ValueType::number,
+               .local = true},
+              {.name = "type", .value = "TYPE,…", .help = "Only events of these types", .takes = ValueType::words}},
          .examples = {{"interlock events", "the newest twenty"},
                       {"interlock events -f --type charged,budget_warned", ""},
-                      {"interlock events -f --after 0 --json",
-                       "everything from the beginning, one JSON object a line"}},
+                      {"interlock events -f --after 0 --json", "all events, one JSON object per line"}},
          .method = "GET",
          .path = "/v1/events",
          .answer = CliCommand::ResponseShape::list,
          .view = &events_view(),
          .run = events},
         {.words = {"spend"},
-         .summary = "Add up what was spent",
+         .summary = "Sum up costs",
          .flags = {{.name = "by",
-                    .value = "WHAT,…",
-                    .help = "Per what (agent)",
+                    .value = "GROUP,…",
+                    .help = "Grouping (default agent)",
                     .takes = ValueType::words,
                     .choices = {"agent", "provider", "model", "day"}},
                    {.name = "from",
                     .value = "DATE",
-                    .help = "From this day on: 2026-11-01, or 7d for a week ago",
+                    .help = "First day, such as 2026-11-01, or 7d for a week ago",
                     .takes = ValueType::date},
-                   {.name = "to", .value = "DATE", .help = "Up to but without this day", .takes = ValueType::date},
+                   {.name = "to", .value = "DATE", .help = "Day after the last one", .takes = ValueType::date},
                    {.name = "minutes",
                     .value = "N",
-                    .help = "Per minute instead, the last N of them",
+                    .help = "Costs of each of the last N minutes instead",
                     .takes = ValueType::number}},
          .examples = {{"interlock spend --by agent,model --from 7d", "the last week"},
                       {"interlock spend --by day --from 2026-11-01 --to 2026-12-01", ""},
@@ -203,7 +203,7 @@ std::vector<CliCommand> feed_commands() {
          .method = "GET",
          .path = "/v1/spend",
          .run = spend,
-         .notes = "Days are UTC. --quiet prints the total alone. --minutes stands alone."},
+         .notes = "Days are in UTC. --quiet prints only the total. --minutes excludes the other flags."},
     };
 }
 

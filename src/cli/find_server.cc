@@ -26,24 +26,23 @@ Failure no_server(const std::string& data_dir) {
     return {.exit = ExitCode::not_reachable,
             .code = "no_server",
             .detail = fmt::format("no server runs on the data directory {}", data_dir),
-            .hint = fmt::format("'interlock up --data-dir {}' starts one; --url or INTERLOCK_URL names another",
+            .hint = fmt::format("start one with 'interlock up --data-dir {}', or set --url or INTERLOCK_URL",
                                 shell_word(data_dir))};
 }
 
 Failure no_socket(const std::string& socket) {
     return {.exit = ExitCode::not_reachable,
             .code = "no_server",
-            .detail = fmt::format("there is no socket {}", one_line(socket)),
-            .hint = "INTERLOCK_SOCKET names the socket of a server; its --socket says where that is"};
+            .detail = fmt::format("INTERLOCK_SOCKET names {}, which does not exist", one_line(socket)),
+            .hint = "set INTERLOCK_SOCKET to the --socket of 'interlock up'"};
 }
 
 Failure no_key_of_the_run(const std::string& run) {
     return {.exit = ExitCode::not_permitted,
             .code = "run_without_key",
-            .detail = fmt::format("this program belongs to the run {}, and INTERLOCK_KEY, the key of that run, is not "
-                                  "set",
+            .detail = fmt::format("this program belongs to run {}, but INTERLOCK_KEY, the run's API key, is not set",
                                   one_line(run)),
-            .hint = "keep INTERLOCK_KEY in the environment; a person can run the command outside of runs"};
+            .hint = "pass INTERLOCK_KEY on to this program, or run the command outside of runs"};
 }
 
 }  // namespace
@@ -90,8 +89,8 @@ Outcome<ServerAddress> find_server(const Settings& settings, const Environment& 
     }
     const bool of_this_machine = here && here->url == server.url;
     if (!server.url.starts_with("http://") && !server.url.starts_with("https://")) {
-        return fail(bad_usage(fmt::format("'{}' is not the address of a server", server.url),
-                              "it looks like http://127.0.0.1:4100"));
+        return fail(bad_usage(fmt::format("'{}' is not a server address", server.url),
+                              "addresses look like http://127.0.0.1:4100"));
     }
     // With an address and a key that were given for each other, there is nothing to find here.
     const bool given = !first_of(settings.url, environment.url).empty() && !server.key.empty();

@@ -1,10 +1,10 @@
-// Which server to talk to, and with which key: what was typed, else the environment, else what the data directory says.
+// Finds the server and the API key: from flags, else the environment, else the data directory.
 //
-//   (1) The server of a data directory is spoken to through its Unix socket, of which the kernel says whose it is. Its
-//       address in server.json may be another program's by now.
-//   (2) Through that socket the kernel says whose program this is, and no key is needed. Another address gets the key
-//       that was given for it, or none.
-//   (3) Inside of a run, only the run's key is used, or one that was typed.
+//   (1) The server of a data directory is reached through its Unix socket, because the kernel tells the owner of the
+//       socket. Another program may use the address in server.json by now.
+//   (2) The socket needs no key, because the kernel tells the server which user calls. Other addresses get the key that
+//       was set for them, or none.
+//   (3) Inside a run, only the run's key is used, or the value of --key.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@
 
 namespace interlock::cli {
 
-// The flags that every command takes.
+// The global flags.
 struct Settings {
     std::string url = {};
     std::string key = {};
     std::string data_dir = {};
-    double timeout_s = 30;
+    double request_timeout_s = 30;  // For a request with all its retries.
     bool json = false;
     bool quiet = false;
     bool no_color = false;
@@ -27,15 +27,15 @@ struct Settings {
 
 struct ServerAddress {
     std::string url;
-    std::string key;          // Empty: the server goes by the socket, or says what is missing.
+    std::string key;          // Empty: the server uses the socket's user, or refuses.
     std::string socket = {};  // Empty: over the network.
     std::uint32_t owner = 0;  // The user whose server must listen there.
 
-    // What Platform::dial takes.
+    // The argument of Platform::dial.
     std::string address() const;
 };
 
-// server.json in a data directory: there while a server runs on it.
+// server.json in a data directory, which exists while a server runs.
 struct ServerFile {
     std::string url = {};
     std::int64_t pid = 0;

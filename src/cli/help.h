@@ -8,8 +8,8 @@
 
 namespace interlock::cli {
 
-// Everything at a glance. `others` are the commands of this program that are described elsewhere.
-std::string overview(const std::vector<CliCommand>& others);
+// All commands, one line each. `local_commands` are those that main brings.
+std::string overview(const std::vector<CliCommand>& local_commands);
 std::string help_of(const Noun& noun);
 std::string help_of(const CliCommand& command);
 std::string exit_codes_help();
@@ -17,7 +17,7 @@ std::string exit_codes_help();
 // "agents put NAME [COMMAND…]"
 std::string usage_of(const CliCommand& command);
 
-// What is missing in what was typed; empty when nothing is.
+// The argument or flag that is required and missing, as a sentence; empty if there is none.
 std::string complaint_about(const CliCommand& command, const Invocation& invocation);
 
 }  // namespace interlock::cli

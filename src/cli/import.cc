@@ -31,7 +31,7 @@ class LineReader {
     LineReader(const LineReader&) = delete;
     LineReader& operator=(const LineReader&) = delete;
 
-    // With its newline. Nothing at the end.
+    // The next line with its newline; empty at the end of the file.
     std::optional<std::string_view> next() {
         const ssize_t length = getline(&line_, &capacity_, file_);
         if (length <= 0) return {};
@@ -45,10 +45,10 @@ class LineReader {
 };
 
 struct CheckedImport {
-    // One keyed hash per line: what is sent afterwards is what was checked and shown.
+    // A keyed hash of each line proves that the lines sent later are those that were checked and shown.
     std::vector<std::uint64_t> lines = {};
-    // What runs on this machine because of the file, one line for each, and all of them: what is left out would be the
-    // place for a hostile one. A checksum shows that a file is whole, not whose it is.
+    // Every command that the file can start on this machine. All are shown, because a hostile file could hide one, and
+    // the checksum does not show who wrote the file.
     std::vector<std::string> starts = {};
 };
 
@@ -94,8 +94,8 @@ Outcome<CheckedImport> check_file(std::FILE* file, const std::string& path) {
     const auto broken = [&](std::string_view why) {
         return fail(Failure{.exit = ExitCode::refused,
                             .code = "broken_export",
-                            .detail = fmt::format("{} is not a whole export: {}", path, why),
-                            .hint = "nothing was sent; 'interlock export FILE' writes a new one"});
+                            .detail = fmt::format("{} is not a complete export: {}", path, why),
+                            .hint = "nothing was sent; export it again: interlock export FILE"});
     };
     LineReader lines(file);
     Sha256Hasher hasher;
@@ -110,7 +110,7 @@ Outcome<CheckedImport> check_file(std::FILE* file, const std::string& path) {
         const json::value& record = *parsed;
         const std::string kind = text_of(member_of(record, "kind"));
         if (kind.empty()) return broken(fmt::format("line {} has no kind", count + 1));
-        if (count == 0 && kind != "interlock_export") return broken("its first line is of another kind");
+        if (count == 0 && kind != "interlock_export") return broken("the first line is not an export header");
         if (kind != "end") {
             hasher.add(*line);
             note_starts(record, checked.starts);
@@ -120,10 +120,10 @@ Outcome<CheckedImport> check_file(std::FILE* file, const std::string& path) {
         }
         if (text_of(member_of(record, "lines")) != fmt::format("{}", count)) return broken("lines are missing");
         if (text_of(member_of(record, "sha256")) != hash_text(hasher.finish())) return broken("the checksum is wrong");
-        if (lines.next()) return broken("something follows its last line");
+        if (lines.next()) return broken("the file continues after its last line");
         return checked;
     }
-    return broken("its last line is missing");
+    return broken("the last line is missing");
 }
 
 json::object picked(const json::value& from, const std::vector<std::string_view>& members) {
@@ -155,7 +155,7 @@ class Import {
         return {};
     }
 
-    // What had to wait until everything else was there.
+    // The steps that need everything else to exist.
     Outcome<void> finish() {
         if (const auto sent = send_messages(); !sent) return sent;
         for (const auto& [session, key] : to_close_) {
@@ -196,14 +196,14 @@ class Import {
         const std::string state = text_of(member_of(agent, "state"));
         if (state == "archived") to_archive_.emplace_back(name, key + "-archive");
         if (state != "paused") return {};
-        // Whatever paused it there, here a person looks before it goes on.
+        // A person must resume it here, so the original cause of the pause does not matter.
         const auto paused =
-            ask("POST", target + "/pause", {{"reason", "it was paused when it was exported"}}, key + "-pause");
+            ask("POST", target + "/pause", {{"reason", "paused at the time of the export"}}, key + "-pause");
         if (!paused) return fail(paused.error());
         return {};
     }
 
-    // An export that was made with a key that only reads has the names of an environment and not what they stand for.
+    // An export with a read-only key has the names of environment variables, but not their values.
     void drop_hidden(const std::string& agent, json::object& body) {
         json::value* env = body.if_contains("env");
         if (env == nullptr || !env->is_object()) return;
@@ -212,7 +212,7 @@ class Import {
             if (!value.is_null()) {
                 known[name] = value;
             } else {
-                context_.remark(fmt::format("agent {}: what {} is was not exported; set it again", one_line(agent),
+                context_.remark(fmt::format("agent {}: the value of {} was not exported; set it again", one_line(agent),
                                             one_line(name)));
             }
         }
@@ -230,10 +230,11 @@ class Import {
         json::object body = picked(budget, {"scope", "metric", "timezone", "limit", "hard", "warn", "on_exhausted"});
         body["window"] = member_of(budget, "window.kind");
         if (json::object* scope = body.contains("scope") ? body["scope"].if_object() : nullptr) {
-            // Runs and keys are not carried over, so a budget of one of them would count nothing.
+            // Runs and keys are not imported, so a budget for one of them would count nothing.
             if (!member_of(body["scope"], "run").is_null() || !member_of(body["scope"], "api_key").is_null()) {
                 ++skipped_;
-                context_.remark(fmt::format("left out budget {}: what it is for does not exist here", one_line(name)));
+                context_.remark(
+                    fmt::format("skipped budget {}: its run, key or session does not exist here", one_line(name)));
                 return {};
             }
             const auto session = sessions_.find(text_of(member_of(body["scope"], "session")));
@@ -251,7 +252,7 @@ class Import {
         const bool rests = enabled != nullptr && enabled->is_bool() && !enabled->get_bool();
         if (enables_ || rests) return put("/v1/schedules/" + percent_encoded(name), body, key);
         body["enabled"] = false;
-        context_.remark(fmt::format("schedule {} is disabled; to start it: {}", one_line(name),
+        context_.remark(fmt::format("schedule {} is disabled; enable it: {}", one_line(name),
                                     shell_command({"interlock", "schedules", "enable", name})));
         return put("/v1/schedules/" + percent_encoded(name), body, key + "-disabled");
     }
@@ -266,7 +267,7 @@ class Import {
         return {};
     }
 
-    // Messages are sent in batches, each with the number its first one must get: so a batch lands in its place or not.
+    // Each batch states the number of its first message, so it is stored in its place or refused.
     Outcome<void> take_message(std::string_view line, const json::value& record, const json::value& message) {
         const auto session = sessions_.find(text_of(member_of(record, "session")));
         if (session == sessions_.end()) {
@@ -308,23 +309,23 @@ class Import {
     std::int64_t skipped_ = 0;
 };
 
-// Shows what the file would start, and asks.
+// Shows the commands that the file can start, and asks.
 Outcome<bool> may_start(const Context& context, const Invocation& invocation, const CheckedImport& checked,
                         const std::string& path) {
     if (checked.starts.empty()) return true;
     for (const std::string& start : checked.starts) context.remark(start);
     return agreed(
-        context, invocation, fmt::format("{} brings the commands above to this server. Import it?", one_line(path)),
+        context, invocation, fmt::format("{} adds the commands above to this server. Import it?", one_line(path)),
         bad_usage(
-            fmt::format("{} brings commands to this server; cannot ask for confirmation: no terminal, or --json is set",
+            fmt::format("{} adds commands to this server; cannot ask for confirmation: no terminal, or --json is set",
                         one_line(path)),
             "--yes imports it"));
 }
 
-// The number of lines that were imported; nothing where the user said no.
+// The number of imported lines; empty if the user declined.
 Outcome<std::optional<std::int64_t>> import_from(Context& context, const Invocation& invocation, ApiClient& client,
                                                  std::FILE* file, const std::string& path) {
-    // 1. Read all of it once, and ask.
+    // 1. Read and check the whole file, and ask.
     const auto checked = check_file(file, path);
     if (!checked) return fail(checked.error());
     const auto lines = static_cast<std::int64_t>(checked->lines.size());
@@ -341,14 +342,15 @@ Outcome<std::optional<std::int64_t>> import_from(Context& context, const Invocat
         if (!line || keyed_hash(*line) != checked->lines[static_cast<std::size_t>(number - 1)]) {
             return fail(Failure{.code = "broken_export",
                                 .detail = fmt::format("line {} of {} was changed after it was checked", number, path),
-                                .hint = "what came before it is there; copy the file where only you write, and import "
-                                        "it again"});
+                                .hint =
+                                    "earlier lines are imported; copy the file to a directory that only you can write, "
+                                    "and import it again"});
         }
-        if (number % 100 == 0) context.terminal.step(fmt::format("line {} of {}", count(number), count(lines)));
+        if (number % 100 == 0) context.output.step(fmt::format("line {} of {}", count(number), count(lines)));
         if (const auto taken = import.take(*line); !taken) {
             Failure failure = taken.error();
             failure.detail = fmt::format("line {} of {}: {}", number, path, failure.detail);
-            failure.hint = "what came before it is there; the same import again goes on where it stopped";
+            failure.hint = "earlier lines are imported; repeat the import to continue";
             return fail(std::move(failure));
         }
     }
@@ -370,14 +372,14 @@ ExitCode import_everything(Context& context, const Invocation& invocation) {
     using Lines = Outcome<std::optional<std::int64_t>>;
     const Lines lines = client ? import_from(context, invocation, *client, *file, path) : Lines(fail(client.error()));
     std::fclose(*file);
-    context.terminal.step("");
+    context.output.step("");
     if (!lines) return context.report(lines.error());
     if (!*lines) {
         context.remark("nothing was imported");
         return ExitCode::refused;
     }
     if (context.settings.json) {
-        context.terminal.data(json::serialize(json::object{{"lines", **lines}}) + "\n");
+        context.output.data(json::serialize(json::object{{"lines", **lines}}) + "\n");
     } else {
         context.remark(fmt::format("imported {} from {}", count_of(**lines, "line"), path));
     }

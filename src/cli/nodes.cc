@@ -20,15 +20,14 @@ const View& nodes_view() {
 std::vector<CliCommand> node_commands() {
     return {
         {.words = {"nodes", "ls"},
-         .summary = "List the servers on the store: where they are, and whether they are alive",
-         .examples = {{"interlock nodes ls", "'interlock nodes' says the same"}, {"interlock nodes ls --watch 1", ""}},
+         .summary = "List the servers that share the store, with their addresses and states",
+         .examples = {{"interlock nodes ls", "the same as 'interlock nodes'"}, {"interlock nodes ls --watch 1", ""}},
          .method = "GET",
          .path = "/v1/nodes",
          .answer = CliCommand::ResponseShape::whole,
          .view = &nodes_view(),
-         .notes =
-             "With the embedded store that is one. Every start of a node is a line; those that ended are gone from\n"
-             "the list after a day."},
+         .notes = "The embedded store has one server. Each start of a node is a row; rows of ended nodes are removed "
+                  "after a day."},
     };
 }
 

@@ -1,4 +1,4 @@
-// The commands of each noun, and what several of them share. commands.cc puts them together.
+// The commands of each noun, and flags that several of them share. commands.cc joins them.
 #pragma once
 
 #include <string>
@@ -15,8 +15,9 @@ std::vector<CliCommand> hold_commands();
 std::vector<CliCommand> session_commands();
 std::vector<CliCommand> launch_commands();  // run
 std::vector<CliCommand> run_commands();
-std::vector<CliCommand> log_commands();  // runs logs, attach, stop
-std::vector<CliCommand> place_commands();
+std::vector<CliCommand> log_commands();              // runs logs, attach and, for old scripts, stop
+CliCommand cancel_command(std::vector<Flag> flags);  // runs cancel, with the flags of its request
+std::vector<CliCommand> claim_commands();
 std::vector<CliCommand> schedule_commands();
 std::vector<CliCommand> cap_commands();
 std::vector<CliCommand> key_commands();
@@ -34,9 +35,9 @@ std::vector<CliCommand> feed_commands();  // events, spend
 std::vector<CliCommand>
 system_commands();  // status, verify, doctor, backup, export, import, bench, completion, version
 
-// What a charge or a hold is counted under, besides its agent.
+// The attribution of a charge or hold, besides its agent.
 std::vector<Flag> attribution_flags();
-// What a model call used; members of "usage" below `prefix`.
+// The usage of a model call; members of "usage" below `prefix`.
 std::vector<Flag> usage_flags(const std::string& prefix);
 Flag agent_flag(std::string help);
 Argument run_argument();

@@ -11,15 +11,15 @@ const View& orgs_view() {
     return view;
 }
 
-// What --quiet prints is the secret: it is there only this once.
+// --quiet prints the secret, which only this response has.
 const View& org_key_view() {
     static const View view{
         .id = "key",
-        .fields = {{"org", "name", Format::id}, {"key's id", "key_id", Format::id}, {"key", "key", Format::id}}};
+        .fields = {{"org", "name", Format::id}, {"key id", "key_id", Format::id}, {"key", "key", Format::id}}};
     return view;
 }
 
-constexpr const char* only_once = "the key is shown only this once: keep it now";
+constexpr const char* only_once = "store the key now; it is not shown again";
 
 }  // namespace
 
@@ -33,21 +33,21 @@ std::vector<CliCommand> org_commands() {
          .answer = CliCommand::ResponseShape::list,
          .view = &orgs_view()},
         {.words = {"orgs", "create"},
-         .summary = "Make an org and its first admin key, which is shown this once",
-         .arguments = {{.name = "NAME", .help = "The org's name", .member = "name"}},
+         .summary = "Create an org and print its first admin key, which is shown only once",
+         .arguments = {{.name = "NAME", .help = "Name of the org", .member = "name"}},
          .examples = {{"interlock orgs create research", ""},
                       {"INTERLOCK_KEY=$(interlock orgs create research --quiet) interlock agents ls",
-                       "the new org, seen from inside"}},
+                       "uses the new org"}},
          .method = "POST",
          .path = "/v1/orgs",
          .view = &org_key_view(),
          .done = only_once,
-         .notes = "An org has agents, budgets, sessions, keys, upstreams and a feed of its own. Making one takes an\n"
-                  "admin key of the org 'default', in which alone the server starts processes."},
+         .notes = "Each org has its own agents, budgets, sessions, keys, upstreams and feed. Creating one needs an "
+                  "admin key of the org 'default'. The server starts processes only for the org 'default'."},
         {.words = {"orgs", "key"},
-         .summary = "Make another admin key of an org, for those who lost theirs",
-         .arguments = {{.name = "NAME", .help = "The org's name"}},
-         .examples = {{"interlock orgs key research --quiet", "the secret alone"}},
+         .summary = "Create another admin key of an org, for example after the first is lost",
+         .arguments = {{.name = "NAME", .help = "Name of the org"}},
+         .examples = {{"interlock orgs key research --quiet", "prints only the secret"}},
          .method = "POST",
          .path = "/v1/orgs/{NAME}/keys",
          .view = &org_key_view(),

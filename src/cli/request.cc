@@ -24,10 +24,12 @@ namespace json = boost::json;
 struct ArgumentTarget {
     bool in_body;
     std::string label;  // As it was typed: "--limit", "NAME".
+    std::string help;   // The command that explains it.
 };
 
 Outcome<json::value> value_of(ValueType takes, const ArgumentTarget& place, const std::vector<std::string>& texts,
                               const std::vector<std::string>& choices, Instant now, std::FILE* in);
+Failure wrong(const ArgumentTarget& place, std::string_view text, std::string_view wanted);
 void put(json::object& body, std::string_view path, json::value value);
 std::string member_name(const std::string& member, const std::string& name);
 std::string encoded_segments(std::string_view text);
@@ -37,6 +39,7 @@ std::string encoded_segments(std::string_view text);
 Outcome<Built> build_request(const CliCommand& command, const Invocation& invocation, Instant now, std::FILE* in) {
     const bool in_body = command.method == "POST" || command.method == "PUT";
     Built built{.target = command.path};
+    const std::string help = fmt::format("interlock {} --help", command.name());
     json::object body;
     const auto place_value = [&](const std::string& member, json::value value) {
         if (in_body) return put(body, member, std::move(value));
@@ -50,7 +53,7 @@ Outcome<Built> build_request(const CliCommand& command, const Invocation& invoca
         const bool many = argument.needed == Argument::Needed::many;
         const auto first = invocation.arguments.begin() + static_cast<std::ptrdiff_t>(i);
         const std::vector<std::string> texts(first, many ? invocation.arguments.end() : first + 1);
-        auto value = value_of(many ? ValueType::repeat : argument.takes, {in_body, argument.name}, texts,
+        auto value = value_of(many ? ValueType::repeat : argument.takes, {in_body, argument.name, help}, texts,
                               argument.choices, now, in);
         if (!value) return fail(value.error());
         const std::string hole = '{' + argument.name + '}';
@@ -60,7 +63,7 @@ Outcome<Built> build_request(const CliCommand& command, const Invocation& invoca
             continue;
         }
         if (texts[0].empty()) {
-            return fail(bad_usage(fmt::format("{} is empty", argument.name), "give its name or id"));
+            return fail(bad_usage(fmt::format("{} is empty", argument.name), "pass a name or an id"));
         }
         const bool segments = argument.takes == ValueType::segments;
         built.target.replace(at, hole.size(), segments ? encoded_segments(texts[0]) : percent_encoded(texts[0]));
@@ -70,12 +73,28 @@ Outcome<Built> build_request(const CliCommand& command, const Invocation& invoca
     for (const Flag& flag : command.flags) {
         const auto given = invocation.flags.find(flag.name);
         if (given == invocation.flags.end() || flag.local) continue;
-        auto value = value_of(flag.takes, {in_body, "--" + flag.name}, given->second, flag.choices, now, in);
+        auto value = value_of(flag.takes, {in_body, "--" + flag.name, help}, given->second, flag.choices, now, in);
         if (!value) return fail(value.error());
         place_value(member_name(flag.member, flag.name), std::move(*value));
     }
     if (in_body) built.body = json::serialize(body);
     return built;
+}
+
+Outcome<void> check_values(const std::vector<Flag>& flags, const Invocation& invocation, const std::string& help) {
+    for (const Flag& flag : flags) {
+        const auto given = invocation.flags.find(flag.name);
+        if (given == invocation.flags.end() || (flag.choices.empty() && !flag.range)) continue;
+        const ArgumentTarget place{.in_body = false, .label = "--" + flag.name, .help = help};
+        const auto value = value_of(flag.takes, place, given->second, flag.choices, far_past, nullptr);
+        if (!value) return fail(value.error());
+        if (!flag.range) continue;
+        const double number = value->to_number<double>();
+        if (number >= flag.range->min && number <= flag.range->max) continue;
+        return fail(wrong(place, given->second.back(),
+                          fmt::format("a number from {} to {}", flag.range->min, flag.range->max)));
+    }
+    return {};
 }
 
 std::optional<Instant> instant_from_text(std::string_view text, Instant now) {
@@ -116,8 +135,7 @@ bool is_decimal(std::string_view text) {
 }
 
 Failure wrong(const ArgumentTarget& place, std::string_view text, std::string_view wanted) {
-    return bad_usage(fmt::format("{} takes {}, not '{}'", place.label, wanted, one_line(text)),
-                     "--help shows the whole command, with examples");
+    return bad_usage(fmt::format("{} takes {}, not '{}'", place.label, wanted, one_line(text)), place.help);
 }
 
 Outcome<json::value> number_value(const ArgumentTarget& place, const std::string& text) {
@@ -155,7 +173,7 @@ json::value path_value(const std::string& text) {
 
 Outcome<json::value> time_value(const ArgumentTarget& place, const std::string& text, Instant now, ValueType takes) {
     const auto at = instant_from_text(text, now);
-    if (!at) return fail(wrong(place, text, "a date (2026-11-01), an instant or how long ago (24h, 7d)"));
+    if (!at) return fail(wrong(place, text, "a date (2026-11-01), an instant, or a time ago (24h, 7d)"));
     return json::value(takes == ValueType::date ? to_iso8601(*at).substr(0, 10) : to_iso8601(*at));
 }
 
@@ -170,7 +188,7 @@ Outcome<json::value> value_of(ValueType takes, const ArgumentTarget& place, cons
         if (choices.empty() || std::ranges::find(choices, word) != choices.end()) continue;
         const auto meant = nearest(word, choices);
         return fail(bad_usage(fmt::format("{} is {}, not '{}'", place.label, either(choices), one_line(word)),
-                              meant ? fmt::format("did you mean '{}'?", *meant) : "--help shows the whole command"));
+                              meant ? fmt::format("did you mean '{}'?", *meant) : place.help));
     }
     switch (takes) {
         case ValueType::text:
@@ -178,6 +196,12 @@ Outcome<json::value> value_of(ValueType takes, const ArgumentTarget& place, cons
             return json::value(text);
         case ValueType::number:
             return number_value(place, text);
+        case ValueType::decimal: {
+            double number = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+            if (error != std::errc() || end != text.data() + text.size()) return fail(wrong(place, text, "a number"));
+            return json::value(number);
+        }
         case ValueType::amount: {
             const std::string amount = text.starts_with('$') ? text.substr(1) : text;
             if (!is_decimal(amount)) return fail(wrong(place, text, "an amount such as 10, 0.25 or $10.00"));
@@ -203,7 +227,7 @@ Outcome<json::value> value_of(ValueType takes, const ArgumentTarget& place, cons
             return counts_value(place, texts);
         case ValueType::length: {
             const auto seconds = seconds_from_text(text);
-            if (!seconds) return fail(wrong(place, text, "a length of time such as 90s, 30m, 2h or 1d"));
+            if (!seconds) return fail(wrong(place, text, "a time such as 90s, 30m, 2h or 1d"));
             return json::value(*seconds);
         }
         case ValueType::json: {

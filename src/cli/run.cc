@@ -24,7 +24,7 @@ ExitCode run(Context& context, const CliCommand& command, const Invocation& invo
 }
 
 ExitCode run_request(Context& context, const CliCommand& command, const Invocation& invocation) {
-    const auto built = build_request(command, invocation, context.world.now(), context.terminal.in);
+    const auto built = build_request(command, invocation, context.world.now(), context.output.in);
     if (!built) return context.report(built.error());
     if (command.reads()) return read_and_show(context, command, invocation, *built);
 
@@ -36,7 +36,7 @@ ExitCode run_request(Context& context, const CliCommand& command, const Invocati
     if (command.answer != CliCommand::ResponseShape::nothing) show(context, command, invocation, *answer);
     if (!command.done.empty()) context.remark(filled(command.done, command, invocation));
     if (answer->response.header("Idempotent-Replayed") == "true") {
-        context.remark("this was done before, under the same key; the answer is the first one");
+        context.remark("already done with this idempotency key; this is the first response");
     }
     return ExitCode::ok;
 }
@@ -52,15 +52,15 @@ ExitCode Context::report(const Failure& failure) const {
         json::value document = failure.problem;
         if (document.is_null()) document = json::object{{"code", failure.code}, {"detail", failure.detail}};
         if (!failure.hint.empty()) document.get_object()["hint"] = failure.hint;
-        terminal.talk(json::serialize(document));
+        output.talk(json::serialize(document));
     } else {
-        terminal.error(printable(failure.detail), printable(failure.hint));
+        output.error(printable(failure.detail), printable(failure.hint));
     }
     return failure.exit;
 }
 
 void Context::remark(std::string_view line) const {
-    if (!settings.quiet && !settings.json) terminal.talk(line);
+    if (!settings.quiet && !settings.json) output.talk(line);
 }
 
 Outcome<std::size_t> limit_of(const Invocation& invocation) {
@@ -69,8 +69,8 @@ Outcome<std::size_t> limit_of(const Invocation& invocation) {
     std::size_t limit = 0;
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), limit);
     if (error == std::errc() && end == text->data() + text->size() && limit > 0) return limit;
-    return fail(bad_usage(fmt::format("--limit takes a number from 1 on, not '{}'", one_line(*text)),
-                          "--all shows everything"));
+    return fail(
+        bad_usage(fmt::format("--limit takes a number from 1, not '{}'", one_line(*text)), "pass --all for all rows"));
 }
 
 std::string key_of(const Context& context, const Invocation& invocation) {
@@ -79,32 +79,31 @@ std::string key_of(const Context& context, const Invocation& invocation) {
 }
 
 void show(const Context& context, const CliCommand& command, const Invocation& invocation, const ApiResponse& answer) {
-    const CliOutput& terminal = context.terminal;
-    if (context.settings.json) return terminal.data(answer.response.body + "\n");
+    const CliOutput& output = context.output;
+    if (context.settings.json) return output.data(answer.response.body + "\n");
 
     const json::value& items = member_of(answer.document, "items");
     const bool list = command.answer != CliCommand::ResponseShape::one && items.is_array();
     const View& view = *command.view;
     if (context.settings.quiet) {
         const auto name = [&](const json::value& row) { return one_line(text_of(member_of(row, view.id))) + "\n"; };
-        if (!list) return terminal.data(name(answer.document));
-        for (const json::value& row : items.get_array()) terminal.data(name(row));
+        if (!list) return output.data(name(answer.document));
+        for (const json::value& row : items.get_array()) output.data(name(row));
         return;
     }
     if (!list) {
         if (!answer.document.is_object()) return;
-        return terminal.data(
-            render(details_of(answer.document.get_object(), view, terminal, context.world.now()), terminal));
+        return output.data(render(details_of(answer.document.get_object(), view, output, context.world.now()), output));
     }
     const bool more = !member_of(answer.document, "next").is_null() && member_of(answer.document, "head").is_null();
     if (items.get_array().empty()) {
-        if (more) return context.remark("Nothing among those that were looked at; --all looks at the others too.");
+        if (more) return context.remark("No matches on this page; add --all to search all pages.");
         const auto given = [&](const Flag& flag) { return invocation.has(flag.name); };
-        return context.remark(std::ranges::any_of(command.flags, given) ? "Nothing matches." : view.when_empty);
+        return context.remark(std::ranges::any_of(command.flags, given) ? "No matches." : view.when_empty);
     }
-    terminal.data(render(table_of(items.get_array(), view, terminal, context.world.now()), terminal));
+    output.data(render(table_of(items.get_array(), view, output, context.world.now()), output));
     if (more) {
-        context.remark("there are more: --all shows them, --limit N so many");
+        context.remark("more rows exist; add --all or --limit N");
     }
 }
 
@@ -124,8 +123,8 @@ ExitCode read_and_show(Context& context, const CliCommand& command, const Invoca
     const auto draw = [&] {
         const bool list = command.answer == CliCommand::ResponseShape::list;
         const auto answer = list ? client->list(pages) : client->get(built.target);
-        // Wiped only now that there is something to put in its place, so that nothing flickers.
-        if (seconds && context.terminal.redraws) context.terminal.data("\x1b[H\x1b[J");
+        // Cleared only now, so that the screen does not flicker.
+        if (seconds && context.output.redraws) context.output.data("\x1b[H\x1b[J");
         if (!answer) return context.report(answer.error());
         show(context, command, invocation, *answer);
         return ExitCode::ok;
@@ -133,12 +132,13 @@ ExitCode read_and_show(Context& context, const CliCommand& command, const Invoca
     return seconds ? watch(context, *seconds, draw) : draw();
 }
 
-// Until somebody presses Ctrl-C, or the server refuses. A server that goes away after a while may come back.
+// Ends with Ctrl-C or a refusal. An interruption of the server is waited out once it has responded.
 ExitCode watch(Context& context, const std::string& seconds, const std::function<ExitCode()>& draw) {
     const double pause_s = std::atof(seconds.c_str());
     if (pause_s < 0.1 || pause_s > 86400) {
-        return context.report(bad_usage(fmt::format("--watch takes seconds, 0.1 or more, not '{}'", one_line(seconds)),
-                                        "--watch alone draws every two seconds"));
+        return context.report(
+            bad_usage(fmt::format("--watch takes a number of seconds from 0.1, not '{}'", one_line(seconds)),
+                      "--watch without a number refreshes every two seconds"));
     }
     for (bool drawn = false;; drawn = true) {
         const ExitCode ended = draw();

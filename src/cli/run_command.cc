@@ -1,4 +1,4 @@
-// `interlock run`: a command under Interlock's eye, in this terminal or behind it.
+// `interlock run`: runs a command with claims, a budget and a timeout, in this terminal or detached.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,24 +21,24 @@ namespace {
 namespace json = boost::json;
 
 constexpr const char* default_agent = "default";
-constexpr int default_agent_runs = 100;  // It stands for whatever people type, so its cap is not what holds them back.
+constexpr int default_agent_runs = 100;  // High, because unrelated commands share the default agent.
 
 Outcome<json::object> asked_for(const Context& context, const CliCommand& self, const Invocation& invocation);
 Outcome<ApiClient> reach(const Context& context, bool foreground);
 Outcome<ApiResponse> look_at_agent(Context& context, ApiClient& client, const std::string& agent, bool by_default);
 ExitCode hand_over(Context& context, ApiClient& client, const json::value& run);
 ExitCode start(Context& context, const Invocation& invocation) {
-    // 1. What is wanted.
+    // 1. Build the request.
     const CliCommand& self = *find_command({"run"});
     auto body = asked_for(context, self, invocation);
     if (!body) return context.report(body.error());
     const bool detach = invocation.has("detach");
-    // A key that was typed is for a server that has nothing to do with this run.
+    // With --key the command may address a server that does not know this run.
     if (!context.environment.run.empty() && context.settings.key.empty()) {
         return start_child_run(context, invocation, std::move(*body));
     }
 
-    // 2. By whom, and so where: here, unless the agent has a place of its own.
+    // 2. Find the agent. If it has no workspace, the run claims the current directory.
     auto client = reach(context, !detach);
     if (!client) return context.report(client.error());
     const std::string agent = text_of((*body)["agent"]);
@@ -49,19 +49,33 @@ ExitCode start(Context& context, const Invocation& invocation) {
         (*body)["workspace"] = std::filesystem::current_path(gone).string();
         if (gone) {
             return context.report(
-                bad_usage("the current directory is gone", "--workspace DIR names another, --no-workspace none"));
+                bad_usage("the current directory no longer exists", "pass --workspace DIR or --no-workspace"));
         }
     }
 
-    // 3. May it?
+    // 3. Ask for admission.
     const auto admitted = client->change(
         {.method = "POST", .target = "/v1/runs", .body = json::serialize(*body), .key = key_of(context, invocation)});
     if (!admitted) return context.report(admitted.error());
     return detach ? leave_behind(context, *admitted) : hand_over(context, *client, admitted->document);
 }
 
+// --max-attempts, or one more than the former --retries.
+Outcome<std::optional<int>> max_attempts(const Invocation& invocation) {
+    const bool has_attempts = invocation.has("max-attempts");
+    const int attempts = static_cast<int>(invocation.number("max-attempts", 1));
+    if (!invocation.has("retries")) return has_attempts ? std::optional(attempts) : std::nullopt;
+    const int of_retries = static_cast<int>(invocation.number("retries", 0)) + 1;
+    if (has_attempts && attempts != of_retries) {
+        return fail(bad_usage(fmt::format("--max-attempts {} and --retries {} differ; N retries are N + 1 attempts",
+                                          attempts, of_retries - 1),
+                              "pass only --max-attempts"));
+    }
+    return std::optional(of_retries);
+}
+
 Outcome<json::object> asked_for(const Context& context, const CliCommand& self, const Invocation& invocation) {
-    const auto built = build_request(self, invocation, context.world.now(), context.terminal.in);
+    const auto built = build_request(self, invocation, context.world.now(), context.output.in);
     if (!built) return fail(built.error());
     json::object body = json::parse(built->body).as_object();
     const bool detach = invocation.has("detach");
@@ -70,7 +84,7 @@ Outcome<json::object> asked_for(const Context& context, const CliCommand& self, 
     body["foreground"] = !detach;
     if (invocation.has("no-workspace")) {
         if (invocation.has("workspace")) {
-            return fail(bad_usage("--workspace and --no-workspace say opposite things", "give one of them"));
+            return fail(bad_usage("--workspace and --no-workspace exclude each other", "pass one of them"));
         }
         body["workspace"] = "";
     }
@@ -82,7 +96,7 @@ Outcome<json::object> asked_for(const Context& context, const CliCommand& self, 
             const std::size_t equals = text.find('=');
             if (text.empty() || equals == 0) {
                 return fail(bad_usage(fmt::format("--env takes NAME or NAME=VALUE, not '{}'", one_line(text)),
-                                      "--help shows the whole command, with examples"));
+                                      "interlock run --help"));
             }
             if (equals == std::string::npos) {
                 handed_on.emplace_back(text);
@@ -93,19 +107,12 @@ Outcome<json::object> asked_for(const Context& context, const CliCommand& self, 
         if (!stated.empty()) body["env"] = std::move(stated);
         if (!handed_on.empty()) body["pass_env"] = std::move(handed_on);
     }
-    if (const auto text = invocation.value("retries")) {
-        int retries = 0;
-        const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), retries);
-        if (error != std::errc() || end != text->data() + text->size() || retries < 0 || retries > 1'000'000) {
-            return fail(bad_usage(fmt::format("--retries takes a whole number, not '{}'", one_line(*text)),
-                                  "0 tries once and no more"));
-        }
-        if (!detach && retries > 0) {
-            return fail(bad_usage("what runs in a terminal is not started again by itself",
-                                  "--retries goes with --detach; here, start it once more"));
-        }
-        body["retry"] = json::object{{"tries", retries + 1}};
+    const auto attempts = max_attempts(invocation);
+    if (!attempts) return fail(attempts.error());
+    if (*attempts && !detach && **attempts > 1) {
+        return fail(bad_usage("a run in a terminal has one attempt", "add --detach to use --max-attempts"));
     }
+    if (*attempts) body["retry"] = json::object{{"max_attempts", **attempts}};
     return body;
 }
 
@@ -118,14 +125,14 @@ bool answers(const Context& context) {
     return found || found.error().exit != ExitCode::not_reachable;
 }
 
-// Where nobody named a server and none is up, one is started. A run in the foreground talks with its server through
-// the data directory, so that must be the one here.
+// Starts a server if no server was named and none runs on this machine. A foreground run reaches its server through
+// the data directory, so it cannot use a server elsewhere.
 Outcome<ApiClient> reach(const Context& context, bool foreground) {
     const std::string data_dir = find_data_dir(context.settings, context.environment);
     const bool named = !context.settings.url.empty() || !context.environment.url.empty();
     if (!named && !answers(context) && context.world.start_server) {
-        context.remark(fmt::format("no server runs on {}; starting one ('interlock down' ends it)", data_dir));
-        const auto started = context.world.start_server(data_dir);
+        context.remark(fmt::format("no server runs on {}; starting one ('interlock down' stops it)", data_dir));
+        const auto started = context.world.start_server(data_dir, context.output);
         if (!started) return fail(started.error());
     }
     if (named && foreground) {
@@ -133,16 +140,15 @@ Outcome<ApiClient> reach(const Context& context, bool foreground) {
         if (!server) return fail(server.error());
         const auto here = read_server_file(data_dir);
         if (!here || here->url != server->url) {
-            return fail(bad_usage(
-                fmt::format("{} is not the server of {}, and a run in this terminal needs its server on this machine",
-                            server->url, data_dir),
-                "--detach has that server start it; without --url and INTERLOCK_URL the one here is asked"));
+            return fail(bad_usage(fmt::format("a run in this terminal needs the server of {}, and {} is another server",
+                                              data_dir, server->url),
+                                  "add --detach, or omit --url and INTERLOCK_URL"));
         }
     }
     return context.connect();
 }
 
-// Makes the agent that stands for nobody in particular; any other must be there.
+// Creates the default agent if it is missing. A named agent must exist.
 Outcome<ApiResponse> look_at_agent(Context& context, ApiClient& client, const std::string& agent, bool by_default) {
     const std::string target = "/v1/agents/" + percent_encoded(agent);
     auto known = client.get(target);
@@ -152,9 +158,9 @@ Outcome<ApiResponse> look_at_agent(Context& context, ApiClient& client, const st
         {.method = "PUT", .target = target, .body = json::serialize(body), .key = context.world.fresh_key()});
 }
 
-// ---- what happens then --------------------------------------------------------------------------------------------
+// ---- starting --------------------------------------------------------------------------------------------
 
-// From the caller's environment: what every run may have, what was named, and what a known program's login needs.
+// The caller's variables that every run gets, those that were named, and those that a known program needs to log in.
 std::vector<std::string> environment_for(const Context& context, const json::value& run) {
     std::vector<std::string> also;
     if (const auto* named = member_of(run, "process.pass_env").if_array()) {
@@ -172,8 +178,8 @@ ExitCode hand_over(Context& context, ApiClient& client, const json::value& run) 
     const std::string id = text_of(member_of(run, "id"));
     Failure failure{.exit = ExitCode::refused,
                     .code = "not_available",
-                    .detail = "this program cannot hold a run in a terminal",
-                    .hint = "--detach has the server start it"};
+                    .detail = "this program cannot run a command in a terminal",
+                    .hint = "add --detach, so that the server starts it"};
     if (context.world.become_shim) {
         failure = context.world.become_shim({.data_dir = find_data_dir(context.settings, context.environment),
                                              .run = id,
@@ -181,8 +187,8 @@ ExitCode hand_over(Context& context, ApiClient& client, const json::value& run) 
                                              .quiet = context.settings.quiet,
                                              .environment = environment_for(context, run)});
     }
-    // Nobody will start it any more, so it must not keep its place until its lease ends.
-    const json::object body{{"fence", member_of(run, "fence")}, {"reason", "it could not be started"}};
+    // Nothing will start this run, so free its claims now instead of when its lease ends.
+    const json::object body{{"fence", member_of(run, "fence")}, {"reason", "the command could not be started"}};
     (void)client.change({.method = "POST",
                          .target = "/v1/runs/" + percent_encoded(id) + "/cancel",
                          .body = json::serialize(body),
@@ -194,18 +200,18 @@ ExitCode hand_over(Context& context, ApiClient& client, const json::value& run) 
 
 ExitCode leave_behind(const Context& context, const ApiResponse& answer) {
     if (context.settings.json) {
-        context.terminal.data(answer.response.body + "\n");
+        context.output.data(answer.response.body + "\n");
         return ExitCode::ok;
     }
     const std::string id = one_line(text_of(member_of(answer.document, "id")));
-    context.terminal.data(id + "\n");
+    context.output.data(id + "\n");
     if (text_of(member_of(answer.document, "status")) == "queued") {
-        context.remark(fmt::format("it waits in line, for {}; number {} there",
-                                   one_line(text_of(member_of(answer.document, "waits_for"))),
-                                   text_of(member_of(answer.document, "place_in_line"))));
+        context.remark(fmt::format("queued at position {}, waits for {}",
+                                   text_of(member_of(answer.document, "queue_position")),
+                                   one_line(text_of(member_of(answer.document, "waits_for")))));
     }
-    context.remark(fmt::format("'{}' follows it, '{}' ends it", shell_command({"interlock", "runs", "attach", id}),
-                               shell_command({"interlock", "runs", "stop", id})));
+    context.remark("follow it: " + shell_command({"interlock", "runs", "attach", id}));
+    context.remark("cancel it: " + shell_command({"interlock", "runs", "cancel", id}));
     return ExitCode::ok;
 }
 
@@ -214,83 +220,96 @@ namespace {
 std::vector<Flag> run_flags() {
     return {{.name = "agent",
              .value = "NAME",
-             .help = "Whose run it is (default, which is made if need be)",
+             .help = "Agent that owns the run (default \"default\", created if missing)",
              .completes = "agents"},
             {.name = "workspace",
              .value = "DIR",
-             .help = "Where it works (the agent's place, or the current directory)",
+             .help = "Directory to claim and run in (default the agent's, else the current directory)",
              .takes = ValueType::path},
-            {.name = "no-workspace", .help = "It needs no place", .takes = ValueType::on, .local = true},
-            {.name = "isolate", .help = "In a git worktree of its own", .takes = ValueType::on},
-            {.name = "read", .help = "Beside others that only read there", .takes = ValueType::on, .local = true},
+            {.name = "no-workspace", .help = "Claim no directory", .takes = ValueType::on, .local = true},
+            {.name = "isolate", .help = "Run in a separate git worktree", .takes = ValueType::on},
+            {.name = "read",
+             .help = "Share the workspace with other runs that only read",
+             .takes = ValueType::on,
+             .local = true},
             {.name = "resource",
              .value = "NAME",
-             .help = "A named resource it needs; again for more",
+             .help = "Named resource to claim; repeatable",
              .takes = ValueType::repeat,
              .member = "resources"},
-            {.name = "budget", .value = "AMOUNT", .help = "Dollars it may spend in all", .takes = ValueType::amount},
+            {.name = "budget", .value = "AMOUNT", .help = "Maximum total cost in dollars", .takes = ValueType::amount},
             {.name = "timeout",
              .value = "TIME",
-             .help = "How long it may take: 90s, 30m, 2h",
+             .help = "Stop the run after TIME, such as 90s, 30m or 2h (default none)",
              .takes = ValueType::length,
-             .member = "timeout_s"},
+             .member = "timeout_s",
+             .old_names = {"run-timeout"}},
             {.name = "grace",
              .value = "TIME",
-             .help = "Between asking it to end and making it (10s)",
+             .help = "Delay between SIGTERM and SIGKILL (default 10s)",
              .takes = ValueType::length,
              .member = "grace_s"},
             {.name = "on-conflict",
-             .value = "WHAT",
-             .help = "When the place is taken (queue)",
+             .value = "ACTION",
+             .help = "If the workspace is in use (default queue)",
              .choices = {"refuse", "queue", "replace", "isolate"}},
-            {.name = "queue-for",
+            {.name = "queue-timeout",
              .value = "TIME",
-             .help = "How long to wait in line (for ever)",
+             .help = "Longest wait in the queue (default none)",
              .takes = ValueType::length,
-             .member = "queue_s"},
-            {.name = "priority", .value = "N", .help = "Higher goes first in line (0)", .takes = ValueType::number},
-            {.name = "session", .value = "ID", .help = "The session it writes to", .completes = "sessions"},
-            {.name = "name", .value = "NAME", .help = "What you call it"},
+             .member = "queue_timeout_s",
+             .old_names = {"queue-for"}},
+            {.name = "priority",
+             .value = "N",
+             .help = "Higher priorities leave the queue first (default 0)",
+             .takes = ValueType::number},
+            {.name = "session", .value = "ID", .help = "Session of the run", .completes = "sessions"},
+            {.name = "name", .value = "NAME", .help = "Name of the run"},
             tag_flag("tags"),
             {.name = "env",
              .value = "NAME[=VALUE]",
-             .help = "A variable for it; without a value, the one of this name; again for more",
+             .help = "Environment variable; without VALUE it is passed on; repeatable",
              .takes = ValueType::repeat,
              .local = true},
-            {.name = "nice",
-             .value = "N",
-             .help = "How much it gives way to others, -20 to 19 (0)",
-             .takes = ValueType::number},
+            {.name = "nice", .value = "N", .help = "CPU niceness, -20 to 19 (default 0)", .takes = ValueType::number},
             {.name = "limit",
              .value = "NAME=N",
-             .help = "A limit as ulimit has them, such as nofile=1024; again for more",
+             .help = "Resource limit as in ulimit, such as nofile=1024; repeatable",
              .takes = ValueType::counts,
              .member = "limits"},
-            sandbox_flag("What it can reach; alone: files (default the agent's)"),
+            sandbox_flag("Sandbox level; files if LEVEL is omitted (default the agent's)"),
             {.name = "writable",
              .value = "DIR",
              .help = "Directory that a run at level files can write; repeatable",
              .takes = ValueType::paths},
             {.name = "readable",
              .value = "PATH",
-             .help = "Path that a run at level files can read, such as one in the home; repeatable",
+             .help = "Path that a run at level files can read; repeatable",
              .takes = ValueType::paths},
             allow_host_flag(),
-            {.name = "adapter", .value = "NAME", .help = "Which known program it is (told by its name)"},
-            {.name = "setup", .value = "TEXT", .help = "For a shell, before it, in a new worktree"},
-            {.name = "teardown", .value = "TEXT", .help = "For a shell, before the worktree is removed"},
+            {.name = "adapter", .value = "NAME", .help = "Agent program (default detected from the command)"},
+            {.name = "setup", .value = "TEXT", .help = "Shell command to run in a new worktree"},
+            {.name = "teardown", .value = "TEXT", .help = "Shell command to run before the worktree is removed"},
+            {.name = "max-attempts",
+             .value = "N",
+             .help = "With --detach: maximum attempts if the run fails (default 1)",
+             .takes = ValueType::number,
+             .local = true,
+             .old_names = {"tries"},
+             .range = Range{1, 1'000'000}},
             {.name = "retries",
              .value = "N",
-             .help = "How often to start it again when it fails; with --detach (0)",
              .takes = ValueType::number,
-             .local = true},
+             .local = true,
+             .range = Range{0, 1'000'000},
+             .hidden = true},
             {.name = "lease",
              .value = "TIME",
-             .help = "Lost when nothing is heard of it for so long (60s)",
+             .help = "Silence after which the run is lost (default 60s)",
              .takes = ValueType::length,
              .member = "lease_s"},
             {.name = "detach",
-             .help = "The server starts it; its id is printed at once",
+             .help = "Let the server start it, print its id and return",
              .takes = ValueType::on,
              .local = true,
              .short_name = "d"}};
@@ -301,25 +320,24 @@ std::vector<Flag> run_flags() {
 std::vector<CliCommand> launch_commands() {
     return {
         {.words = {"run"},
-         .summary = "Run a command under Interlock's eye: its place, its money and its end are looked after",
+         .summary = "Run a command with a workspace claim, a budget and a timeout",
          .arguments = {{.name = "CMD",
-                        .help = "What to start, with its arguments; without, the agent's own command",
+                        .help = "Command line (default the agent's command)",
                         .needed = Argument::Needed::many,
                         .member = "command"}},
          .flags = run_flags(),
-         .examples = {{"interlock run -- claude -p 'fix the tests'", "here, in this terminal"},
+         .examples = {{"interlock run -- claude -p 'fix the tests'", "in this terminal"},
                       {"interlock run --isolate --budget 1.00 --timeout 30m -- codex exec 'add a test'",
-                       "in a worktree of its own, for at most a dollar and half an hour"},
-                      {"interlock run --agent nightly --detach", "the agent's own command, behind the terminal"},
+                       "in a separate worktree, for at most one dollar and 30 minutes"},
+                      {"interlock run --agent nightly --detach", "the agent's command, started by the server"},
                       {"interlock run --resource deploy-prod --on-conflict refuse -- ./deploy.sh", ""}},
          .method = "POST",
          .path = "/v1/runs",
          .run = start,
-         .notes = "It ends with the exit code of the command. Of the environment only what every program needs is\n"
-                  "handed on, what known agents need for their login, and what --env names: from here, or with\n"
-                  "--detach from the server. Without a server on this machine one is started.\n"
-                  "In a run it starts a child of that run, within the run's workspace and budget. The server starts\n"
-                  "the child; its output is shown here. The child ends with its parent."},
+         .notes = "The exit code is that of the command. The command gets basic environment variables, those that a "
+                  "known agent program needs to log in, and those that --env names. If no server runs on this machine, "
+                  "one is started.\nInside a run, it starts a child run with the parent's workspace and budget. The "
+                  "server starts the child and its output is shown here. The child ends when its parent ends."},
     };
 }
 

@@ -12,7 +12,7 @@ class RunCommandTest : public CliTest {
     RunCommandTest() {
         context.environment.url.clear();
         context.environment.data_dir = directory();
-        context.world.start_server = [this](const std::string& data_dir) -> Outcome<void> {
+        context.world.start_server = [this](const std::string& data_dir, const CliOutput&) -> Outcome<void> {
             started.push_back(data_dir);
             put_server_file();
             return {};
@@ -106,16 +106,16 @@ TEST_F(RunCommandTest, an_agent_that_has_a_place_works_there) {
     put_server_file();
     server.answers(200, "{}");
     server.answers(200, R"({"name":"coder","workspace":"/src/shop"})");
-    server.answers(201, R"({"id":"run_1","status":"queued","waits_for":"workspace","place_in_line":2})");
+    server.answers(201, R"({"id":"run_1","status":"queued","waits_for":"workspace","queue_position":2})");
 
     EXPECT_EQ(run({"run"}, {.flags = {{"agent", {"coder"}}, {"detach", {"true"}}, {"retries", {"2"}}}}), ExitCode::ok);
 
     EXPECT_FALSE(sent(2).contains("workspace"));
     EXPECT_FALSE(sent(2).contains("command"));
     EXPECT_EQ(sent(2).at("foreground").as_bool(), false);
-    EXPECT_EQ(sent(2).at("retry").as_object().at("tries").as_int64(), 3);
+    EXPECT_EQ(sent(2).at("retry").as_object().at("max_attempts").as_int64(), 3);
     EXPECT_EQ(out.text(), "run_1\n");
-    EXPECT_NE(err.text().find("waits in line, for workspace; number 2"), std::string::npos);
+    EXPECT_NE(err.text().find("queued at position 2, waits for workspace"), std::string::npos);
     EXPECT_NE(err.text().find("interlock runs attach run_1"), std::string::npos);
 }
 
@@ -149,7 +149,7 @@ TEST_F(RunCommandTest, a_refusal_is_a_sentence_and_nothing_is_handed_over) {
 
     EXPECT_EQ(run({"run"}, {.arguments = {"true"}}), ExitCode::refused);
 
-    EXPECT_NE(err.text().find("interlock runs show run_9"), std::string::npos);
+    EXPECT_NE(err.text().find("--on-conflict queue"), std::string::npos);
     EXPECT_FALSE(become);
 }
 
@@ -159,7 +159,8 @@ TEST_F(RunCommandTest, what_cannot_be_meant_is_refused_before_anything_is_sent) 
 
     EXPECT_TRUE(refused({.flags = {{"env", {"=x"}}}}));
     EXPECT_TRUE(refused({.flags = {{"retries", {"2"}}}}));
-    EXPECT_TRUE(refused({.flags = {{"retries", {"x"}}, {"detach", {"true"}}}}));
+    EXPECT_TRUE(refused({.flags = {{"max-attempts", {"2"}}}}));
+    EXPECT_TRUE(refused({.flags = {{"max-attempts", {"2"}}, {"retries", {"2"}}, {"detach", {"true"}}}}));
     EXPECT_TRUE(refused({.flags = {{"timeout", {"soon"}}}}));
     EXPECT_TRUE(refused({.flags = {{"limit", {"nofile=many"}}}}));
     EXPECT_TRUE(refused({.flags = {{"workspace", {"/a"}}, {"no-workspace", {"true"}}}}));

@@ -1,4 +1,4 @@
-// What runs write, read and followed; and how they are ended.
+// The output of runs, and their cancellation.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -69,7 +69,7 @@ enum class Follow { no, yes };
 // Prints from `offset` on: up to what there is, or until the run has ended and all of it was printed.
 Outcome<void> print_log(Context& context, ApiClient& client, const std::string& run, std::int64_t offset,
                         Follow follow) {
-    const auto timeout_s = static_cast<std::int64_t>(context.settings.timeout_s);
+    const auto timeout_s = static_cast<std::int64_t>(context.settings.request_timeout_s);
     const std::int64_t wait_s = follow == Follow::no ? 0 : std::clamp<std::int64_t>(timeout_s / 2, 1, wait_s_max);
     bool heard = false;
     milliseconds pause = wait_first;
@@ -89,12 +89,12 @@ Outcome<void> print_log(Context& context, ApiClient& client, const std::string& 
         heard = true;
         pause = wait_first;
         if (offset >= 0 && piece->offset > offset) {
-            context.terminal.talk(
+            context.output.talk(
                 fmt::format("… {} were given up here to keep the log in bounds …", size(piece->offset - offset)));
         }
-        context.terminal.data(piece->bytes);
-        std::fflush(context.terminal.out);
-        if (context.terminal.full()) return {};
+        context.output.data(piece->bytes);
+        std::fflush(context.output.out);
+        if (context.output.full()) return {};
         const bool stuck = piece->bytes.empty() && piece->next <= offset;  // The rest is not to be had.
         offset = piece->next;
         const bool all = piece->next >= piece->end || stuck;
@@ -102,7 +102,7 @@ Outcome<void> print_log(Context& context, ApiClient& client, const std::string& 
     }
 }
 
-// Where the last lines begin, as far as they are in the last piece.
+// The offset of the last lines, as far as the last piece has them.
 Outcome<std::int64_t> tail_offset(ApiClient& client, const std::string& run, std::int64_t lines) {
     const auto piece = read_piece(client, {.run = run, .offset = -piece_bytes_max});
     if (!piece) return fail(piece.error());
@@ -127,7 +127,7 @@ ExitCode logs(Context& context, const Invocation& invocation) {
             continue;
         }
         return context.report(bad_usage(fmt::format("--{} takes a whole number, not '{}'", flag, one_line(*text)),
-                                        "--help shows the whole command, with examples"));
+                                        "interlock runs logs --help"));
     }
     auto client = context.connect();
     if (!client) return context.report(client.error());
@@ -156,8 +156,8 @@ void on_interrupt(int) {
 }
 
 void explain_interrupts(const std::string& run) {
-    interrupt_note() =
-        fmt::format("\n{} goes on; '{}' ends it\n", one_line(run), shell_command({"interlock", "runs", "stop", run}));
+    interrupt_note() = fmt::format("\n{} continues; cancel it: {}\n", one_line(run),
+                                   shell_command({"interlock", "runs", "cancel", run}));
     struct sigaction action = {};
     action.sa_handler = on_interrupt;
     ::sigaction(SIGINT, &action, nullptr);
@@ -204,39 +204,60 @@ Outcome<void> wait_for_end(Context& context, ApiClient& client, const std::strin
     }
 }
 
-Outcome<void> stop_one(Context& context, ApiClient& client, const std::string& run, const Invocation& invocation) {
-    json::object body;
-    if (const auto reason = invocation.value("reason")) body["reason"] = *reason;
-    const auto answer = client.change({.method = "POST",
-                                       .target = target_of(run) + "/cancel",
-                                       .body = json::serialize(body),
-                                       .key = context.world.fresh_key()});
+// `runs stop`, the former name of `runs cancel`, succeeds for a run that has already ended.
+enum class IfEnded { refuse, accept };
+
+Outcome<void> cancel_one(Context& context, ApiClient& client, const Invocation& invocation, IfEnded if_ended) {
+    const CliCommand& self = *find_command({"runs", "cancel"});
+    const std::string& run = invocation.arguments.front();
+    const auto built = build_request(self, invocation, context.world.now(), context.output.in);
+    if (!built) return fail(built.error());
+    const auto answer = client.change(
+        {.method = self.method, .target = built->target, .body = built->body, .key = key_of(context, invocation)});
     if (!answer) {
-        if (answer.error().code != "run_ended") return fail(answer.error());
-        context.remark(fmt::format("{} has ended already", one_line(run)));
+        if (answer.error().code != "run_ended" || if_ended == IfEnded::refuse) return fail(answer.error());
+        context.remark(fmt::format("{} has already ended", one_line(run)));
         return {};
     }
+    if (context.settings.json || context.settings.quiet) show(context, self, invocation, *answer);
     const bool over = text_of(member_of(answer->document, "status")) == "cancelled";
-    if (over) context.remark(fmt::format("{} waited in line, and does not any more", one_line(run)));
-    if (over) return {};
-    if (invocation.has("wait")) return wait_for_end(context, client, run);
-    context.remark(fmt::format("{} was asked to stop", one_line(run)));
+    if (invocation.has("wait") && !over) return wait_for_end(context, client, run);
+    context.remark(one_line(run) + (over ? " was queued and is cancelled" : " was asked to stop"));
     return {};
 }
 
-// All of them, though one cannot be: what is first in the list is not the reason to let the rest go on.
-ExitCode stop(Context& context, const Invocation& invocation) {
+// Tries every run, also after one could not be cancelled. Returns the exit code of the last failure.
+ExitCode cancel(Context& context, const Invocation& invocation, IfEnded if_ended) {
     if (invocation.arguments.empty()) {
-        return context.report(bad_usage("'interlock runs stop' needs RUN: which to stop", "interlock runs stop RUN…"));
+        return context.report(bad_usage("'interlock runs cancel' needs RUN: a run id", "interlock runs cancel RUN…"));
+    }
+    if (invocation.arguments.size() > 1 && invocation.has("idempotency-key")) {
+        return context.report(
+            bad_usage("--idempotency-key is for one run, because each run is a change of its own", "name one run"));
     }
     auto client = context.connect();
     if (!client) return context.report(client.error());
-    ExitCode worst = ExitCode::ok;
+    ExitCode ended = ExitCode::ok;
     for (const std::string& run : invocation.arguments) {
-        const auto stopped = stop_one(context, *client, run, invocation);
-        if (!stopped) worst = context.report(stopped.error());
+        const auto done = cancel_one(context, *client, {.arguments = {run}, .flags = invocation.flags}, if_ended);
+        if (!done) ended = context.report(done.error());
     }
-    return worst;
+    return ended;
+}
+
+Argument run_arguments() {
+    Argument runs = run_argument();
+    runs.needed = Argument::Needed::many;
+    return runs;
+}
+
+Flag wait_flag() {
+    return {.name = "wait", .help = "Wait until the runs have ended", .takes = ValueType::on, .local = true};
+}
+
+const View& run_id_view() {
+    static const View view;
+    return view;
 }
 
 }  // namespace
@@ -252,48 +273,59 @@ ExitCode follow_to_end(Context& context, ApiClient& client, const std::string& r
     return exit_of(ended->document);
 }
 
+CliCommand cancel_command(std::vector<Flag> flags) {
+    flags.insert(flags.begin(), wait_flag());
+    return {.words = {"runs", "cancel"},
+            .summary = "Cancel runs",
+            .arguments = {run_arguments()},
+            .flags = std::move(flags),
+            .examples = {{"interlock runs cancel $run --reason 'wrong branch'", ""},
+                         {"interlock runs cancel $one $other --wait", "returns when both have ended"}},
+            .method = "POST",
+            .path = "/v1/runs/{RUN}/cancel",
+            .view = &run_id_view(),
+            .run = [](Context& context,
+                      const Invocation& invocation) { return cancel(context, invocation, IfEnded::refuse); },
+            .notes = "A queued run is cancelled at once. A live run gets SIGTERM, and SIGKILL after its grace period."};
+}
+
 std::vector<CliCommand> log_commands() {
-    Argument runs = run_argument();
-    runs.needed = Argument::Needed::many;
-    runs.help = "Which, one or more";
     return {
         {.words = {"runs", "logs"},
-         .summary = "Print what a run's process wrote",
+         .summary = "Print the output of a run",
          .arguments = {run_argument()},
          .flags = {{.name = "follow",
-                    .help = "And what it writes from now on, until it ends",
+                    .help = "Print new output until the run ends",
                     .takes = ValueType::on,
                     .local = true,
                     .short_name = "f"},
                    {.name = "offset",
                     .value = "BYTES",
-                    .help = "Begin here; negative: so far before the end",
+                    .help = "Start at this byte; negative: relative to the end",
                     .takes = ValueType::number,
                     .local = true},
                    {.name = "tail",
                     .value = "LINES",
-                    .help = "Begin so many lines before the end",
+                    .help = "Start this many lines before the end",
                     .takes = ValueType::number,
                     .local = true}},
          .examples = {{"interlock runs logs $run", ""},
-                      {"interlock runs logs -f --tail 20 $run", "the last lines, and what comes"}},
+                      {"interlock runs logs -f --tail 20 $run", "the last lines, then new output"}},
          .run = logs,
-         .notes = "The bytes are the process's own, untouched. What was given up of a long log is said on standard\n"
-                  "error. Of a run in the foreground there is no log: its terminal had it."},
+         .notes = "Prints the bytes of the process unchanged. Standard error tells how much of a long log was dropped. "
+                  "A run in the foreground has no log, because its output went to its terminal."},
         {.words = {"runs", "attach"},
-         .summary = "Follow a run from now on, and end as it ends",
+         .summary = "Print new output of a run and exit with its exit code",
          .arguments = {run_argument()},
-         .examples = {{"interlock runs attach $run", "Ctrl-C leaves the run going"}},
-         .run = attach,
-         .notes = "It ends with the run's own exit code."},
+         .examples = {{"interlock runs attach $run", "Ctrl-C does not stop the run"}},
+         .run = attach},
         {.words = {"runs", "stop"},
-         .summary = "Ask runs to stop",
-         .arguments = {runs},
-         .flags = {{.name = "wait", .help = "Until they have", .takes = ValueType::on, .local = true},
-                   {.name = "reason", .value = "TEXT", .help = "Why", .local = true}},
-         .examples = {{"interlock runs stop $run --wait", ""},
-                      {"interlock runs stop $one $other --reason 'wrong branch'", ""}},
-         .run = stop},
+         .summary = "Cancel runs",
+         .arguments = {run_arguments()},
+         .flags = {wait_flag(), {.name = "reason", .value = "TEXT", .help = "Reason"}},
+         .run = [](Context& context,
+                   const Invocation& invocation) { return cancel(context, invocation, IfEnded::accept); },
+         .hidden = true},
     };
 }
 

@@ -117,8 +117,29 @@ TEST_F(RunLogsTest, several_runs_are_stopped_though_one_cannot_be) {
 
     EXPECT_EQ(server.seen.at(2).target, "/v1/runs/run_3/cancel");
     EXPECT_EQ(server.seen.at(2).body, R"({"reason":"why"})");
-    EXPECT_NE(err.text().find("run_2 has ended already\nrun_3 was asked to stop\n"), std::string::npos);
+    EXPECT_NE(err.text().find("run_2 has already ended\nrun_3 was asked to stop\n"), std::string::npos);
     EXPECT_EQ(run({"runs", "stop"}), ExitCode::bad_usage);
+}
+
+TEST_F(RunLogsTest, cancel_tries_every_run_and_refuses_one_that_has_ended) {
+    server.answers(200, R"({"id":"run_1","status":"cancelled"})");
+    server.answers(409, R"({"code":"run_ended","detail":"It has ended."})");
+
+    EXPECT_EQ(run({"runs", "cancel"}, {.arguments = {"run_1", "run_2"}, .flags = {{"fence", {"3"}}}}),
+              ExitCode::refused);
+
+    EXPECT_EQ(server.seen.at(0).target, "/v1/runs/run_1/cancel");
+    EXPECT_EQ(server.seen.at(0).body, R"({"fence":3})");
+    EXPECT_EQ(server.seen.at(1).target, "/v1/runs/run_2/cancel");
+    EXPECT_NE(err.text().find("run_1 was queued and is cancelled\n"), std::string::npos) << err.text();
+}
+
+TEST_F(RunLogsTest, an_idempotency_key_cancels_one_run) {
+    const std::map<std::string, std::vector<std::string>> flags{{"idempotency-key", {"k"}}};
+    EXPECT_EQ(run({"runs", "cancel"}, {.arguments = {"run_1", "run_2"}, .flags = flags}), ExitCode::bad_usage);
+    EXPECT_TRUE(server.seen.empty());
+    server.answers(200, R"({"id":"run_1","status":"running"})");
+    EXPECT_EQ(run({"runs", "cancel"}, {.arguments = {"run_1"}, .flags = flags}), ExitCode::ok);
 }
 
 TEST_F(RunLogsTest, who_waits_hears_how_it_ended) {

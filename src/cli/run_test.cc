@@ -30,7 +30,7 @@ TEST_F(RunTest, a_filter_that_matches_nothing_does_not_pretend_that_there_is_not
 
     EXPECT_EQ(run({"runs", "ls"}, {.flags = {{"agent", {"coder"}}}}), ExitCode::ok);
 
-    EXPECT_EQ(err.text(), "Nothing matches.\n");
+    EXPECT_EQ(err.text(), "No matches.\n");
 }
 
 TEST_F(RunTest, an_empty_page_with_more_behind_it_says_so) {
@@ -85,7 +85,7 @@ TEST_F(RunTest, an_error_is_a_sentence_and_a_hint_on_the_error_stream) {
     EXPECT_EQ(run({"agents", "show"}, {.arguments = {"x"}}), ExitCode::not_found);
 
     EXPECT_EQ(out.text(), "");
-    EXPECT_EQ(err.text(), "error: There is no agent 'x'.\nhint: 'interlock agents ls' lists what there is\n");
+    EXPECT_EQ(err.text(), "error: There is no agent 'x'.\nhint: interlock agents ls\n");
 }
 
 TEST_F(RunTest, with_json_an_error_is_the_problem_document_on_the_error_stream) {
@@ -123,7 +123,7 @@ TEST_F(RunTest, a_repeat_is_told_apart) {
 
     EXPECT_EQ(run({"charges", "add"}, {.arguments = {"coder", "0.5"}}), ExitCode::ok);
 
-    EXPECT_NE(err.text().find("done before"), std::string::npos);
+    EXPECT_NE(err.text().find("already done"), std::string::npos);
 }
 
 TEST_F(RunTest, watching_draws_until_the_server_refuses) {
@@ -158,7 +158,7 @@ TEST_F(RunTest, a_verification_that_finds_something_ends_with_one) {
 
     EXPECT_EQ(run({"verify"}), ExitCode::refused);
 
-    EXPECT_NE(out.text().find("BROKEN  P2 hard ceiling"), std::string::npos) << out.text();
+    EXPECT_NE(out.text().find("FAILED  P2 hard ceiling"), std::string::npos) << out.text();
     EXPECT_NE(out.text().find("settled 11.00 of 10.00"), std::string::npos);
 }
 

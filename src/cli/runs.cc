@@ -23,9 +23,9 @@ const View& runs_view() {
                                       {"status", "status", Format::status},
                                       {"exit code", "exit_code"},
                                       {"command", "command", Format::words},
-                                      {"asked to stop", "stop_requested", Format::free_text},
+                                      {"cancel requested", "cancel_requested", Format::free_text},
                                       {"reason", "reason", Format::free_text},
-                                      {"place in line", "place_in_line", Format::count},
+                                      {"queue position", "queue_position", Format::count},
                                       {"waits for", "waits_for", Format::words},
                                       {"agent", "agent", Format::id},
                                       {"workflow", "workflow"},
@@ -35,7 +35,7 @@ const View& runs_view() {
                                       {"schedule", "schedule", Format::id},
                                       {"tags", "tags", Format::pairs},
                                       {"node", "node"},
-                                      {"places", "places", Format::rows},
+                                      {"claims", "places", Format::rows},
                                       {"sandbox", "sandbox"},
                                       {"isolated", "isolated", Format::yes},
                                       {"fence", "fence"},
@@ -47,7 +47,7 @@ const View& runs_view() {
                                       {"started", "started_at", Format::time},
                                       {"ended", "ended_at", Format::time},
                                       {"took", "", Format::took},
-                                      {"waits until", "queued_until", Format::time},
+                                      {"queue timeout", "queued_until", Format::time},
                                       {"not before", "not_before", Format::time},
                                       {"attempt", "attempt"},
                                       {"retry of", "retry_of", Format::id},
@@ -60,67 +60,72 @@ const View& runs_view() {
                                       {"tokens", "tokens", Format::count},
                                       {"cost events", "events", Format::count},
                                       {"repeated", "repeated", Format::yes}},
-                           .when_empty = "There are no runs here. 'interlock run -- COMMAND' starts one."};
+                           .when_empty = "No runs. Start one: interlock run -- COMMAND"};
     return view;
 }
 
 std::vector<Flag> start_flags() {
-    return {{.name = "workspace", .value = "DIR", .help = "The directory it works in", .takes = ValueType::path},
+    return {{.name = "workspace", .value = "DIR", .help = "Directory to claim", .takes = ValueType::path},
             {.name = "resource",
              .value = "NAME",
-             .help = "A named resource it needs; again for more",
+             .help = "Named resource to claim; repeatable",
              .takes = ValueType::repeat,
              .member = "resources"},
             {.name = "mode",
              .value = "MODE",
-             .help = "write alone, or read beside others (write)",
+             .help = "Access to the workspace: write alone, or read with others (default write)",
              .choices = {"write", "read"}},
             {.name = "on-conflict",
-             .value = "WHAT",
-             .help = "When the place is taken (refuse)",
+             .value = "ACTION",
+             .help = "If the workspace is in use (default refuse)",
              .choices = {"refuse", "queue", "replace", "isolate"}},
             {.name = "isolate-into",
              .value = "DIR",
-             .help = "Where to work instead, with --on-conflict isolate",
+             .help = "With --on-conflict isolate: directory to claim instead",
              .takes = ValueType::path},
-            {.name = "queue",
-             .value = "SECONDS",
-             .help = "How long to wait in line (for ever)",
-             .takes = ValueType::number,
-             .member = "queue_s"},
-            {.name = "priority", .value = "N", .help = "Higher goes first in line (0)", .takes = ValueType::number},
+            {.name = "queue-timeout",
+             .value = "TIME",
+             .help = "Longest wait in the queue (default none)",
+             .takes = ValueType::length,
+             .member = "queue_timeout_s",
+             .old_names = {"queue"}},
+            {.name = "priority",
+             .value = "N",
+             .help = "Higher priorities leave the queue first (default 0)",
+             .takes = ValueType::number},
             {.name = "lease",
              .value = "SECONDS",
-             .help = "Lost when no heartbeat comes for so long (60)",
+             .help = "Silence after which the run is lost (default 60)",
              .takes = ValueType::number,
              .member = "lease_s"},
-            {.name = "hold", .value = "AMOUNT", .help = "Dollars to set aside for it", .takes = ValueType::amount},
-            {.name = "hold-tokens", .value = "N", .help = "Tokens to set aside", .takes = ValueType::number},
-            {.name = "hold-calls", .value = "N", .help = "Calls to set aside", .takes = ValueType::number},
-            {.name = "metered", .help = "Its spending is charged call by call", .takes = ValueType::on},
-            {.name = "session", .value = "ID", .help = "The session it writes to", .completes = "sessions"},
-            {.name = "workflow", .value = "NAME", .help = "Counted under this workflow"},
-            {.name = "provider", .value = "NAME", .help = "Counted under this provider"},
-            {.name = "model", .value = "NAME", .help = "Counted under this model"},
-            {.name = "node", .value = "NAME", .help = "The machine it runs on"},
+            {.name = "hold", .value = "AMOUNT", .help = "Dollars to hold for the run", .takes = ValueType::amount},
+            {.name = "hold-tokens", .value = "N", .help = "Tokens to hold", .takes = ValueType::number},
+            {.name = "hold-calls", .value = "N", .help = "Calls to hold", .takes = ValueType::number},
+            {.name = "metered", .help = "Its cost is charged call by call", .takes = ValueType::on},
+            {.name = "session", .value = "ID", .help = "Session of the run", .completes = "sessions"},
+            {.name = "workflow", .value = "NAME", .help = "Workflow to count it under"},
+            {.name = "provider", .value = "NAME", .help = "Provider to count it under"},
+            {.name = "model", .value = "NAME", .help = "Model to count it under"},
+            {.name = "node", .value = "NAME", .help = "Machine that it runs on"},
             tag_flag("tags")};
 }
 
 std::vector<Flag> charge_flags() {
-    return joined({{.name = "cost",
-                    .value = "AMOUNT",
-                    .help = "What it cost in the end",
-                    .takes = ValueType::amount,
-                    .member = "charge.cost"},
-                   {.name = "provider", .value = "NAME", .help = "Where", .member = "charge.provider"},
-                   {.name = "model", .value = "NAME", .help = "With which model", .member = "charge.model"},
-                   {.name = "calls",
-                    .value = "N",
-                    .help = "In how many calls",
-                    .takes = ValueType::number,
-                    .member = "charge.calls"},
-                   {.name = "price", .value = "ID", .help = "By which price", .member = "charge.price"}},
-                  {usage_flags("charge.usage.")});
+    return joined(
+        {{.name = "cost",
+          .value = "AMOUNT",
+          .help = "Total cost of the run",
+          .takes = ValueType::amount,
+          .member = "charge.cost"},
+         {.name = "provider", .value = "NAME", .help = "Provider", .member = "charge.provider"},
+         {.name = "model", .value = "NAME", .help = "Model", .member = "charge.model"},
+         {.name = "calls",
+          .value = "N",
+          .help = "Number of calls",
+          .takes = ValueType::number,
+          .member = "charge.calls"},
+         {.name = "price", .value = "ID", .help = "Price that the cost was computed with", .member = "charge.price"}},
+        {usage_flags("charge.usage.")});
 }
 
 CliCommand change(std::string verb, std::string summary, std::vector<Flag> flags, std::vector<Example> examples) {
@@ -140,43 +145,40 @@ const View& steps_view() {
                            .columns = {{"AT", "at", Format::text},
                                        {"STATUS", "status", Format::status},
                                        {"WAITS FOR", "waits_for", Format::text, Room::if_there_is},
-                                       {"WHY", "reason", Format::free_text}},
-                           .when_empty = "It is from before steps were written down."};
+                                       {"REASON", "reason", Format::free_text}},
+                           .when_empty = "No steps. The run is older than this record."};
     return view;
 }
 
 }  // namespace
 
-Argument run_argument() { return {.name = "RUN", .help = "Its id", .completes = "runs"}; }
+Argument run_argument() { return {.name = "RUN", .help = "Run id", .completes = "runs"}; }
 
 std::vector<CliCommand> run_commands() {
     const View* view = &runs_view();
     Flag any_fence = fence_flag();
     any_fence.required = false;
-    any_fence.help = "Only if the run still has this fence";
+    any_fence.help = "Cancel only if the run still has this fence";
     Flag owners_fence = fence_flag();
     owners_fence.required = false;
-    owners_fence.help = "Its fence, if the run is a client's own";
-    const Flag reason{.name = "reason", .value = "TEXT", .help = "Why"};
+    owners_fence.help = "Fence, if a client owns the run";
+    const Flag reason{.name = "reason", .value = "TEXT", .help = "Reason"};
     return {
         {.words = {"runs", "ls"},
-         .summary = "List runs, the newest first",
+         .summary = "List runs, newest first",
          .flags = {{.name = "status",
                     .value = "STATUS,…",
-                    .help = "Only these",
+                    .help = "Only runs with these statuses",
                     .takes = ValueType::words,
                     .choices = statuses},
-                   agent_flag("Only this agent's"),
-                   {.name = "name", .value = "NAME", .help = "Only those of this name"},
+                   agent_flag("Only runs of this agent"),
+                   {.name = "name", .value = "NAME", .help = "Only runs with this name"},
                    {.name = "schedule",
                     .value = "NAME",
-                    .help = "Only those that this schedule started",
+                    .help = "Only runs that this schedule started",
                     .completes = "schedules"},
-                   {.name = "parent",
-                    .value = "RUN",
-                    .help = "Only those that a program of this run started",
-                    .completes = "runs"}},
-         .examples = {{"interlock runs ls --status starting,running,paused", "the live ones"},
+                   {.name = "parent", .value = "RUN", .help = "Only child runs of this run", .completes = "runs"}},
+         .examples = {{"interlock runs ls --status starting,running,paused", "live runs"},
                       {"interlock runs ls --agent coder --limit 20 --watch", ""}},
          .method = "GET",
          .path = "/v1/runs",
@@ -190,7 +192,7 @@ std::vector<CliCommand> run_commands() {
          .path = "/v1/runs/{RUN}",
          .view = view},
         {.words = {"runs", "steps"},
-         .summary = "Show what became of a run, step by step",
+         .summary = "Show the status changes of a run",
          .arguments = {run_argument()},
          .examples = {{"interlock runs steps run_01jcq3w8y5e9m8t2k4x6v0a1bc", ""}},
          .method = "GET",
@@ -198,42 +200,41 @@ std::vector<CliCommand> run_commands() {
          .answer = CliCommand::ResponseShape::list,
          .view = &steps_view()},
         {.words = {"runs", "start"},
-         .summary = "Ask to run an agent: its caps, budgets and place are decided together",
-         .arguments = {{.name = "AGENT", .help = "Which", .completes = "agents", .member = "agent"}},
+         .summary = "Admit a run that a client starts itself",
+         .arguments = {{.name = "AGENT", .help = "Agent of the run", .completes = "agents", .member = "agent"}},
          .flags = start_flags(),
-         .examples = {{"interlock runs start coder --workspace ~/src/app", "refused if somebody works there"},
-                      {"interlock runs start coder --workspace ~/src/app --on-conflict queue --queue 600",
-                       "waits in line"},
+         .examples = {{"interlock runs start coder --workspace ~/src/app", "refused if the workspace is in use"},
+                      {"interlock runs start coder --workspace ~/src/app --on-conflict queue --queue-timeout 10m",
+                       "waits at most ten minutes"},
                       {"interlock runs start deployer --resource deploy-prod --hold 1.00 --json | jq '{id,fence}'",
                        ""}},
          .method = "POST",
          .path = "/v1/runs",
          .view = view,
-         .notes =
-             "The answer has the run's id and its fence. Whoever acts for the run shows the fence; a run that lost\n"
-             "its lease has a fence that is worth nothing any more."},
-        change("begin", "Say that the process of an admitted run is up", {fence_flag()},
+         .notes = "Caps, budgets and claims are decided together. The response has the run's id and its fence. Later "
+                  "requests for the run must carry the fence. A run that lost its lease can no longer use its fence. "
+                  "To let Interlock start the process, use 'interlock run'."},
+        change("begin", "Report that the process of an admitted run has started", {fence_flag()},
                {{"interlock runs begin $run --fence 1", ""}}),
-        change("heartbeat", "Say that a run is alive, and hear whether it should stop", {fence_flag()},
-               {{"interlock runs heartbeat $run --fence 1", "prolongs its lease"}}),
-        change("pause", "Pause a running run; it keeps its place", {owners_fence},
-               {{"interlock runs pause $run", "its processes stand still"},
-                {"interlock runs pause $run --fence 1", "by the client that owns it"}}),
-        change("resume", "Let a paused run go on", {owners_fence}, {{"interlock runs resume $run", ""}}),
-        change("retry", "Start again what an ended run was", {}, {{"interlock runs retry $run", "as a new run"}}),
-        change("finish", "End a run, with what it cost; its place goes to the next in line",
+        change("heartbeat", "Renew the lease of a run; the response tells if cancel was requested", {fence_flag()},
+               {{"interlock runs heartbeat $run --fence 1", ""}}),
+        change("pause", "Pause a running run; it keeps its claims", {owners_fence},
+               {{"interlock runs pause $run", "stops its processes with SIGSTOP"},
+                {"interlock runs pause $run --fence 1", "for a run that a client owns"}}),
+        change("resume", "Resume a paused run", {owners_fence}, {{"interlock runs resume $run", ""}}),
+        change("retry", "Start an ended run again, as a new run", {}, {{"interlock runs retry $run", ""}}),
+        change("finish", "Report the end of a run with its cost; this frees its claims",
                joined({fence_flag(),
                        {.name = "outcome",
                         .value = "OUTCOME",
-                        .help = "How it ended",
+                        .help = "Outcome of the run",
                         .choices = {"succeeded", "failed", "timed_out"},
                         .required = true},
                        reason},
                       {charge_flags()}),
                {{"interlock runs finish $run --fence 1 --outcome succeeded --cost 0.42 --output-tokens 9000", ""},
                 {"interlock runs finish $run --fence 1 --outcome failed --reason 'tests are red'", ""}}),
-        change("cancel", "Stop a run, whoever has it", joined({any_fence, reason}, {charge_flags()}),
-               {{"interlock runs cancel $run --reason 'wrong branch'", ""}}),
+        cancel_command(joined({any_fence, reason}, {charge_flags()})),
     };
 }
 

@@ -28,18 +28,17 @@ const View& schedules_view() {
                    {"coalesced", "coalesced", Format::count},
                    {"overlap", "overlap"},
                    {"missed", "missed"},
-                   {"missed at most", "missed_max", Format::count},
+                   {"max missed", "missed_max", Format::count},
                    {"workspace", "workspace", Format::free_text},
                    {"resources", "resources", Format::words},
                    {"mode", "mode"},
-                   {"isolated", "isolate", Format::yes},
+                   {"isolate", "isolate", Format::yes},
                    {"node", "node"},
                    {"lease", "lease_s", Format::seconds},
                    {"priority", "priority"},
                    {"hold", "hold", Format::money},
                    {"created", "created_at", Format::time}},
-        .when_empty =
-            "There are no schedules yet. 'interlock schedules put NAME --agent AGENT --every 15m' makes one."};
+        .when_empty = "No schedules. Create one: interlock schedules put NAME --agent AGENT --every 15m"};
     return view;
 }
 
@@ -47,7 +46,7 @@ const View& next_view() {
     static const View view{
         .id = "at",
         .columns = {{"DUE", "tick", Format::text}, {"STARTS", "at", Format::text}, {"IN", "at", Format::time}},
-        .when_empty = "It is not due any more: it is paused. 'interlock schedules resume NAME' ends that."};
+        .when_empty = "Not due, because the schedule is paused. Resume it: interlock schedules resume NAME"};
     return view;
 }
 
@@ -57,9 +56,9 @@ const View& history_view() {
                                        {"OUTCOME", "outcome", Format::status},
                                        {"LATE", "late_ms", Format::milliseconds},
                                        {"RUN", "run", Format::id, Room::if_there_is},
-                                       {"RUN IS", "run_status", Format::status, Room::if_there_is},
-                                       {"WHY", "reason", Format::free_text}},
-                           .when_empty = "It has not been due yet. 'interlock schedules next NAME' says when it is."};
+                                       {"RUN STATUS", "run_status", Format::status, Room::if_there_is},
+                                       {"REASON", "reason", Format::free_text}},
+                           .when_empty = "Not due yet. Show when: interlock schedules next NAME"};
     return view;
 }
 
@@ -67,17 +66,17 @@ const View& ticks_view() {
     static const View view = [] {
         View all = history_view();
         all.columns.insert(all.columns.begin() + 1, {"SCHEDULE", "schedule", Format::id});
-        all.when_empty = "No schedule was due in that time. 'interlock schedules ls' says when each is.";
+        all.when_empty = "No schedule was due in that time. Show when each is due: interlock schedules ls";
         return all;
     }();
     return view;
 }
 
-const View& wake_view() {
+const View& trigger_view() {
     static const View view{.id = "run",
                            .fields = {{"status", "status", Format::status},
                                       {"run", "run", Format::id},
-                                      {"run is", "run_status", Format::status},
+                                      {"run status", "run_status", Format::status},
                                       {"fence", "fence"},
                                       {"repeated", "repeated", Format::yes}}};
     return view;
@@ -86,47 +85,60 @@ const View& wake_view() {
 Argument schedule_argument() { return {.name = "NAME", .help = "The schedule", .completes = "schedules"}; }
 
 std::vector<Flag> schedule_flags() {
-    Flag agent = agent_flag("Which agent it runs");
+    Flag agent = agent_flag("Agent to run");
     agent.required = true;
     return {
         agent,
-        {.name = "every", .value = "LENGTH", .help = "Again and again: 30s, 15m, 2h"},
-        {.name = "cron", .value = "EXPRESSION", .help = "At these times: '0 9 * * mon-fri'"},
-        {.name = "timezone", .value = "ZONE", .help = "Whose clock cron means: Europe/Berlin (UTC)"},
+        {.name = "every", .value = "TIME", .help = "Interval, such as 30s, 15m or 2h"},
+        {.name = "cron", .value = "EXPRESSION", .help = "Cron expression, such as '0 9 * * mon-fri'"},
+        {.name = "timezone",
+         .value = "ZONE",
+         .help = "Timezone of the cron expression, such as Europe/Berlin (default UTC)"},
         {.name = "jitter",
          .value = "SECONDS",
-         .help = "Up to so much later, so that not all begin at once",
+         .help = "Random delay of up to SECONDS, to spread starts (default 0)",
          .takes = ValueType::number,
          .member = "jitter_s"},
         {.name = "overlap",
-         .value = "WHAT",
-         .help = "When the last run is still there (skip)",
+         .value = "ACTION",
+         .help = "If the previous run has not ended (default skip)",
          .choices = {"skip", "queue", "replace", "allow"}},
         {.name = "missed",
-         .value = "WHAT",
-         .help = "What was due while nothing ran (one)",
+         .value = "ACTION",
+         .help = "For times that were due while the server was down (default one)",
          .choices = {"skip", "one", "all"}},
-        {.name = "missed-max", .value = "N", .help = "With --missed all, at most so many", .takes = ValueType::number},
+        {.name = "missed-max",
+         .value = "N",
+         .help = "With --missed all: maximum number (default 10)",
+         .takes = ValueType::number},
         {.name = "workspace",
          .value = "DIR",
-         .help = "The directory its runs work in (the agent's)",
+         .help = "Directory that its runs claim (default the agent's)",
          .takes = ValueType::path},
         {.name = "resource",
          .value = "NAME",
-         .help = "A resource they need; again for more (the agent's)",
+         .help = "Named resource that its runs claim; repeatable (default the agent's)",
          .takes = ValueType::repeat,
          .member = "resources"},
-        {.name = "mode", .value = "MODE", .help = "write or read (the agent's)", .choices = {"write", "read"}},
-        {.name = "isolate", .help = "Each in a git worktree of its own (as the agent)", .takes = ValueType::on},
-        {.name = "node", .value = "NAME", .help = "The server that starts them (the one that is asked)"},
+        {.name = "mode",
+         .value = "MODE",
+         .help = "Access to the workspace (default the agent's)",
+         .choices = {"write", "read"}},
+        {.name = "isolate", .help = "Run in a separate git worktree (default as the agent)", .takes = ValueType::on},
+        {.name = "node",
+         .value = "NAME",
+         .help = "Server that starts the runs (default the one that gets this request)"},
         {.name = "lease",
          .value = "SECONDS",
-         .help = "Their lease (60)",
+         .help = "Silence after which a run is lost (default 60)",
          .takes = ValueType::number,
          .member = "lease_s"},
-        {.name = "priority", .value = "N", .help = "Their place in line (0)", .takes = ValueType::number},
-        {.name = "hold", .value = "AMOUNT", .help = "Dollars set aside for each", .takes = ValueType::amount},
-        {.name = "disabled", .help = "Keep it, but let it not fire", .takes = ValueType::off, .member = "enabled"}};
+        {.name = "priority",
+         .value = "N",
+         .help = "Higher priorities leave the queue first (default 0)",
+         .takes = ValueType::number},
+        {.name = "hold", .value = "AMOUNT", .help = "Dollars to hold for each run", .takes = ValueType::amount},
+        {.name = "disabled", .help = "Create it disabled", .takes = ValueType::off, .member = "enabled"}};
 }
 
 }  // namespace
@@ -135,7 +147,7 @@ std::vector<CliCommand> schedule_commands() {
     const View* view = &schedules_view();
     return {
         {.words = {"schedules", "ls"},
-         .summary = "List schedules, and when they fire next",
+         .summary = "List schedules with their next times",
          .examples = {{"interlock schedules ls", ""}},
          .method = "GET",
          .path = "/v1/schedules",
@@ -149,7 +161,7 @@ std::vector<CliCommand> schedule_commands() {
          .path = "/v1/schedules/{NAME}",
          .view = view},
         {.words = {"schedules", "put"},
-         .summary = "Make a schedule, or change it",
+         .summary = "Create or change a schedule",
          .arguments = {schedule_argument()},
          .flags = schedule_flags(),
          .examples = {{"interlock schedules put nightly --agent coder --cron '0 3 * * *' --timezone Europe/Berlin", ""},
@@ -158,16 +170,16 @@ std::vector<CliCommand> schedule_commands() {
          .path = "/v1/schedules/{NAME}",
          .view = view},
         {.words = {"schedules", "next"},
-         .summary = "Say when a schedule is due next",
+         .summary = "Show the next times of a schedule",
          .arguments = {schedule_argument()},
-         .flags = {{.name = "count", .value = "N", .help = "How many times (5)", .takes = ValueType::number}},
+         .flags = {{.name = "count", .value = "N", .help = "Number of times (default 5)", .takes = ValueType::number}},
          .examples = {{"interlock schedules next nightly --count 10", ""}},
          .method = "GET",
          .path = "/v1/schedules/{NAME}/next",
          .answer = CliCommand::ResponseShape::whole,
          .view = &next_view()},
         {.words = {"schedules", "history"},
-         .summary = "Show what became of a schedule's ticks, the newest first",
+         .summary = "List the past ticks of a schedule and their outcomes, newest first",
          .arguments = {schedule_argument()},
          .examples = {{"interlock schedules history nightly --limit 10", ""}},
          .method = "GET",
@@ -175,40 +187,45 @@ std::vector<CliCommand> schedule_commands() {
          .answer = CliCommand::ResponseShape::list,
          .view = &history_view()},
         {.words = {"schedules", "ticks"},
-         .summary = "Show what became of the ticks of all schedules, the newest first",
+         .summary = "List the past ticks of all schedules and their outcomes, newest first",
          .flags =
-             {{.name = "from", .value = "WHEN", .help = "From then on: 24h for a day ago", .takes = ValueType::instant},
-              {.name = "to", .value = "WHEN", .help = "Up to then", .takes = ValueType::instant},
-              {.name = "schedule", .value = "NAME", .help = "Only this one's", .completes = "schedules"}},
-         .examples = {{"interlock schedules ticks --from 24h", "what happened tonight"}},
+             {{.name = "from",
+               .value = "WHEN",
+               .help = "Start of the period, such as 24h for a day ago",
+               .takes = ValueType::instant},
+              {.name = "to", .value = "WHEN", .help = "End of the period", .takes = ValueType::instant},
+              {.name = "schedule", .value = "NAME", .help = "Only ticks of this schedule", .completes = "schedules"}},
+         .examples = {{"interlock schedules ticks --from 24h", "the last day"}},
          .method = "GET",
          .path = "/v1/ticks",
          .answer = CliCommand::ResponseShape::list,
          .view = &ticks_view()},
         {.words = {"schedules", "pause"},
-         .summary = "Let a schedule rest; its runs go on",
+         .summary = "Pause a schedule; its live runs continue",
          .arguments = {schedule_argument()},
          .examples = {{"interlock schedules pause nightly", ""}},
          .method = "POST",
          .path = "/v1/schedules/{NAME}/pause",
          .view = view},
         {.words = {"schedules", "resume"},
-         .summary = "Let a schedule fire again; what it missed stays missed",
+         .summary = "Resume a paused schedule; times that it missed are skipped",
          .arguments = {schedule_argument()},
          .examples = {{"interlock schedules resume nightly", ""}},
          .method = "POST",
          .path = "/v1/schedules/{NAME}/resume",
          .view = view},
-        {.words = {"schedules", "wake"},
+        {.words = {"schedules", "trigger"},
          .summary = "Fire a schedule now",
          .arguments = {schedule_argument()},
-         .examples = {{"interlock schedules wake nightly", ""},
-                      {"interlock schedules wake nightly --idempotency-key push-4711", "again: nothing more"}},
+         .examples = {{"interlock schedules trigger nightly", ""},
+                      {"interlock schedules trigger nightly --idempotency-key push-4711",
+                       "a repeat with this key has no effect"}},
          .method = "POST",
-         .path = "/v1/schedules/{NAME}/wake",
-         .view = &wake_view()},
+         .path = "/v1/schedules/{NAME}/trigger",
+         .view = &trigger_view(),
+         .old_name = "wake"},
         {.words = {"schedules", "rm"},
-         .summary = "Remove a schedule; its runs stay",
+         .summary = "Remove a schedule; its runs are kept",
          .arguments = {schedule_argument()},
          .examples = {{"interlock schedules rm nightly", ""}},
          .method = "DELETE",

@@ -58,14 +58,14 @@ const View& messages_view() {
 Argument session_argument() { return {.name = "SESSION", .help = "Its id", .completes = "sessions"}; }
 
 void print_message(const Context& context, const std::string& text) {
-    if (context.settings.json) return context.terminal.data(text + "\n");
+    if (context.settings.json) return context.output.data(text + "\n");
     boost::system::error_code unreadable;
     const json::value message = json::parse(text, unreadable);
     if (unreadable) return;
-    const CliOutput& terminal = context.terminal;
+    const CliOutput& output = context.output;
     const std::string head =
         fmt::format("{:>4}  {}", text_of(member_of(message, "seq")), one_line(text_of(member_of(message, "role"))));
-    terminal.data(terminal.paint(Style::bold, head) + "\n" + printable(text_of(member_of(message, "content"))) + "\n");
+    output.data(output.paint(Style::bold, head) + "\n" + printable(text_of(member_of(message, "content"))) + "\n");
 }
 
 ExitCode tail(Context& context, const Invocation& invocation) {
@@ -74,14 +74,14 @@ ExitCode tail(Context& context, const Invocation& invocation) {
     const std::string target = fmt::format("/v1/sessions/{}/tail", percent_encoded(invocation.arguments[0]));
     const auto ended = client->follow(target, invocation.value("after").value_or(""), [&](const net::SseEvent& event) {
         print_message(context, event.data);
-        return !context.terminal.full();
+        return !context.output.full();
     });
     return ended ? ExitCode::ok : context.report(ended.error());
 }
 
 // One line for each, its forks beneath it.
 void add_branch(std::string& text, const std::multimap<std::string, const json::value*>& forks,
-                const json::value& session, const std::string& marked, const CliOutput& terminal, std::size_t depth) {
+                const json::value& session, const std::string& marked, const CliOutput& output, std::size_t depth) {
     const std::string id = text_of(member_of(session, "id"));
     const std::string first = text_of(member_of(session, "first_seq"));
     const std::string line =
@@ -90,9 +90,9 @@ void add_branch(std::string& text, const std::multimap<std::string, const json::
                     first == "0" ? "" : fmt::format(", its own from {}", first),
                     member_of(session, "closed") == json::value(true) ? ", closed" : "",
                     one_line(text_of(member_of(session, "title"))));
-    text += (id == marked ? terminal.paint(Style::bold, line + "  <-") : line) + "\n";
+    text += (id == marked ? output.paint(Style::bold, line + "  <-") : line) + "\n";
     const auto [begin, end] = forks.equal_range(id);
-    for (auto fork = begin; fork != end; ++fork) add_branch(text, forks, *fork->second, marked, terminal, depth + 1);
+    for (auto fork = begin; fork != end; ++fork) add_branch(text, forks, *fork->second, marked, output, depth + 1);
 }
 
 ExitCode tree(Context& context, const Invocation& invocation) {
@@ -102,7 +102,7 @@ ExitCode tree(Context& context, const Invocation& invocation) {
     const auto answer = client->get(fmt::format("/v1/sessions/{}/tree", percent_encoded(id)));
     if (!answer) return context.report(answer.error());
     if (context.settings.json) {
-        context.terminal.data(answer->response.body + "\n");
+        context.output.data(answer->response.body + "\n");
         return ExitCode::ok;
     }
     const auto* items = member_of(answer->document, "items").if_array();
@@ -119,13 +119,13 @@ ExitCode tree(Context& context, const Invocation& invocation) {
     }
     if (!context.settings.quiet) {
         for (const auto& [parent, session] : forks) {
-            // The root, and whatever has its parent outside of what is shown.
-            if (!known.contains(parent)) add_branch(text, forks, *session, id, context.terminal, 0);
+            // Start at the root, and at each session whose parent is not shown.
+            if (!known.contains(parent)) add_branch(text, forks, *session, id, context.output, 0);
         }
     }
-    context.terminal.data(text);
+    context.output.data(text);
     if (member_of(answer->document, "more") == json::value(true)) {
-        context.remark("the family is larger than what is shown");
+        context.remark("the tree is larger than what is shown");
     }
     return ExitCode::ok;
 }
@@ -135,7 +135,7 @@ ExitCode export_session(Context& context, const Invocation& invocation) {
     if (!client) return context.report(client.error());
     const std::string id = invocation.arguments[0];
     const std::string path = invocation.arguments.size() > 1 ? invocation.arguments[1] : "-";
-    const auto made = path == "-" ? Outcome<std::FILE*>(context.terminal.out) : make_file(path);
+    const auto made = path == "-" ? Outcome<std::FILE*>(context.output.out) : make_file(path);
     if (!made) return context.report(made.error());
     std::FILE* file = *made;
     bool written = true;
@@ -150,19 +150,19 @@ ExitCode export_session(Context& context, const Invocation& invocation) {
         if (path != "-") context.remark(fmt::format("exported session {} to {}", id, path));
         return ExitCode::ok;
     }
-    if (path != "-") std::remove(path.c_str());  // Half a file is worse than none.
+    if (path != "-") std::remove(path.c_str());  // Leave no half-written file.
     if (!ended) return context.report(ended.error());
-    return context.report(
-        {.detail = fmt::format("cannot write {}: {}", path, std::strerror(errno)), .hint = "is the disk full?"});
+    return context.report({.detail = fmt::format("cannot write {}: {}", path, std::strerror(errno)),
+                           .hint = "check that the disk has room"});
 }
 
-// What is sent, byte for byte, is what was exported: the server checks its checksum.
+// Sends the file unchanged, because the server verifies its checksum.
 ExitCode import_session(Context& context, const Invocation& invocation) {
     const std::string& path = invocation.arguments[0];
-    std::FILE* file = path == "-" ? context.terminal.in : std::fopen(path.c_str(), "r");
+    std::FILE* file = path == "-" ? context.output.in : std::fopen(path.c_str(), "r");
     if (file == nullptr) {
         return context.report(bad_usage(fmt::format("cannot read {}: {}", path, std::strerror(errno)),
-                                        "'interlock sessions export SESSION FILE' writes such a file"));
+                                        "create a file with: interlock sessions export SESSION FILE"));
     }
     const std::string text = read_all(file);
     if (path != "-") std::fclose(file);
@@ -179,35 +179,37 @@ ExitCode import_session(Context& context, const Invocation& invocation) {
 }
 
 CliCommand append_command() {
-    return {
-        .words = {"sessions", "append"},
-        .summary = "Add a message",
-        .arguments = {session_argument(),
-                      {.name = "TEXT",
-                       .help = "What it says; - reads it from standard input",
-                       .takes = ValueType::content,
-                       .member = "content"}},
-        .flags = {{.name = "role",
-                   .value = "ROLE",
-                   .help = "Who says it",
-                   .choices = {"user", "assistant", "system", "tool"},
-                   .required = true},
-                  {.name = "metadata", .value = "JSON", .help = "An object kept with it", .takes = ValueType::json},
-                  {.name = "input-tokens", .value = "N", .help = "Tokens that went in", .takes = ValueType::number},
-                  {.name = "output-tokens", .value = "N", .help = "Tokens that came out", .takes = ValueType::number},
-                  {.name = "expected-seq",
-                   .value = "N",
-                   .help = "Only if it becomes this message",
-                   .takes = ValueType::number},
-                  {.name = "run", .value = "ID", .help = "The run that says it", .completes = "runs"},
-                  {.name = "fence", .value = "N", .help = "The run's fence", .takes = ValueType::number}},
-        .examples = {{"interlock sessions append $session 'What is in main.cc?' --role user", ""},
-                     {"git diff | interlock sessions append $session - --role tool", ""},
-                     {"interlock sessions append $session 'Done.' --role assistant --expected-seq 7",
-                      "refused if somebody was faster"}},
-        .method = "POST",
-        .path = "/v1/sessions/{SESSION}/messages",
-        .view = &messages_view()};
+    return {.words = {"sessions", "append"},
+            .summary = "Append a message",
+            .arguments = {session_argument(),
+                          {.name = "TEXT",
+                           .help = "Content of the message; - reads standard input",
+                           .takes = ValueType::content,
+                           .member = "content"}},
+            .flags = {{.name = "role",
+                       .value = "ROLE",
+                       .help = "Author of the message",
+                       .choices = {"user", "assistant", "system", "tool"},
+                       .required = true},
+                      {.name = "metadata",
+                       .value = "JSON",
+                       .help = "JSON object to store with it",
+                       .takes = ValueType::json},
+                      {.name = "input-tokens", .value = "N", .help = "Input tokens", .takes = ValueType::number},
+                      {.name = "output-tokens", .value = "N", .help = "Output tokens", .takes = ValueType::number},
+                      {.name = "expected-seq",
+                       .value = "N",
+                       .help = "Refuse unless the message gets this number",
+                       .takes = ValueType::number},
+                      {.name = "run", .value = "ID", .help = "Run that appends it", .completes = "runs"},
+                      {.name = "fence", .value = "N", .help = "Fence of the run", .takes = ValueType::number}},
+            .examples = {{"interlock sessions append $session 'What is in main.cc?' --role user", ""},
+                         {"git diff | interlock sessions append $session - --role tool", ""},
+                         {"interlock sessions append $session 'Done.' --role assistant --expected-seq 7",
+                          "refused if another message has number 7"}},
+            .method = "POST",
+            .path = "/v1/sessions/{SESSION}/messages",
+            .view = &messages_view()};
 }
 
 }  // namespace
@@ -216,11 +218,11 @@ std::vector<CliCommand> session_commands() {
     const View* view = &sessions_view();
     return {
         {.words = {"sessions", "ls"},
-         .summary = "List sessions, the newest first",
-         .flags = {agent_flag("Only this agent's"),
+         .summary = "List sessions, newest first",
+         .flags = {agent_flag("Only sessions of this agent"),
                    {.name = "search",
                     .value = "TEXT",
-                    .help = "Only those with this in their title or agent's name, or whose id begins so",
+                    .help = "Only sessions with TEXT in the title or agent name, or at the start of the id",
                     .member = "q"}},
          .examples = {{"interlock sessions ls --agent coder", ""}, {"interlock sessions ls --search build", ""}},
          .method = "GET",
@@ -235,28 +237,29 @@ std::vector<CliCommand> session_commands() {
          .path = "/v1/sessions/{SESSION}",
          .view = view},
         {.words = {"sessions", "tree"},
-         .summary = "Show what a session was forked from, and all forks of that",
+         .summary = "Show the fork tree of a session",
          .arguments = {session_argument()},
-         .examples = {{"interlock sessions tree $session", "its own line is marked"},
+         .examples = {{"interlock sessions tree $session", "the session itself is marked"},
                       {"interlock sessions tree $session --json | jq .root", ""}},
          .run = tree},
         {.words = {"sessions", "create"},
-         .summary = "Begin a session",
-         .flags = {agent_flag("Whose it is"),
-                   {.name = "title", .value = "TEXT", .help = "What it is about"},
-                   {.name = "metadata", .value = "JSON", .help = "An object kept with it", .takes = ValueType::json}},
+         .summary = "Create a session",
+         .flags =
+             {agent_flag("Agent of the session"),
+              {.name = "title", .value = "TEXT", .help = "Title"},
+              {.name = "metadata", .value = "JSON", .help = "JSON object to store with it", .takes = ValueType::json}},
          .examples = {{"session=$(interlock sessions create --agent coder --title 'Fix the build' --quiet)",
-                       "prints the id alone"}},
+                       "prints only the id"}},
          .method = "POST",
          .path = "/v1/sessions",
          .view = view},
         append_command(),
         {.words = {"sessions", "messages"},
-         .summary = "List a session's messages, in their order",
+         .summary = "List the messages of a session in order",
          .arguments = {session_argument()},
          .flags = {{.name = "after",
                     .value = "SEQ",
-                    .help = "Only those behind this one",
+                    .help = "Only messages after this one",
                     .takes = ValueType::number,
                     .local = true}},
          .examples = {{"interlock sessions messages $session", ""},
@@ -266,53 +269,51 @@ std::vector<CliCommand> session_commands() {
          .answer = CliCommand::ResponseShape::list,
          .view = &messages_view()},
         {.words = {"sessions", "tail"},
-         .summary = "Follow a session: print each message as it comes",
+         .summary = "Print each message of a session as it arrives",
          .arguments = {session_argument()},
          .flags = {{.name = "after",
                     .value = "SEQ",
-                    .help = "Begin behind this message, not now",
+                    .help = "Start after this message instead of now",
                     .takes = ValueType::number,
                     .local = true}},
-         .examples = {{"interlock sessions tail $session", "until Ctrl-C; lost connections are taken up again"},
-                      {"interlock sessions tail $session --json", "one JSON object a line"}},
+         .examples = {{"interlock sessions tail $session", "until Ctrl-C; reconnects by itself"},
+                      {"interlock sessions tail $session --json", "one JSON object per line"}},
          .run = tail},
         {.words = {"sessions", "fork"},
-         .summary = "Branch a session off at a message; what came before is shared",
+         .summary = "Fork a session at a message; earlier messages are shared",
          .arguments = {session_argument()},
          .flags = {{.name = "at",
                     .value = "SEQ",
-                    .help = "Where",
+                    .help = "Message to fork at",
                     .takes = ValueType::number,
                     .member = "at_seq",
                     .required = true},
-                   {.name = "title", .value = "TEXT", .help = "What the branch is about"}},
+                   {.name = "title", .value = "TEXT", .help = "Title of the fork"}},
          .examples = {{"interlock sessions fork $session --at 12 --title 'the other way'", ""}},
          .method = "POST",
          .path = "/v1/sessions/{SESSION}/fork",
          .view = view},
         {.words = {"sessions", "close"},
-         .summary = "Close a session: it can be read, but not added to",
+         .summary = "Close a session, so that it accepts no more messages",
          .arguments = {session_argument()},
          .examples = {{"interlock sessions close $session", ""}},
          .method = "POST",
          .path = "/v1/sessions/{SESSION}/close",
          .view = view},
         {.words = {"sessions", "export"},
-         .summary = "Write a session to a file, with its checksum",
+         .summary = "Export a session to a file with a checksum",
          .arguments = {session_argument(),
-                       {.name = "FILE",
-                        .help = "A new file; without it, standard output",
-                        .needed = Argument::Needed::no}},
+                       {.name = "FILE", .help = "New file (default standard output)", .needed = Argument::Needed::no}},
          .examples = {{"interlock sessions export $session talk.jsonl", ""}},
          .run = export_session},
         {.words = {"sessions", "import"},
-         .summary = "Make a session from such a file",
-         .arguments = {{.name = "FILE", .help = "What export wrote; - for standard input"}},
+         .summary = "Create a session from an exported file",
+         .arguments = {{.name = "FILE", .help = "Exported file; - reads standard input"}},
          .flags = {{.name = "idempotency-key",
                     .value = "KEY",
-                    .help = "Makes a repeat of this request harmless",
+                    .help = "Key of this change: repeats with the same key have no further effect",
                     .local = true}},
-         .examples = {{"interlock sessions import talk.jsonl", "it gets a new id"}},
+         .examples = {{"interlock sessions import talk.jsonl", "the session gets a new id"}},
          .run = import_session},
     };
 }

@@ -44,10 +44,10 @@ const View& incidents_view() {
     static const View view{.id = "subject",
                            .columns = {{"LEVEL", "level", Format::status},
                                        {"SINCE", "since", Format::time, Room::if_there_is},
-                                       {"WHAT", "title", Format::text},
+                                       {"TITLE", "title", Format::text},
                                        {"DETAIL", "detail", Format::free_text},
-                                       {"WHAT HELPS", "command", Format::id}},
-                           .when_empty = "There is nothing to look at."};
+                                       {"COMMAND", "command", Format::id}},
+                           .when_empty = "No incidents."};
     return view;
 }
 
@@ -66,9 +66,9 @@ const View& login_view() {
     return view;
 }
 
-std::string promise_table(const json::value& report, const CliOutput& terminal) {
+std::string promise_table(const json::value& report, const CliOutput& output) {
     TextTable table{.columns = {{""},
-                                {"PROMISE"},
+                                {"GUARANTEE"},
                                 {"CHECKED", Align::right},
                                 {"OF", Align::left, Room::if_there_is},
                                 {"VIOLATIONS", Align::right}},
@@ -79,7 +79,7 @@ std::string promise_table(const json::value& report, const CliOutput& terminal) 
         const std::string violations = text_of(member_of(promise, "violations"));
         const bool holds = violations == "0";
         const std::string id = one_line(text_of(member_of(promise, "id")));
-        table.rows.push_back({{.text = holds ? "ok" : "BROKEN", .style = holds ? Style::green : Style::red},
+        table.rows.push_back({{.text = holds ? "ok" : "FAILED", .style = holds ? Style::green : Style::red},
                               {.text = fmt::format("{} {}", id, one_line(text_of(member_of(promise, "title"))))},
                               {.text = grouped(text_of(member_of(promise, "checked")))},
                               {.text = one_line(text_of(member_of(promise, "checked_what")))},
@@ -95,11 +95,29 @@ std::string promise_table(const json::value& report, const CliOutput& terminal) 
                 findings += fmt::format("{} note: {}\n", id, one_line(text_of(note)));
         }
     }
-    return render(table, terminal) + (findings.empty() ? "" : "\n" + findings);
+    return render(table, output) + (findings.empty() ? "" : "\n" + findings);
+}
+
+ExitCode verify_store(Context& context, const Invocation& invocation) {
+    if (!context.world.verify_store) {
+        return context.report({.exit = ExitCode::refused,
+                               .code = "not_available",
+                               .detail = "this program cannot verify a store",
+                               .hint = "interlock verify"});
+    }
+    return context.world.verify_store({.data_dir = find_data_dir(context.settings, context.environment),
+                                       .store = invocation.text("store"),
+                                       .repair = invocation.has("repair"),
+                                       .examples_max = static_cast<std::size_t>(invocation.number("examples", 5)),
+                                       .heads = invocation.texts("head"),
+                                       .json = context.settings.json},
+                                      context.output);
 }
 
 ExitCode verify(Context& context, const Invocation& invocation) {
     const bool last = invocation.has("last");
+    const bool of_store = !context.settings.data_dir.empty() || invocation.has("store") || invocation.has("head");
+    if (of_store && !last) return verify_store(context, invocation);
     auto client = context.connect();
     if (!client) return context.report(client.error());
     const auto answer = client->get(last ? "/v1/verify/last" : "/v1/verify");
@@ -108,42 +126,42 @@ ExitCode verify(Context& context, const Invocation& invocation) {
     const json::value& ok = member_of(report, "ok");
     const bool holds = ok.is_bool() && ok.get_bool();
     if (context.settings.json) {
-        context.terminal.data(answer->response.body + "\n");
+        context.output.data(answer->response.body + "\n");
     } else if (report.is_null()) {
-        context.remark("nothing was checked since the server was started; 'interlock verify' checks now");
+        context.remark("not verified since the server started; verify now: interlock verify");
     } else if (!context.settings.quiet || !holds) {
-        context.terminal.data(promise_table(report, context.terminal));
+        context.output.data(promise_table(report, context.output));
         if (const auto* heads = member_of(report, "heads").if_array()) {
-            for (const json::value& head : *heads) context.terminal.data("head  " + one_line(text_of(head)) + "\n");
+            for (const json::value& head : *heads) context.output.data("head  " + one_line(text_of(head)) + "\n");
         }
         const std::string how = last ? "at " + one_line(text_of(member_of(answer->document, "at")))
                                      : fmt::format("{} ms", text_of(member_of(report, "milliseconds")));
         const std::string_view hold = last ? "held" : "holds";
-        context.remark(holds ? fmt::format("every promise {} ({})", hold, how)
+        context.remark(holds ? fmt::format("every guarantee {} ({})", hold, how)
                              : fmt::format("{} violations ({})", text_of(member_of(report, "violations")), how));
     }
     return holds || report.is_null() ? ExitCode::ok : ExitCode::refused;
 }
 
 ExitCode version(Context& context, const Invocation&) {
-    context.terminal.data(context.settings.json ? json::serialize(json::object{{"version", context.version}}) + "\n"
-                                                : fmt::format("interlock {}\n", context.version));
+    context.output.data(context.settings.json ? json::serialize(json::object{{"version", context.version}}) + "\n"
+                                              : fmt::format("interlock {}\n", context.version));
     return ExitCode::ok;
 }
 
 ExitCode completion(Context& context, const Invocation& invocation) {
-    const auto script = completion_script(invocation.arguments[0], context.others);
+    const auto script = completion_script(invocation.arguments[0], context.local_commands);
     if (!script) {
-        return context.report(bad_usage(fmt::format("there are completions for bash, zsh and fish, not for '{}'",
+        return context.report(bad_usage(fmt::format("no completions for '{}'; supported shells are bash, zsh and fish",
                                                     one_line(invocation.arguments[0])),
                                         "interlock completion bash"));
     }
-    context.terminal.data(*script);
+    context.output.data(*script);
     return ExitCode::ok;
 }
 
 ExitCode help(Context& context, const Invocation&) {
-    context.terminal.data(exit_codes_help());
+    context.output.data(exit_codes_help());
     return ExitCode::ok;
 }
 
@@ -152,109 +170,153 @@ ExitCode help(Context& context, const Invocation&) {
 std::vector<CliCommand> system_commands() {
     return {
         {.words = {"status"},
-         .summary = "Show how the server is doing",
-         .examples = {{"interlock status", ""}, {"interlock status --watch 1", "drawn again every second"}},
+         .summary = "Show the state of the server",
+         .examples = {{"interlock status", ""}, {"interlock status --watch 1", "refreshed every second"}},
          .method = "GET",
          .path = "/v1/status",
          .view = &status_view()},
         {.words = {"incidents"},
-         .summary = "List what somebody should look at, the worst first",
+         .summary = "List problems that need attention, most severe first",
          .examples = {{"interlock incidents", ""},
-                      {"interlock incidents --watch 5", "drawn again every five seconds"},
+                      {"interlock incidents --watch 5", "refreshed every five seconds"},
                       {"interlock incidents --json | jq -r '.items[] | select(.level == \"stop\").command'", ""}},
          .method = "GET",
          .path = "/v1/incidents",
          .answer = CliCommand::ResponseShape::whole,
          .view = &incidents_view(),
-         .notes =
-             "Broken promises (of the last check), budgets that are frozen, used up or near it, paused agents, runs\n"
-             "that failed within a day or wait for more than ten minutes, failing upstreams, models without a price."},
+         .notes = "Violated guarantees (of the last verification), budgets that are frozen, exhausted or nearly so, "
+                  "paused agents, runs that failed within a day or are queued for more than ten minutes, failing "
+                  "upstreams, models without a price."},
         {.words = {"verify"},
-         .summary = "Check every promise against the stored rows",
+         .summary = "Verify every guarantee against the stored rows",
          .flags = {{.name = "last",
-                    .help = "Only show what the server's last check found",
+                    .help = "Show the result of the server's last check",
                     .takes = ValueType::on,
+                    .local = true},
+                   {.name = "store",
+                    .value = "URI",
+                    .help = "Verify the store of several nodes: postgres://…",
+                    .local = true},
+                   {.name = "repair",
+                    .help = "With a store: rebuild wrong counters from the ledger and print each change",
+                    .takes = ValueType::on,
+                    .local = true},
+                   {.name = "examples",
+                    .value = "N",
+                    .help = "With a store: violations to name per guarantee (default 5)",
+                    .takes = ValueType::number,
+                    .local = true,
+                    .range = Range{0, 1'000'000}},
+                   {.name = "head",
+                    .value = "N:HASH",
+                    .help = "With a store: head that the store must still have, from an earlier verify, backup or "
+                            "status; repeatable",
+                    .takes = ValueType::repeat,
                     .local = true}},
-         .examples = {{"interlock verify", "the running server checks itself"},
+         .examples = {{"interlock verify", "the running server verifies itself"},
                       {"interlock verify --json | jq .ok", ""},
-                      {"interlock verify --last", "what it found the last time"},
-                      {"interlock verify --data-dir /var/lib/interlock", "checks a store, with or without a server"}},
+                      {"interlock verify --last", "the result of the last check"},
+                      {"interlock verify --data-dir /var/lib/interlock", "the store, with or without its server"},
+                      {"interlock verify --data-dir /var/lib/interlock --repair", "stop the server first"},
+                      {"interlock verify --data-dir /var/lib/interlock --head 1523:9af3…",
+                       "fails if that commit is gone or differs"},
+                      {"interlock verify --store postgres://interlock@db.internal/interlock", "all nodes' store"}},
          .run = verify,
-         .notes = "Ends with 0 when every promise holds and with 1 when one is broken."},
+         .notes =
+             "Recomputes counters, limits, message order, claims, caps, fences, schedule ticks and the feed's hash "
+             "chain. With --data-dir, --store or --head it reads the store itself. --repair never touches the ledger, "
+             "messages, claims or the feed.\nExit codes: 0 every guarantee holds, 1 violations, 2 could not verify."},
         {.words = {"login"},
-         .summary = "Print a link that logs a browser into the page, once",
-         .examples = {{"interlock login", "good for ten minutes"}, {"xdg-open \"$(interlock login --quiet)\"", ""}},
+         .summary = "Print a link that logs a browser into the dashboard once",
+         .examples = {{"interlock login", "valid for ten minutes"}, {"xdg-open \"$(interlock login --quiet)\"", ""}},
          .method = "POST",
          .path = "/v1/login",
          .view = &login_view()},
         {.words = {"doctor"},
-         .summary = "Look for what is wrong here, and say what to do",
+         .summary = "Check this machine and the server, and suggest fixes",
          .examples = {{"interlock doctor", ""},
                       {"interlock doctor --json | jq '.checks[] | select(.level != \"ok\")'", ""}},
          .run = doctor,
-         .notes = "Ends with 1 when something has to be done."},
+         .notes = "Exit codes: 0 no check fails, 1 a check fails."},
         {.words = {"apply"},
-         .summary = "Make the server have the agents, budgets and schedules of a directory",
-         .arguments = {{.name = "DIR", .help = "With agents/*.yaml, or *.yaml"}},
-         .flags = {{.name = "dry-run", .help = "Only show what would change", .takes = ValueType::on, .local = true},
+         .summary = "Apply the agents, budgets, schedules and caps of a directory",
+         .arguments = {{.name = "DIR", .help = "Directory with agents/*.yaml or *.yaml"}},
+         .flags = {{.name = "dry-run", .help = "Only show the changes", .takes = ValueType::on, .local = true},
                    {.name = "prune",
-                    .help = "Remove what an earlier apply made and the files have no more",
+                    .help = "Remove what an earlier apply created and the files no longer have",
                     .takes = ValueType::on,
                     .local = true},
-                   {.name = "yes", .help = "Do not ask", .takes = ValueType::on, .local = true, .short_name = "y"}},
-         .examples = {{"interlock apply .", "shows what would change, and asks"},
+                   {.name = "yes",
+                    .help = "Do not ask for confirmation",
+                    .takes = ValueType::on,
+                    .local = true,
+                    .short_name = "y"}},
+         .examples = {{"interlock apply .", "shows the changes and asks"},
                       {"interlock apply . --dry-run", ""},
-                      {"interlock apply . --prune --yes", "in a pipeline, where nobody is asked"}},
+                      {"interlock apply . --prune --yes", "in a script"}},
          .run = apply,
-         .notes = "docs/agents.md has the format of the files. A mistake in any of them, and nothing is applied. The\n"
-                  "same files again change nothing. Without a terminal to ask on, --yes is needed."},
+         .notes = "docs/agents.md describes the files. If a file has an error, nothing is applied. Applying the same "
+                  "files again changes nothing. Without a terminal, --yes is required."},
         {.words = {"backup"},
-         .summary = "Copy the server's store to a file, while it runs",
-         .arguments = {{.name = "FILE",
-                        .help = "A new file, on the server's machine",
-                        .takes = ValueType::path,
-                        .member = "to"}},
-         .examples = {{"interlock backup /var/backups/interlock.db", "never written over"}},
+         .summary = "Copy the store of a running server to a file",
+         .arguments =
+             {{.name = "FILE", .help = "New file on the server's machine", .takes = ValueType::path, .member = "to"}},
+         .examples = {{"interlock backup /var/backups/interlock.db", "existing files are not overwritten"}},
          .method = "POST",
          .path = "/v1/backup",
          .view = &backup_view()},
         {.words = {"export"},
-         .summary = "Write agents, caps, sessions, budgets and schedules as lines of JSON",
-         .arguments = {{.name = "FILE",
-                        .help = "A new file; without it, standard output",
-                        .needed = Argument::Needed::no}},
+         .summary = "Export agents, caps, sessions, budgets and schedules as JSON lines",
+         .arguments = {{.name = "FILE", .help = "New file (default standard output)", .needed = Argument::Needed::no}},
          .examples = {{"interlock export interlock.jsonl", ""},
                       {"interlock export | jq -r 'select(.kind == \"budget\").value.name'", ""}},
          .run = export_everything,
-         .notes = "What was spent is not in it: a backup has everything, an export what was set up and said."},
+         .notes = "An export has settings and messages, but no charges. For everything, use 'interlock backup'."},
         {.words = {"import"},
-         .summary = "Bring what export wrote to this server",
-         .arguments = {{.name = "FILE", .help = "What export wrote"}},
+         .summary = "Import a file that export wrote",
+         .arguments = {{.name = "FILE", .help = "Exported file"}},
          .flags = {{.name = "enable-schedules",
-                    .help = "Enable the schedules that were enabled; without it, they are imported as disabled",
+                    .help = "Keep schedules enabled that were enabled (default: import them disabled)",
                     .takes = ValueType::on,
                     .local = true},
-                   {.name = "yes", .help = "Do not ask", .takes = ValueType::on, .local = true, .short_name = "y"}},
-         .examples = {{"interlock import interlock.jsonl", "again: nothing changes"},
+                   {.name = "yes",
+                    .help = "Do not ask for confirmation",
+                    .takes = ValueType::on,
+                    .local = true,
+                    .short_name = "y"}},
+         .examples = {{"interlock import interlock.jsonl", "a repeat changes nothing"},
                       {"interlock import interlock.jsonl --yes", "in a script"}},
          .run = import_everything,
-         .notes = "Nothing is sent before the file's checksum was found right. Sessions get new ids; a fork becomes a\n"
-                  "session of its own, with all its messages. Agents that were paused or archived are so here. The\n"
-                  "commands that the file brings are shown first; without a terminal to ask on, --yes is needed."},
+         .notes = "The checksum of the file is verified first. Sessions get new ids. A fork becomes a separate session "
+                  "with all its messages. Agents stay paused or archived. The commands in the file are shown before "
+                  "the import; without a terminal, --yes is required."},
         {.words = {"bench"},
-         .summary = "Measure how many charges the server takes",
-         .flags = {{.name = "connections", .value = "N", .help = "How many at a time (8)", .local = true},
-                   {.name = "seconds", .value = "S", .help = "How long each load lasts (5)", .local = true},
+         .summary = "Measure the charge rate of the server",
+         .flags = {{.name = "connections",
+                    .value = "N",
+                    .help = "Connections (default 8)",
+                    .takes = ValueType::number,
+                    .local = true,
+                    .range = Range{1, 1000}},
+                   {.name = "seconds",
+                    .value = "S",
+                    .help = "Duration of each load (default 5)",
+                    .takes = ValueType::decimal,
+                    .local = true,
+                    .range = Range{0.01, 3600}},
                    {.name = "batch",
                     .value = "N",
-                    .help = "Charges in a batch (100); 1 leaves the batches out",
-                    .local = true}},
+                    .help = "Charges per batch (default 100; 1: no batches)",
+                    .takes = ValueType::number,
+                    .local = true,
+                    .range = Range{1, 10'000}}},
          .examples = {{"interlock bench", ""}, {"interlock bench --connections 64 --seconds 10 --json", ""}},
          .run = bench,
-         .notes = "Charges an agent made for it a nano-dollar at a time. Budgets without a scope count them too."},
+         .notes =
+             "Creates an agent and charges it one nano-dollar at a time. Budgets without a scope count these charges."},
         {.words = {"completion"},
          .summary = "Print a completion script for a shell",
-         .arguments = {{.name = "SHELL", .help = "bash, zsh or fish", .choices = {"bash", "zsh", "fish"}}},
+         .arguments = {{.name = "SHELL", .help = "Shell", .choices = {"bash", "zsh", "fish"}}},
          .examples = {{"source <(interlock completion bash)", "in ~/.bashrc"},
                       {"interlock completion zsh > ~/.zfunc/_interlock", "a directory in fpath"},
                       {"interlock completion fish > ~/.config/fish/completions/interlock.fish", ""}},
@@ -264,12 +326,12 @@ std::vector<CliCommand> system_commands() {
          .examples = {{"interlock version", ""}},
          .run = version},
         {.words = {"help"},
-         .summary = "Explain a command, or 'exit-codes'",
-         .arguments = {{.name = "COMMAND", .help = "Which; or exit-codes", .needed = Argument::Needed::many}},
+         .summary = "Show the help of a command, or the exit codes",
+         .arguments = {{.name = "COMMAND", .help = "Command, or exit-codes", .needed = Argument::Needed::many}},
          .examples = {{"interlock help runs start", ""}, {"interlock help exit-codes", ""}},
          .run = help},
         {.words = {"__complete"},
-         .summary = "Names for the completion scripts",
+         .summary = "Print names for the completion scripts",
          .arguments = {{.name = "NOUN"}},
          .run = complete_names,
          .hidden = true},

@@ -19,7 +19,7 @@ struct Range {
 };
 
 // The blocks that terminals draw two columns wide: East Asian Wide and Fullwidth, and emoji. Coarser than Unicode's
-// table by some unassigned points, which nobody prints.
+// table by some unassigned code points.
 constexpr std::array wide{Range{0x1100, 0x115F},   Range{0x2E80, 0x303E},   Range{0x3041, 0x33FF},
                           Range{0x3400, 0x4DBF},   Range{0x4E00, 0x9FFF},   Range{0xA000, 0xA4CF},
                           Range{0xAC00, 0xD7A3},   Range{0xF900, 0xFAFF},   Range{0xFE30, 0xFE6F},

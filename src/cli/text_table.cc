@@ -90,12 +90,12 @@ std::string without_trailing_blanks(std::string line) {
 
 }  // namespace
 
-std::string render(const TextTable& given, const CliOutput& terminal) {
+std::string render(const TextTable& given, const CliOutput& output) {
     TextTable table = given;
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
         if (table.columns[i].align == Align::decimal) line_up_points(table, i);
     }
-    const std::vector<std::size_t> widths = fit(table, terminal.width);
+    const std::vector<std::size_t> widths = fit(table, output.width);
     const std::string between(gap, ' ');
 
     std::string text;
@@ -103,7 +103,7 @@ std::string render(const TextTable& given, const CliOutput& terminal) {
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
         const TableColumn& column = table.columns[i];
         const std::string header = aligned(column.header, display_width(column.header), widths[i], column.align);
-        line += (i > 0 ? between : "") + terminal.paint(Style::dim, header);
+        line += (i > 0 ? between : "") + output.paint(Style::dim, header);
     }
     text += without_trailing_blanks(line) + '\n';
 
@@ -113,8 +113,8 @@ std::string render(const TextTable& given, const CliOutput& terminal) {
             const TableColumn& column = table.columns[i];
             const bool cut = column.room == Room::shortened && display_width(row[i].text) > widths[i];
             const std::string shown = cut ? shortened(row[i].text, widths[i]) : row[i].text;
-            const bool own_paint = terminal.styled && !cut && !row[i].painted.empty();
-            const std::string painted = own_paint ? row[i].painted : terminal.paint(row[i].style, shown);
+            const bool own_paint = output.styled && !cut && !row[i].painted.empty();
+            const std::string painted = own_paint ? row[i].painted : output.paint(row[i].style, shown);
             line += (i > 0 ? between : "") + aligned(painted, display_width(shown), widths[i], column.align);
         }
         text += without_trailing_blanks(line) + '\n';
@@ -122,20 +122,20 @@ std::string render(const TextTable& given, const CliOutput& terminal) {
     return text;
 }
 
-std::string render(const std::vector<Detail>& details, const CliOutput& terminal) {
+std::string render(const std::vector<Detail>& details, const CliOutput& output) {
     std::size_t label_width = 0;
     for (const Detail& detail : details) label_width = std::max(label_width, display_width(detail.label));
     const std::string indent = '\n' + std::string(label_width + gap, ' ');
 
     std::string text;
     for (const Detail& detail : details) {
-        std::string value = terminal.styled && !detail.value.painted.empty()
+        std::string value = output.styled && !detail.value.painted.empty()
                                 ? detail.value.painted
-                                : terminal.paint(detail.value.style, detail.value.text);
+                                : output.paint(detail.value.style, detail.value.text);
         for (std::size_t at = 0; (at = value.find('\n', at)) != std::string::npos; at += indent.size()) {
             value.replace(at, 1, indent);
         }
-        text += terminal.paint(Style::dim, padded(detail.label, label_width + gap)) + value + '\n';
+        text += output.paint(Style::dim, padded(detail.label, label_width + gap)) + value + '\n';
     }
     return text;
 }

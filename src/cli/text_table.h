@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/cli_output.h"
+#include "cli/output.h"
 
 namespace interlock::cli {
 
@@ -41,13 +41,13 @@ struct TextTable {
     std::vector<std::vector<TextCell>> rows;  // Each with one cell per column.
 };
 
-std::string render(const TextTable& table, const CliOutput& terminal);
+std::string render(const TextTable& table, const CliOutput& output);
 
 // Label and value, one pair a line. A value of several lines is indented as a block.
 struct Detail {
     std::string label;
     TextCell value;
 };
-std::string render(const std::vector<Detail>& details, const CliOutput& terminal);
+std::string render(const std::vector<Detail>& details, const CliOutput& output);
 
 }  // namespace interlock::cli

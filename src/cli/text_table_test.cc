@@ -92,15 +92,15 @@ const View view{
                 {"WINDOW", "", Format::window},
                 {"SCOPE", "scope", Format::pairs},
                 {"FROZEN", "frozen", Format::free_text}},
-    .fields = {{"budget", "name", Format::id}, {"frozen", "frozen"}, {"turns", "window.end", Format::time}}};
+    .fields = {{"budget", "name", Format::id}, {"frozen", "frozen"}, {"resets", "window.end", Format::time}}};
 
 TEST(View, amounts_are_dollars_or_counts_as_the_metric_says) {
     const std::string text = render(table_of(budgets(), view, CliOutput{}, noon), CliOutput{});
 
     EXPECT_EQ(text,
-              "NAME    USED                       SETTLED  WINDOW             SCOPE\n"
-              "daily   [##########==--------]       $5.00  day, turns in 1 h\n"
-              "tokens  [###-----------------]  125,000     total              agent=coder tags.team=web\n");
+              "NAME    USED                       SETTLED  WINDOW              SCOPE\n"
+              "daily   [##########==--------]       $5.00  day, resets in 1 h\n"
+              "tokens  [###-----------------]  125,000     total               agent=coder tags.team=web\n");
 }
 
 TEST(View, a_column_without_a_word_is_left_out_unless_people_expect_it) {
@@ -123,7 +123,7 @@ TEST(View, a_styled_bar_has_three_shades_and_the_same_width) {
 TEST(View, details_leave_out_what_is_not_set_and_tell_times_both_ways) {
     const std::string text = render(details_of(budgets()[0].get_object(), view, CliOutput{}, noon), CliOutput{});
 
-    EXPECT_EQ(text, "budget  daily\nturns   in 1 h  (2026-11-15T13:00:00Z)\n");
+    EXPECT_EQ(text, "budget  daily\nresets  in 1 h  (2026-11-15T13:00:00Z)\n");
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST_F(TransferTest, an_import_makes_what_was_exported_and_maps_what_got_a_new_i
         "POST /v1/sessions/ses_new/close {}",
         "DELETE /v1/agents/old"};
     EXPECT_EQ(asked(), expected);
-    EXPECT_NE(err.text().find("left out budget of-a-run"), std::string::npos);
+    EXPECT_NE(err.text().find("skipped budget of-a-run"), std::string::npos);
 }
 
 TEST_F(TransferTest, commands_that_a_file_brings_are_shown_and_asked_about) {

@@ -1,7 +1,9 @@
-// What the gateway is told: upstreams, rate limits, secrets and its own settings.
+// Settings of the gateway and of sandboxes: upstreams, rate limits, secrets, gateway and sandbox documents.
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
+#include <cerrno>
+#include <cstring>
 
 #include "base/strict_json.h"
 #include "cli/context.h"
@@ -23,7 +25,7 @@ const View& upstreams_view() {
                     {"ERRORS", "errors", Format::count, Room::if_there_is},
                     {"P50", "first_byte_ms_p50", Format::milliseconds, Room::if_there_is},
                     {"P95", "first_byte_ms_p95", Format::milliseconds, Room::if_there_is},
-                    {"DIALECT", "dialect", Format::text},
+                    {"API", "dialect", Format::text},
                     {"URL", "url", Format::id},
                     {"PROVIDER", "provider", Format::id},
                     {"KEY", "key", Format::pairs},
@@ -35,31 +37,31 @@ const View& upstreams_view() {
                     {"LAST ERROR", "last_error", Format::free_text, Room::if_there_is}},
         .fields = {{"upstream", "name", Format::id},
                    {"on", "enabled", Format::yes},
-                   {"dialect", "dialect"},
+                   {"API format", "dialect"},
                    {"url", "url", Format::id},
                    {"insecure", "insecure", Format::yes},
                    {"provider", "provider", Format::id},
                    {"key", "key", Format::pairs},
                    {"models", "models", Format::words},
-                   {"without", "strip_prefix"},
+                   {"strips prefix", "strip_prefix"},
                    {"output limit", "limit_name"},
                    {"priority", "priority", Format::count},
                    {"weight", "weight", Format::count},
-                   {"connect within", "connect_timeout_ms", Format::milliseconds},
-                   {"first byte within", "first_byte_timeout_ms", Format::milliseconds},
-                   {"silent for at most", "silence_timeout_ms", Format::milliseconds},
-                   {"done within", "total_timeout_ms", Format::milliseconds},
+                   {"connect timeout", "connect_timeout_ms", Format::milliseconds},
+                   {"first byte timeout", "first_byte_timeout_ms", Format::milliseconds},
+                   {"silence timeout", "silence_timeout_ms", Format::milliseconds},
+                   {"total timeout", "total_timeout_ms", Format::milliseconds},
                    {"retries", "retries", Format::count},
                    {"backoff", "backoff_ms", Format::milliseconds},
-                   {"rests after", "cooldown_after", Format::count},
-                   {"rests for", "cooldown_s", Format::length},
+                   {"cooldown after", "cooldown_after", Format::count},
+                   {"cooldown", "cooldown_s", Format::length},
                    {"headers", "headers", Format::pairs},
                    {"ca file", "ca_file", Format::id},
                    {"version", "version", Format::count},
                    {"changed", "changed_at", Format::time}},
         .when_empty =
-            "There are no upstreams: the gateway has nowhere to send calls. "
-            "'interlock upstreams add claude --dialect anthropic --key-env ANTHROPIC_API_KEY' adds one."};
+            "No upstreams. Create one: interlock upstreams add claude --api-format anthropic --key-env "
+            "ANTHROPIC_API_KEY"};
     return view;
 }
 
@@ -76,7 +78,7 @@ const View& limits_view() {
                                       {"tokens/min", "tokens_per_minute", Format::count},
                                       {"version", "version", Format::count},
                                       {"changed", "changed_at", Format::time}},
-                           .when_empty = "There are no rate limits. 'interlock limits set NAME --rpm 60' sets one."};
+                           .when_empty = "No rate limits. Create one: interlock limits set NAME --rpm 60"};
     return view;
 }
 
@@ -90,7 +92,7 @@ const View& secrets_view() {
                                       {"hosts", "hosts", Format::words},
                                       {"version", "version", Format::count},
                                       {"changed", "changed_at", Format::time}},
-                           .when_empty = "There are no secrets. 'interlock secrets set NAME < FILE' sets one."};
+                           .when_empty = "No secrets. Create one: interlock secrets set NAME < FILE"};
     return view;
 }
 
@@ -162,67 +164,76 @@ std::vector<Flag> upstream_flags() {
                     .member = std::move(member)};
     };
     return {
-        {.name = "dialect",
-         .value = "DIALECT",
-         .help = "What it speaks",
+        {.name = "api-format",
+         .value = "FORMAT",
+         .help = "API format of the upstream",
+         .member = "dialect",
          .choices = {"openai", "anthropic", "gemini"},
-         .required = true},
-        {.name = "url", .value = "URL", .help = "Where it is (the provider's own)"},
-        {.name = "provider", .value = "NAME", .help = "Whose prices, caps and budgets count (by URL or dialect)"},
-        {.name = "key-env", .value = "VAR", .help = "The key is in this variable of the server", .member = "key.env"},
+         .required = true,
+         .old_names = {"dialect"}},
+        {.name = "url", .value = "URL", .help = "Address (default that of the provider)"},
+        {.name = "provider",
+         .value = "NAME",
+         .help = "Provider for prices, caps and budgets (default by address or API format)"},
+        {.name = "key-env",
+         .value = "VAR",
+         .help = "Environment variable of the server with the provider key",
+         .member = "key.env"},
         {.name = "key-file",
          .value = "FILE",
-         .help = "The key is in this file on the server's machine",
+         .help = "File on the server's machine with the provider key",
          .takes = ValueType::path,
          .member = "key.file"},
         {.name = "key-secret",
          .value = "NAME",
-         .help = "The key is this secret",
+         .help = "Secret with the provider key",
          .member = "key.secret",
          .completes = "secrets"},
         {.name = "model",
          .value = "PATTERN",
-         .help = "A model it takes, '*' for anything; again for more (*)",
+         .help = "Models to send there, '*' matches anything; repeatable (default *)",
          .takes = ValueType::repeat,
          .member = "models"},
-        {.name = "strip-prefix", .value = "TEXT", .help = "Taken off a model's name before it goes there"},
+        {.name = "strip-prefix", .value = "TEXT", .help = "Prefix to remove from model names before sending"},
         {.name = "limit-name",
          .value = "NAME",
-         .help = "Name of a chat's output limit (by the provider)",
+         .help = "Request member for the output limit of a chat (default by provider)",
          .choices = {"max_tokens", "max_completion_tokens"}},
-        number("priority", "N", "The lowest is tried first (100)"),
-        number("weight", "N", "Its share among those of its priority (1)"),
-        number("connect-timeout", "MS", "To connect (5000)", "connect_timeout_ms"),
-        number("first-byte-timeout", "MS", "Until the answer begins (120000)", "first_byte_timeout_ms"),
-        number("silence-timeout", "MS", "Between two pieces of the answer (120000)", "silence_timeout_ms"),
-        number("total-timeout", "MS", "For all of it (3600000)", "total_timeout_ms"),
-        number("retries", "N", "Further attempts before the first byte (2)"),
-        number("backoff", "MS", "Before the first of them, doubled for each further (250)", "backoff_ms"),
-        number("cooldown-after", "N", "Failures in a row until it rests; 0: never (3)"),
+        number("priority", "N", "Upstreams with the lowest number are tried first (default 100)"),
+        number("weight", "N", "Share of the calls among upstreams of one priority (default 1)"),
+        number("connect-timeout", "MS", "Limit for connecting (default 5000)", "connect_timeout_ms"),
+        number("first-byte-timeout", "MS", "Limit until the response begins (default 120000)", "first_byte_timeout_ms"),
+        number("silence-timeout", "MS", "Limit between two chunks of a response (default 120000)",
+               "silence_timeout_ms"),
+        number("total-timeout", "MS", "Limit for the whole call (default 3600000)", "total_timeout_ms"),
+        number("retries", "N", "Retries before the first byte (default 2)"),
+        number("backoff", "MS", "Delay before the first retry, doubled for each further one (default 250)",
+               "backoff_ms"),
+        number("cooldown-after", "N", "Consecutive failures that start a cooldown (default 3; 0: never)"),
         {.name = "cooldown",
-         .value = "LENGTH",
-         .help = "How long it rests (30s)",
+         .value = "TIME",
+         .help = "Time without calls after failures (default 30s)",
          .takes = ValueType::length,
          .member = "cooldown_s"},
         {.name = "header",
          .value = "NAME=VALUE",
-         .help = "Sent with every request; again for more",
+         .help = "Header to send with every request; repeatable",
          .takes = ValueType::pairs,
          .member = "headers"},
         {.name = "pass-header",
          .value = "PATTERN",
-         .help = "A further header of clients that goes there; repeatable",
+         .help = "Client header to pass on; repeatable",
          .takes = ValueType::repeat,
          .member = "pass_headers"},
         {.name = "ca-file",
          .value = "FILE",
-         .help = "Authorities to believe besides the system's",
+         .help = "Certificate authorities besides those of the system (PEM)",
          .takes = ValueType::path},
-        {.name = "insecure", .help = "Let http go to another machine", .takes = ValueType::on},
-        {.name = "disabled", .help = "Add it, but send it nothing yet", .takes = ValueType::off, .member = "enabled"}};
+        {.name = "insecure", .help = "Allow http to another machine", .takes = ValueType::on},
+        {.name = "disabled", .help = "Add it disabled", .takes = ValueType::off, .member = "enabled"}};
 }
 
-// What is set now, changed, and set again: the API sets whole documents.
+// Reads the document, edits it and writes it back, because the API replaces whole documents.
 ExitCode change_document(Context& context, const Invocation& invocation, const CliCommand& shown_as,
                          const std::string& target, const std::function<Outcome<void>(json::object&)>& edit) {
     auto client = context.connect();
@@ -257,13 +268,13 @@ Outcome<void> set_member(json::object& document, std::string_view path, std::str
         if (!member.is_object()) member = json::object();
         return set_member(member.get_object(), path.substr(dot + 1), text);
     }
-    // What is JSON is meant as such; all else is text: model names and URLs need no quotes.
+    // Text that is not JSON is taken as a string, so that model names and URLs need no quotes.
     auto parsed = parse_strict_json(text);
     member = parsed ? std::move(*parsed) : json::value(json::string(text));
     return {};
 }
 
-// Sets members of the document at /v1/NOUN, of which there is one.
+// Sets members of the single document at /v1/NOUN.
 std::function<ExitCode(Context&, const Invocation&)> setting_members_of(std::string noun) {
     return [noun](Context& context, const Invocation& invocation) {
         return change_document(
@@ -272,8 +283,8 @@ std::function<ExitCode(Context&, const Invocation&)> setting_members_of(std::str
                 for (const std::string& pair : invocation.arguments) {
                     const std::size_t equals = pair.find('=');
                     if (equals == std::string::npos || equals == 0) {
-                        return fail(bad_usage(fmt::format("KEY=VALUE is wanted, not '{}'", one_line(pair)),
-                                              fmt::format("'interlock {} show' has all keys", noun)));
+                        return fail(bad_usage(fmt::format("'{}' is not KEY=VALUE", one_line(pair)),
+                                              fmt::format("'interlock {} show' lists the keys", noun)));
                     }
                     auto set = set_member(document, pair.substr(0, equals), pair.substr(equals + 1));
                     if (!set) return set;
@@ -283,15 +294,17 @@ std::function<ExitCode(Context&, const Invocation&)> setting_members_of(std::str
     };
 }
 
-// Never from the command line itself: that is seen by everybody on the machine, and kept in histories.
+// Secrets are not arguments, because other users can see the command line and shells keep it in their history.
 Outcome<std::string> read_secret(const Context& context, const Invocation& invocation) {
     const auto path = invocation.value("from-file");
     if (!path) {
-        context.remark("reading the secret from standard input, up to its end (Ctrl-D)");
-        return read_all(context.terminal.in);
+        context.remark("reading the secret from standard input; Ctrl-D ends it");
+        return read_all(context.output.in);
     }
     std::FILE* file = std::fopen(path->c_str(), "re");
-    if (file == nullptr) return fail(bad_usage(fmt::format("cannot read {}", one_line(*path)), "name another file"));
+    if (file == nullptr)
+        return fail(bad_usage(fmt::format("cannot read {}: {}", one_line(*path), std::strerror(errno)),
+                              "pass another --from-file"));
     std::string text = read_all(file);
     std::fclose(file);
     return text;
@@ -301,7 +314,7 @@ ExitCode set_secret(Context& context, const Invocation& invocation) {
     auto secret = read_secret(context, invocation);
     if (!secret) return context.report(secret.error());
     while (secret->ends_with('\n') || secret->ends_with('\r')) secret->pop_back();
-    if (secret->empty()) return context.report(bad_usage("the secret is empty", "give it on standard input"));
+    if (secret->empty()) return context.report(bad_usage("the secret is empty", "interlock secrets set NAME < FILE"));
     json::object body{{"value", *secret}};
     if (const auto hosts = invocation.flags.find("host"); hosts != invocation.flags.end()) {
         body["hosts"] = json::array(hosts->second.begin(), hosts->second.end());
@@ -323,17 +336,16 @@ std::vector<CliCommand> upstream_commands() {
     const View* view = &upstreams_view();
     return {
         {.words = {"upstreams", "ls"},
-         .summary = "List where calls to models go, and how they do",
+         .summary = "List upstreams with their state and recent calls",
          .examples = {{"interlock upstreams ls", ""},
-                      {"interlock upstreams ls --watch 5", "drawn again every five seconds"},
+                      {"interlock upstreams ls --watch 5", "refreshed every five seconds"},
                       {"interlock upstreams ls --json | jq '.items[] | select(.state != \"healthy\").name'", ""}},
          .method = "GET",
          .path = "/v1/gateway/upstreams",
          .answer = CliCommand::ResponseShape::whole,
          .view = view,
-         .notes =
-             "Calls, errors and the time to the first byte (P50, P95) are those of the last hour, as the server has\n"
-             "seen them that is asked. 'interlock upstreams show NAME' has all that was set."},
+         .notes = "Calls, errors and the time to the first byte (P50, P95) are those of the last hour on the server "
+                  "that answers. 'interlock upstreams show NAME' shows all settings."},
         {.words = {"upstreams", "show"},
          .summary = "Show one upstream",
          .arguments = {upstream_argument()},
@@ -342,25 +354,24 @@ std::vector<CliCommand> upstream_commands() {
          .path = "/v1/upstreams/{NAME}",
          .view = view},
         {.words = {"upstreams", "add"},
-         .summary = "Add an upstream, or set it anew",
+         .summary = "Add or replace an upstream",
          .arguments = {upstream_argument()},
          .flags = upstream_flags(),
          .examples =
-             {{"interlock upstreams add claude --dialect anthropic --key-env ANTHROPIC_API_KEY", ""},
-              {"interlock upstreams add openai --dialect openai --key-secret openai --model 'gpt-*' --model 'o*'",
+             {{"interlock upstreams add claude --api-format anthropic --key-env ANTHROPIC_API_KEY", ""},
+              {"interlock upstreams add openai --api-format openai --key-secret openai --model 'gpt-*' --model 'o*'",
                "only these models"},
-              {"interlock upstreams add spare --dialect openai --url https://openrouter.ai/api --key-secret "
+              {"interlock upstreams add spare --api-format openai --url https://openrouter.ai/api --key-secret "
                "router --priority 200",
-               "tried after those of priority 100"}},
+               "tried after upstreams with priority 100"}},
          .method = "PUT",
          .path = "/v1/upstreams/{NAME}",
          .view = view,
-         .notes =
-             "What is not said has its default, also where the upstream is there already. Without a key none is\n"
-             "sent; the client's own never goes further than the gateway. The server itself is named before the noun:\n"
-             "interlock --url URL upstreams add …"},
+         .notes = "Flags that are omitted are reset to their defaults. Without a key flag no provider key is sent. The "
+                  "client's own key never leaves the gateway. Name the server before the noun: interlock --url URL "
+                  "upstreams add …"},
         {.words = {"upstreams", "enable"},
-         .summary = "Let calls go to an upstream again",
+         .summary = "Enable an upstream",
          .arguments = {upstream_argument()},
          .examples = {{"interlock upstreams enable claude", ""}},
          .method = "PUT",
@@ -368,7 +379,7 @@ std::vector<CliCommand> upstream_commands() {
          .view = view,
          .run = switching(true)},
         {.words = {"upstreams", "disable"},
-         .summary = "Send an upstream nothing more; calls under way go on",
+         .summary = "Disable an upstream; calls in progress continue",
          .arguments = {upstream_argument()},
          .examples = {{"interlock upstreams disable claude", ""}},
          .method = "PUT",
@@ -398,25 +409,25 @@ std::vector<CliCommand> limit_commands() {
     };
     return {
         {.words = {"limits", "ls"},
-         .summary = "List how much may go to models in a minute",
+         .summary = "List rate limits",
          .examples = {{"interlock limits ls", ""}},
          .method = "GET",
          .path = "/v1/rate-limits",
          .answer = CliCommand::ResponseShape::list,
          .view = view},
         {.words = {"limits", "show"},
-         .summary = "Show one limit",
+         .summary = "Show one rate limit",
          .arguments = {limit_argument()},
          .examples = {{"interlock limits show coder", ""}},
          .method = "GET",
          .path = "/v1/rate-limits/{NAME}",
          .view = view},
         {.words = {"limits", "set"},
-         .summary = "Limit the requests or tokens of a minute",
+         .summary = "Set a rate limit on model calls",
          .arguments = {limit_argument()},
          .flags = {matching("agent", "NAME", "Only calls of this agent", "match.agent", "agents"),
-                   matching("api-key", "ID", "Only calls by this key", "match.key", "keys"),
-                   matching("model", "PATTERN", "Only calls of these models, '*' for anything", "match.model"),
+                   matching("api-key", "ID", "Only calls by this API key", "match.key", "keys"),
+                   matching("model", "PATTERN", "Only calls of these models; '*' matches anything", "match.model"),
                    matching("provider", "NAME", "Only calls to this provider", "match.provider"),
                    {.name = "rpm",
                     .value = "N",
@@ -429,14 +440,14 @@ std::vector<CliCommand> limit_commands() {
                     .takes = ValueType::number,
                     .member = "tokens_per_minute"}},
          .examples = {{"interlock limits set coder --agent coder --rpm 60 --tpm 100000", ""},
-                      {"interlock limits set opus --model 'claude-opus-*' --rpm 10", "all agents together"}},
+                      {"interlock limits set opus --model 'claude-opus-*' --rpm 10", "for all agents together"}},
          .method = "PUT",
          .path = "/v1/rate-limits/{NAME}",
          .view = view,
-         .notes = "All calls that a limit applies to are counted together. Without a flag that narrows it, it applies\n"
-                  "to every call."},
+         .notes = "A limit counts all calls that match it together. Without --agent, --api-key, --model or --provider "
+                  "it matches every call."},
         {.words = {"limits", "rm"},
-         .summary = "Remove a limit",
+         .summary = "Remove a rate limit",
          .arguments = {limit_argument()},
          .examples = {{"interlock limits rm coder", ""}},
          .method = "DELETE",
@@ -449,31 +460,33 @@ std::vector<CliCommand> limit_commands() {
 std::vector<CliCommand> secret_commands() {
     return {
         {.words = {"secrets", "ls"},
-         .summary = "List secrets; nobody is shown what they are",
+         .summary = "List secrets without their values",
          .examples = {{"interlock secrets ls", ""}},
          .method = "GET",
          .path = "/v1/secrets",
          .answer = CliCommand::ResponseShape::list,
          .view = &secrets_view()},
         {.words = {"secrets", "set"},
-         .summary = "Set a secret, from standard input or a file",
+         .summary = "Set a secret from standard input or a file",
          .arguments = {secret_argument()},
-         .flags = {{.name = "from-file", .value = "FILE", .help = "Read it from here", .local = true},
+         .flags = {{.name = "from-file",
+                    .value = "FILE",
+                    .help = "File with the secret (default standard input)",
+                    .local = true},
                    {.name = "host",
                     .value = "HOST",
-                    .help = "A host it may be sent to; repeatable (that of the first upstream that uses it)",
+                    .help = "Host that may receive it; repeatable (default that of the first upstream that uses it)",
                     .takes = ValueType::repeat,
                     .local = true}},
          .examples = {{"interlock secrets set anthropic --host api.anthropic.com --from-file ~/anthropic.key", ""},
-                      {"pass show openai | interlock secrets set openai", "it is on no command line"}},
+                      {"pass show openai | interlock secrets set openai", "keeps the secret off the command line"}},
          .method = "PUT",
          .path = "/v1/secrets/{NAME}",
          .view = &secrets_view(),
          .run = set_secret,
          .notes =
-             "It is encrypted before it is stored, with the key in secrets.key in the server's data directory,\n"
-             "and never shown again. Line ends behind it are left out. It is sent to its hosts only: naming others\n"
-             "takes setting it again."},
+             "The secret is stored encrypted, with the key in secrets.key in the server's data directory, and never "
+             "shown. Trailing line ends are removed. It is sent only to its hosts. To change them, set it again."},
         {.words = {"secrets", "rm"},
          .summary = "Remove a secret",
          .arguments = {secret_argument()},
@@ -488,34 +501,34 @@ std::vector<CliCommand> secret_commands() {
 std::vector<CliCommand> gateway_commands() {
     return {
         {.words = {"gateway", "show"},
-         .summary = "Show how the gateway decides",
+         .summary = "Show the settings of the gateway",
          .examples = {{"interlock gateway show", ""}},
          .method = "GET",
          .path = "/v1/gateway",
          .view = &gateway_view()},
         {.words = {"gateway", "models"},
-         .summary = "List the models of the last 30 days, what they cost, and by which price",
-         .examples = {{"interlock gateway models", "the dearest first"},
+         .summary = "List the models of the last 30 days with their costs and prices",
+         .examples = {{"interlock gateway models", "most expensive first"},
                       {"interlock gateway models --json | jq '.items[] | select(.priced | not).model'", ""}},
          .method = "GET",
          .path = "/v1/gateway/models",
          .answer = CliCommand::ResponseShape::whole,
          .view = &models_view(),
-         .notes = "INPUT and OUTPUT are dollars for a million tokens. PRICE says where that is from: the price list\n"
-                  "(catalog), or somebody's word (set)."},
+         .notes = "INPUT and OUTPUT are dollars per million tokens. PRICE is catalog for a price of the price list, or "
+                  "set for one from 'interlock prices set'."},
         {.words = {"gateway", "set"},
-         .summary = "Change how the gateway decides",
+         .summary = "Change settings of the gateway",
          .arguments = {{.name = "KEY=VALUE",
-                        .help = "What 'gateway show' calls it, and what it shall be; null: the default",
+                        .help = "Key from 'gateway show' and its new value; null: the default",
                         .needed = Argument::Needed::many}},
          .examples = {{"interlock gateway set unknown_model=unpriced", ""},
                       {"interlock gateway set wait_s=0 share_percent=80", ""},
-                      {"interlock gateway set otlp.url=http://localhost:4318", "spans and metrics go there"}},
+                      {"interlock gateway set otlp.url=http://localhost:4318", "exports spans and metrics"}},
          .method = "PUT",
          .path = "/v1/gateway",
          .view = &gateway_view(),
          .run = setting_members_of("gateway"),
-         .notes = "What is not named stays as it is."},
+         .notes = "Other keys keep their values."},
     };
 }
 
@@ -528,20 +541,20 @@ std::vector<CliCommand> sandbox_commands() {
          .path = "/v1/sandbox",
          .view = &sandbox_view(),
          .notes =
-             "server_default is what the server was started with. 'interlock doctor' says which levels are possible."},
+             "server_default is the level from 'interlock up'. 'interlock doctor' shows which levels are possible."},
         {.words = {"sandbox", "set"},
          .summary = "Change the sandbox levels of runs",
          .arguments = {{.name = "KEY=VALUE",
-                        .help = "What 'sandbox show' calls it, and what it shall be; null: as the server was started",
+                        .help = "Key from 'sandbox show' and its new value; null: the flag of 'interlock up'",
                         .needed = Argument::Needed::many}},
-         .examples = {{"interlock sandbox set default=files minimum=guarded", "for runs that start from now on"},
+         .examples = {{"interlock sandbox set default=files minimum=guarded", "for runs that start later"},
                       {"interlock sandbox set 'private_hosts=[\"registry.lan:4873\"]'",
-                       "sealed runs that may reach it also do at a private address"}},
+                       "sealed runs may reach this host at a private address"}},
          .method = "PUT",
          .path = "/v1/sandbox",
          .view = &sandbox_view(),
          .run = setting_members_of("sandbox"),
-         .notes = "Levels are off, guarded, files and sealed. What is not named stays as it is."},
+         .notes = "Levels are off, guarded, files and sealed. Other keys keep their values."},
     };
 }
 

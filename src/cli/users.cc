@@ -1,4 +1,4 @@
-// What other users of this machine may ask for without a key.
+// Rights of other users of this machine, who need no API key.
 #include <pwd.h>
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ Outcome<std::string> number_of(const std::string& user) {
     ::getpwnam_r(user.c_str(), &entry, room.data(), room.size(), &found);
     if (found != nullptr) return std::to_string(found->pw_uid);
     return fail(bad_usage(fmt::format("there is no user '{}' on this machine", one_line(user)),
-                          "give the name or the number of a user: id -u NAME"));
+                          "id -u NAME prints the number of a user"));
 }
 
 ExitCode grant(Context& context, const Invocation& invocation) {
@@ -74,7 +74,7 @@ ExitCode revoke(Context& context, const Invocation& invocation) {
     const auto answer =
         client->change({.method = "DELETE", .target = "/v1/users/" + *user, .key = key_of(context, invocation)});
     if (!answer) return context.report(answer.error());
-    context.remark(fmt::format("user {} may ask for nothing now", *user));
+    context.remark(fmt::format("revoked the grant of user {}", *user));
     return ExitCode::ok;
 }
 
@@ -86,28 +86,29 @@ std::vector<CliCommand> user_commands() {
     const View* view = &users_view();
     return {
         {.words = {"users", "ls"},
-         .summary = "List what other users of this machine may ask for",
+         .summary = "List the grants of other users of this machine",
          .examples = {{"interlock users ls", ""}},
          .method = "GET",
          .path = "/v1/users",
          .answer = CliCommand::ResponseShape::whole,
          .view = view},
         {.words = {"users", "grant"},
-         .summary = "Let the programs of a user use the server without a key",
+         .summary = "Let the programs of a user call the server without an API key",
          .arguments = {user_argument()},
          .flags = {{.name = "scope",
                     .value = "SCOPE",
-                    .help = "read, operator, agent, or agent:NAME for one agent",
+                    .help = "Rights: read, operator, agent, or agent:NAME for one agent",
                     .required = true},
-                   {.name = "note", .value = "TEXT", .help = "What it is for"}},
-         .examples = {{"interlock users grant 1001 --scope read", "replaces what the user had before"},
+                   {.name = "note", .value = "TEXT", .help = "Purpose of the grant"}},
+         .examples = {{"interlock users grant 1001 --scope read", "replaces the user's previous grant"},
                       {"interlock users grant 1001 --scope agent:coder", ""}},
          .view = view,
          .run = grant,
-         .notes = "The user's programs reach the server by its Unix socket, which 'interlock up --socket' puts where\n"
-                  "they can open it; they name it by INTERLOCK_SOCKET. Programs of runs have no grant."},
+         .notes =
+             "The programs of the user call the server through its Unix socket. Put the socket where they can open it "
+             "with 'interlock up --socket', and set INTERLOCK_SOCKET for them. Programs in runs have no grant."},
         {.words = {"users", "revoke"},
-         .summary = "Take back what a user was granted, at once",
+         .summary = "Revoke the grant of a user immediately",
          .arguments = {user_argument()},
          .examples = {{"interlock users revoke 1001", ""}},
          .answer = CliCommand::ResponseShape::nothing,

@@ -18,7 +18,7 @@ namespace json = boost::json;
 constexpr std::size_t bar_columns = 20;
 
 struct Look {
-    const CliOutput& terminal;
+    const CliOutput& output;
     Instant now;
     bool detailed;
 };
@@ -91,7 +91,7 @@ std::string rows_text(const json::value& value, const Look& look) {
 std::string window_text(const json::value& row, const Look& look) {
     const std::string kind = text_of(member_of(row, "window.kind"));
     const auto end = from_iso8601(text_of(member_of(row, "window.end")));
-    return end ? fmt::format("{}, turns {}", kind, relative_time(*end, look.now)) : kind;
+    return end ? fmt::format("{}, resets {}", kind, relative_time(*end, look.now)) : kind;
 }
 
 // Nothing for what has not begun.
@@ -114,12 +114,12 @@ std::string repeated(std::string_view mark, std::size_t times) {
     return text;
 }
 
-TextCell bar_cell(const json::value& row, const CliOutput& terminal) {
+TextCell bar_cell(const json::value& row, const CliOutput& output) {
     // Only the picture is approximate: the amounts beside it are exact.
     const auto number = [&](std::string_view member) { return std::atof(text_of(member_of(row, member)).c_str()); };
     const Shares shares{.settled = number("settled"), .held = number("held"), .limit = number("limit")};
     const Bar drawn = bar(shares, bar_columns);
-    if (!terminal.styled) {
+    if (!output.styled) {
         return {.text =
                     '[' + repeated("#", drawn.settled) + repeated("=", drawn.held) + repeated("-", drawn.free) + ']'};
     }
@@ -127,8 +127,8 @@ TextCell bar_cell(const json::value& row, const CliOutput& terminal) {
     const Style settled = used >= 1 ? Style::red : used >= 0.8 ? Style::yellow : Style::green;
     const std::string marks[] = {repeated("█", drawn.settled), repeated("▓", drawn.held), repeated("░", drawn.free)};
     return {.text = marks[0] + marks[1] + marks[2],
-            .painted = terminal.paint(settled, marks[0]) + terminal.paint(Style::cyan, marks[1]) +
-                       terminal.paint(Style::dim, marks[2])};
+            .painted = output.paint(settled, marks[0]) + output.paint(Style::cyan, marks[1]) +
+                       output.paint(Style::dim, marks[2])};
 }
 
 TextCell cell_of(const Column& column, const json::value& row, const Look& look) {
@@ -172,7 +172,7 @@ TextCell cell_of(const Column& column, const json::value& row, const Look& look)
         case Format::window:
             return {.text = window_text(row, look)};
         case Format::bar:
-            return bar_cell(row, look.terminal);
+            return bar_cell(row, look.output);
         case Format::schedule:
             return {.text = schedule_text(row)};
         case Format::size:
@@ -213,8 +213,8 @@ Align align_of(Format format) {
 
 }  // namespace
 
-TextTable table_of(const json::array& rows, const View& view, const CliOutput& terminal, Instant now) {
-    const Look look{.terminal = terminal, .now = now, .detailed = false};
+TextTable table_of(const json::array& rows, const View& view, const CliOutput& output, Instant now) {
+    const Look look{.output = output, .now = now, .detailed = false};
     TextTable table;
     for (const Column& column : view.columns) {
         const bool free = column.format == Format::free_text || column.format == Format::pairs;
@@ -230,8 +230,8 @@ TextTable table_of(const json::array& rows, const View& view, const CliOutput& t
     return table;
 }
 
-std::vector<Detail> details_of(const json::object& object, const View& view, const CliOutput& terminal, Instant now) {
-    const Look look{.terminal = terminal, .now = now, .detailed = true};
+std::vector<Detail> details_of(const json::object& object, const View& view, const CliOutput& output, Instant now) {
+    const Look look{.output = output, .now = now, .detailed = true};
     const json::value row(object);
     std::vector<Detail> details;
     for (const Column& field : view.fields) {

@@ -1,8 +1,8 @@
-// YAML as the files of `interlock apply` use it: text, lists and maps, each knowing where it stands.
+// The YAML of `interlock apply`: text, lists and maps, each with its line and column.
 //
-//   (1) A scalar is its text: nothing is ever read as a number here, so no digit of an amount is lost.
-//   (2) A name that stands twice in a map is a mistake, not a matter of which one wins.
-//   (3) A file takes no more room than it has text for: aliases that multiply it are refused.
+//   (1) A scalar is its text. It is never parsed as a number, so an amount keeps all its digits.
+//   (2) A name that occurs twice in a map is a mistake.
+//   (3) Aliases that would multiply the size of a file are refused.
 #pragma once
 
 #include <compare>
@@ -24,7 +24,7 @@ struct Yaml {
     Kind kind = Kind::nothing;
     Spot at = {};
     std::string text = {};
-    bool quoted = false;           // Text, whatever it looks like.
+    bool quoted = false;           // Always text, even if it looks like a number.
     std::vector<Yaml> items = {};  // Of a list or a map.
     std::string name = {};         // Of an item of a map, …
     Spot name_at = {};             // … and where that stands.

@@ -54,7 +54,7 @@ Complaint beyond_key(const AdmitRun& command) {
     }
     if (command.names_server && !command.process) {
         return fmt::format(
-            "node '{}' is a server, whose cap is for the runs that it starts; leave node out, or use an "
+            "node '{}' is a server, and its cap counts only runs that it starts; omit node, or use an "
             "operator's key",
             command.node);
     }
@@ -70,7 +70,7 @@ class Roots {
     Complaint check(std::string_view what, const std::string& path) const {
         if (is_inside(path)) return std::nullopt;
         return fmt::format(
-            "{}'{}' is outside of the directories that agent '{}' may claim by an API key below operator: {}; an "
+            "{}'{}' is outside the directories that agent '{}' may claim with an API key below operator: {}; an "
             "operator adds one with: interlock agents put {} --root DIR",
             what, path, agent_.name,
             roots_.empty() ? "it has neither workspace nor roots" : fmt::format("{}", fmt::join(roots_, ", ")),
@@ -109,7 +109,7 @@ Complaint outside_roots(OrgState& state, const Agent& agent, const AdmitRun& com
     // What the server starts works where an operator has set its agent up.
     if (command.process || !command.worktrees) return complaint;
     for (const std::string& path : command.repository) {
-        complaint = first_of(complaint, roots.check("a worktree would be made of a repository whose part ", path));
+        complaint = first_of(complaint, roots.check("the worktree would have a repository whose part ", path));
     }
     return complaint;
 }

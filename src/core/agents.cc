@@ -57,7 +57,7 @@ AgentReply put_agent(OrgState& state, Stamp stamp, const PutAgent& command) {
     }
     complaint = first_of(complaint, check_process(command.process), check_retry(command.retry),
                          check_label("provider", command.provider));
-    if (!command.process.command.empty()) complaint = "process has a command; that of an agent is its own member";
+    if (!command.process.command.empty()) complaint = "process has a command; set the command of the agent itself";
     for (const std::string& resource : command.workplace.resources) {
         complaint = first_of(complaint, check_name("a resource's name", resource));
     }
@@ -176,7 +176,7 @@ KeyReply create_key(OrgState& state, Stamp stamp, const CreateKey& command) {
     if (state.api_keys.find(command.id) != nullptr) {
         return {.status = KeyStatus::key_exists,
                 .id = command.id,
-                .detail = fmt::format("there is a key '{}' already", command.id)};
+                .detail = fmt::format("key '{}' already exists", command.id)};
     }
     if (!command.agent.empty() && working_agent(state, command.agent) == nullptr) {
         return {.status = KeyStatus::agent_not_found,
@@ -226,7 +226,7 @@ KeyReply revoke_key(OrgState& state, Stamp stamp, const RevokeKey& command) {
 CapReply set_cap(OrgState& state, Stamp, const SetCap& command) {
     Complaint complaint = check_label("name", command.name);
     if ((command.kind == CapKind::org) != command.name.empty()) {
-        complaint = "the org's cap has no name; a provider's or node's cap needs one";
+        complaint = "a cap of a provider or node needs a name, and the cap of the org has none";
     }
     if (command.max_live) {
         complaint = first_of(complaint, check_range("max_live", *command.max_live, 0, limits::concurrent_runs_max));

@@ -71,7 +71,7 @@ Complaint check(const PutBudget& command) {
         return complaint;
     }
     if (command.limit_units < 0) return fmt::format("limit is {}; it must not be negative", command.limit_units);
-    if (!find_zone(command.zone)) return fmt::format("timezone '{}' is not an IANA time zone", command.zone);
+    if (!find_zone(command.zone)) return fmt::format("timezone '{}' is not an IANA timezone", command.zone);
     if (command.warn.size() > limits::warn_thresholds_max) {
         return fmt::format("there are {} warn thresholds; at most {} are allowed", command.warn.size(),
                            limits::warn_thresholds_max);
@@ -79,7 +79,7 @@ Complaint check(const PutBudget& command) {
     std::int32_t before = 0;
     for (const std::int32_t percent : command.warn) {
         if (percent <= before || percent > 1000) {
-            return "warn thresholds are percentages from 1 to 1000, each greater than the one before";
+            return "warn must be percentages from 1 to 1000 in ascending order";
         }
         before = percent;
     }
@@ -141,7 +141,7 @@ BudgetReply put_budget(OrgState& state, Stamp stamp, const PutBudget& command) {
     if (found != nullptr && !same_shape(*found, command)) {
         return {.status = BudgetStatus::shape_is_fixed,
                 .detail = fmt::format("budget '{}' exists with another scope, metric, window or timezone; these cannot "
-                                      "change: make a budget with another name",
+                                      "change: create a budget with another name",
                                       command.name)};
     }
     if (found == nullptr && state.budget_count() >= limits::budgets_per_org_max) {

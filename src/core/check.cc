@@ -113,7 +113,7 @@ Complaint check_path(std::string_view what, const std::string& path) {
 Complaint check_place(const Place& place) {
     if (auto complaint = check_label("host", place.host)) return complaint;
     if (place.kind == ClaimKind::resource) {
-        if (!place.chain.empty()) return "a resource has a name and no chain";
+        if (!place.chain.empty()) return "a resource must have a name and no chain";
         return check_name("a resource's name", place.path);
     }
     if (auto complaint = check_path("path", place.path)) return complaint;
@@ -158,7 +158,7 @@ Complaint check_process(const ProcessSpec& process) {
             return fmt::format("env has a variable named '{}'", as_line(name));
         }
         if (auto complaint = check_line("the name of a variable of env", name)) return complaint;
-        if (name.starts_with("INTERLOCK_")) return fmt::format("env sets {}, which is not for clients to set", name);
+        if (name.starts_with("INTERLOCK_")) return fmt::format("env sets {}, which is reserved", name);
         if (value.find('\0') != std::string::npos) return fmt::format("env: {} must not have NUL bytes", name);
         if (auto complaint = check_text("a value of env", value, limits::metadata_bytes_max)) return complaint;
     }
@@ -166,7 +166,7 @@ Complaint check_process(const ProcessSpec& process) {
                                                         "memory", "nofile", "nproc", "pids",        "stack", "tmp"};
     for (const auto& [name, value] : process.limits) {
         if (std::ranges::find(known_limits, name) == std::end(known_limits)) {
-            return fmt::format("limits has '{}'; there are {}", name, fmt::join(known_limits, ", "));
+            return fmt::format("limits has '{}'; possible limits: {}", name, fmt::join(known_limits, ", "));
         }
         if (value < 0) return fmt::format("limits: {} must not be negative", name);
         // Those of all processes of a run together: with nothing at all none of them can start.

@@ -259,7 +259,7 @@ TEST_F(TicksTest, what_became_of_each_tick_and_wake_is_written_down) {
     EXPECT_EQ(all[1].outcome, TickOutcome::skipped);
     EXPECT_EQ(all[1].tick, made + minutes(2));
     EXPECT_EQ(all[1].at, made + minutes(2) + seconds(3));
-    EXPECT_EQ(all[1].reason, "the run before is still going");
+    EXPECT_EQ(all[1].reason, "the previous run has not ended");
     EXPECT_EQ(all[2].outcome, TickOutcome::fired);
     EXPECT_EQ(all[2].run, woken.run);
     EXPECT_EQ(all[3].outcome, TickOutcome::coalesced);
@@ -277,7 +277,7 @@ TEST_F(TicksTest, ticks_that_were_missed_together_are_one_row) {
     ASSERT_EQ(all.size(), 2u);
     EXPECT_EQ(all[0].number, 9);
     EXPECT_EQ(all[0].tick, made + minutes(1));
-    EXPECT_EQ(all[0].reason, "it was missed, and 8 after it");
+    EXPECT_EQ(all[0].reason, "missed, with 8 after it");
     EXPECT_EQ(all[1].number, 10);
     EXPECT_EQ(all[1].outcome, TickOutcome::fired);
 }

@@ -101,8 +101,8 @@ Complaint check_allowed_hosts(const std::vector<std::string>& rules) {
         if (auto complaint = check_line("an entry of allowed_hosts", rule)) return complaint;
         if (host_rule_from(rule)) continue;
         return fmt::format(
-            "allowed_hosts has '{}'; it must be the name of a host, *.NAME or *, and may end with :PORT; addresses "
-            "cannot be allowed",
+            "allowed_hosts has '{}'; an entry must be a host name, *.NAME or *, with an optional :PORT, and not an "
+            "address",
             rule);
     }
     return std::nullopt;
@@ -117,7 +117,7 @@ RunReply record_connection(OrgState& state, const RecordConnection& command) {
         return not_recorded(RunStatus::invalid_request, std::move(*complaint));
     }
     const Run* run = state.run(command.run);
-    if (run == nullptr) return not_recorded(RunStatus::run_not_found, "there is no such run");
+    if (run == nullptr) return not_recorded(RunStatus::run_not_found, "the run does not exist");
 
     // From here on it must be recorded.
     state.feed.add(ConnectionEnded{.run = run->id,

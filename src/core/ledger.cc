@@ -43,11 +43,11 @@ Complaint check_spending(Money cost, const Usage& usage, std::int64_t calls, con
 // counter can say.
 Complaint check_size(std::int64_t nanos, std::int64_t tokens) {
     if (nanos > limits::nanos_per_event_max) {
-        return fmt::format("${} is too much for one event or hold; at most ${} are allowed",
-                           to_text(Money::nanos(nanos)), to_text(Money::nanos(limits::nanos_per_event_max)));
+        return fmt::format("${} exceeds the maximum of ${} for one event or hold", to_text(Money::nanos(nanos)),
+                           to_text(Money::nanos(limits::nanos_per_event_max)));
     }
     if (tokens > limits::tokens_per_event_max) {
-        return fmt::format("{} tokens are too many for one event or hold; at most {} are allowed", tokens,
+        return fmt::format("{} tokens exceed the maximum of {} for one event or hold", tokens,
                            limits::tokens_per_event_max);
     }
     return std::nullopt;
@@ -147,17 +147,17 @@ struct HoldRefusal {
 };
 std::optional<HoldRefusal> refuse_end(OrgState& state, const Hold* hold, const Actor& by) {
     if (hold != nullptr && hold->for_run()) {
-        return HoldRefusal{HoldStatus::invalid_request, "a run's own hold ends with the run"};
+        return HoldRefusal{HoldStatus::invalid_request, "the hold of a run ends with the run"};
     }
-    if (hold == nullptr) return HoldRefusal{HoldStatus::hold_not_found, "there is no such hold"};
+    if (hold == nullptr) return HoldRefusal{HoldStatus::hold_not_found, "the hold does not exist"};
     if (!may_end(state, *hold, by)) {
         return HoldRefusal{HoldStatus::not_your_hold,
                            hold->opened_by == HoldOpener::gateway
-                               ? "the gateway opened this hold for a model call and ends it itself; only an operator's "
-                                 "key may do so too"
-                               : "another API key opened this hold; use that key, or an operator's"};
+                               ? "the gateway opened this hold for a model call and ends it itself; use an operator "
+                                 "key to end it"
+                               : "another API key opened this hold; use that key, or an operator key"};
     }
-    if (hold->state != HoldState::open) return HoldRefusal{HoldStatus::hold_closed, "the hold has ended"};
+    if (hold->state != HoldState::open) return HoldRefusal{HoldStatus::hold_closed, "the hold is closed"};
     return std::nullopt;
 }
 
@@ -519,14 +519,15 @@ std::optional<RefusedHold> refuse_hold(OrgState& state, const Attribution& who, 
     const auto check = [&](const OrgState::Held& held, std::size_t holds_max, std::int64_t sum_max,
                            std::string_view whose) -> std::optional<RefusedHold> {
         if (held.holds >= holds_max) {
-            return RefusedHold{ReserveStatus::too_many, fmt::format("{} has at most {} open holds", whose, holds_max)};
+            return RefusedHold{ReserveStatus::too_many,
+                               fmt::format("{} may have at most {} open holds", whose, holds_max)};
         }
         const bool fits = held.usd + bound.usd - held_already.usd <= sum_max &&
                           held.tokens + bound.tokens - held_already.tokens <= sum_max;
         if (fits) return std::nullopt;
-        return RefusedHold{
-            ReserveStatus::amount_too_large,
-            fmt::format("{} holds at most ${} and {} tokens at once", whose, to_text(Money::nanos(sum_max)), sum_max)};
+        return RefusedHold{ReserveStatus::amount_too_large,
+                           fmt::format("{} may hold at most ${} and {} tokens at once", whose,
+                                       to_text(Money::nanos(sum_max)), sum_max)};
     };
     using namespace limits;
     if (auto refused = check(state.held_in_org(), open_holds_per_org_max, held_max, "an org")) return refused;
@@ -540,7 +541,7 @@ std::optional<RefusedHold> refuse_hold(OrgState& state, const Attribution& who, 
         return refused;
     }
     auto refused = check(state.held_by_key(who.api_key), open_holds_per_agent_max, held_per_agent_max,
-                         "an API key that is no operator's");
+                         "an API key below operator");
     if (refused && !who.api_key.empty() && !is_operators_key(state, who.api_key)) return refused;
     if (auto complaint = check_size(bound.usd, bound.tokens)) {
         return RefusedHold{ReserveStatus::amount_too_large, std::move(*complaint)};
@@ -569,10 +570,10 @@ ChargeReply charge(OrgState& state, Stamp stamp, const Charge& command, CommandK
         return refuse(ChargeStatus::agent_not_found, fmt::format("there is no agent '{}'", spending.who.agent));
     }
     if (!command.who.session.value.empty() && state.sessions.find(command.who.session) == nullptr) {
-        return refuse(ChargeStatus::session_not_found, "there is no such session");
+        return refuse(ChargeStatus::session_not_found, "the session does not exist");
     }
     if (const RunCheck check = check_run(state, command.who.run, command.fence); check != RunCheck::fine) {
-        return refuse(status_of<ChargeStatus>(check), "the run is not live, or not yours any more");
+        return refuse(status_of<ChargeStatus>(check), "the run is not live, or its fence is stale");
     }
 
     spending.key = key;
@@ -622,7 +623,7 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
     if (run != nullptr && who.agent != run->who.agent) {
         return refuse(ReserveStatus::invalid_request, fmt::format("the run belongs to agent '{}'", run->who.agent));
     }
-    if (state.hold(command.hold) != nullptr) return refuse(ReserveStatus::hold_exists, "there is a hold with this id");
+    if (state.hold(command.hold) != nullptr) return refuse(ReserveStatus::hold_exists, "a hold with this id exists");
     const Agent* agent = working_agent(state, who.agent);
     if (agent == nullptr) {
         return refuse(ReserveStatus::agent_not_found, fmt::format("there is no agent '{}'", who.agent));
@@ -632,10 +633,10 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
         return refuse(ReserveStatus::agent_paused, paused_because(*agent));
     }
     if (!command.who.session.value.empty() && state.sessions.find(command.who.session) == nullptr) {
-        return refuse(ReserveStatus::session_not_found, "there is no such session");
+        return refuse(ReserveStatus::session_not_found, "the session does not exist");
     }
     if (const RunCheck check = check_run(state, who.run, command.fence); check != RunCheck::fine) {
-        return refuse(status_of<ReserveStatus>(check), "the run is not live, or not yours any more");
+        return refuse(status_of<ReserveStatus>(check), "the run is not live, or its fence is stale");
     }
     const Hold* own = own_hold(state, who.run);
     if (auto refusal = refuse_hold(state, who, command.bound, own)) {
@@ -658,9 +659,9 @@ ReserveReply reserve(OrgState& state, Stamp stamp, const Reserve& command) {
     if (command.dispatched && !who.provider.empty()) {
         const Cap* cap = state.caps.find({CapKind::provider, who.provider});
         if (cap != nullptr && state.calls_under_way(who.provider) >= static_cast<std::size_t>(cap->max_live)) {
-            return refuse(ReserveStatus::concurrency_limit,
-                          fmt::format("provider '{}' has {} calls under way, as many as its cap allows", who.provider,
-                                      cap->max_live));
+            return refuse(
+                ReserveStatus::concurrency_limit,
+                fmt::format("provider '{}' has {} calls in progress, which is its cap", who.provider, cap->max_live));
         }
     }
 
@@ -775,15 +776,15 @@ CorrectReply correct_charge(OrgState& state, Stamp stamp, const CorrectCharge& c
         return CorrectReply{.status = why, .seq = {}, .cost = {}, .detail = std::move(detail)};
     };
     ensure(!key.value.empty(), "a cost event is stored under its command's key");
-    if (command.to.negative()) return refuse(CorrectStatus::invalid_request, "to must not be below zero");
+    if (command.to.negative()) return refuse(CorrectStatus::invalid_request, "to must not be negative");
     if (command.why.empty()) {
-        return refuse(CorrectStatus::invalid_request, "why is missing; say why the charge is wrong, for the record");
+        return refuse(CorrectStatus::invalid_request, "why is missing; it is recorded as the reason of the correction");
     }
     if (auto complaint = check_text("why", command.why, limits::text_bytes_max)) {
         return refuse(CorrectStatus::invalid_request, *complaint);
     }
     const auto first = state.cost_events.find(command.event);
-    if (!first) return refuse(CorrectStatus::charge_not_found, "there is no such charge");
+    if (!first) return refuse(CorrectStatus::charge_not_found, "the charge does not exist");
     if (!first->corrects.value.empty()) {
         return refuse(CorrectStatus::invalid_request,
                       fmt::format("{} is itself a correction; correct {} instead", to_text("key", first->key.value),
@@ -855,7 +856,7 @@ void close_run_holds(OrgState& state, Stamp stamp, Run& run, RestOfRun rest) {
     }
     if (run.hold.value.empty()) return;
     const Hold& own = *state.hold(run.hold);
-    ensure(own.state == HoldState::open, "a run's own hold ends with the run");
+    ensure(own.state == HoldState::open, "the hold of a run ends with the run");
     const bool nothing_left = own.bound == Amounts{};
     const bool unspent = rest == RestOfRun::known_unspent || run.metered || nothing_left;
     unspent ? release(state, stamp, run.hold, false) : charge_at_bound(state, stamp, run.hold, &run);

@@ -47,16 +47,17 @@ PlaceKeys keys_of(const Place& place) {
 
 Complaint check_places(const std::vector<Place>& places) {
     if (places.size() > limits::claims_per_run_max) {
-        return fmt::format("there are {} places; at most {} are allowed", places.size(), limits::claims_per_run_max);
+        return fmt::format("the run claims {} directories and resources; at most {} are allowed", places.size(),
+                           limits::claims_per_run_max);
     }
     std::set<std::tuple<ClaimKind, std::string, std::string>> named;
     for (const Place& place : places) {
         if (auto complaint = check_place(place)) return complaint;
         if (place.kind == ClaimKind::resource && place.path.starts_with(reserved_resources)) {
-            return fmt::format("resources that begin with '{}' are not for clients", reserved_resources);
+            return fmt::format("names of resources that begin with '{}' are reserved", reserved_resources);
         }
         if (!named.insert({place.kind, place.host, place.path}).second) {
-            return fmt::format("'{}' is named twice", place.path);
+            return fmt::format("'{}' is claimed twice", place.path);
         }
     }
     return std::nullopt;

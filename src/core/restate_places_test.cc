@@ -206,7 +206,7 @@ TEST_F(RestatePlacesTest, a_run_that_was_admitted_by_an_agents_key_gets_nothing_
     const RunReply reply = restate(inside, {directory("/etc", {"9"})}, "'/srv/bob' leads to '/etc'");
 
     EXPECT_EQ(reply.state, RunState::failed);
-    EXPECT_TRUE(reply.detail.starts_with("'/srv/bob' leads to '/etc': '/etc' is outside of")) << reply.detail;
+    EXPECT_TRUE(reply.detail.starts_with("'/srv/bob' leads to '/etc': '/etc' is outside the")) << reply.detail;
     EXPECT_EQ(get<Run>(inside.run).reason, reply.detail);
 }
 

@@ -31,8 +31,8 @@ std::string workspaces_of(const Run& run) {
 
 Complaint refuse_place(const Run& parent, std::string_view what, const std::string& path) {
     return fmt::format(
-        "{}'{}' is not inside of what the parent {} claims: {}; a run starts further runs only there. Choose a "
-        "directory below, or let a person start the run outside of this one",
+        "{}'{}' is outside the claims of the parent {}: {}; choose a directory inside them, or start the run "
+        "outside of this run",
         what, path, name_of(parent), workspaces_of(parent));
 }
 
@@ -57,7 +57,7 @@ Complaint outside_parent(OrgState& state, const Run& parent, const AdmitRun& com
         });
         const bool is_its_repository = worktree != nullptr && is_at_or_below(path, worktree->repository);
         if (!inside && !is_its_repository)
-            return refuse_place(parent, "a worktree would be made of a repository whose part ", path);
+            return refuse_place(parent, "the worktree would have a repository whose part ", path);
     }
     return std::nullopt;
 }
@@ -93,11 +93,11 @@ std::vector<RunId> unfinished_below(OrgState& state, const Run& run) {
 std::optional<RefusedChild> refuse_child(OrgState& state, const AdmitRun& command) {
     const Run* parent = state.run(command.parent);
     if (parent == nullptr || !is_live(parent->state)) {
-        return RefusedChild{AdmitStatus::parent_not_live, "the run that starts this one is not live"};
+        return RefusedChild{AdmitStatus::parent_not_live, "the parent run is not live"};
     }
     if (!parent->stop_requested.empty()) {
         return RefusedChild{AdmitStatus::parent_not_live,
-                            fmt::format("{} is asked to stop, so it starts no further runs", name_of(*parent))};
+                            fmt::format("cancel was requested for {}, so it cannot start runs", name_of(*parent))};
     }
     if (command.who.agent != parent->who.agent) {
         const Agent* agent = state.agent(parent->who.agent);
@@ -117,13 +117,12 @@ std::optional<RefusedChild> refuse_child(OrgState& state, const AdmitRun& comman
         for (const LiveBudget* budget : state.budgets_covering(at->who)) {
             if (!is_on_run_alone(*budget, at->id)) continue;
             return RefusedChild{AdmitStatus::beyond_parent,
-                                fmt::format("budget '{}' is on {} alone and would not count what a further run spends",
+                                fmt::format("budget '{}' covers only {} and would not count the cost of a child run",
                                             budget->row.name, name_of(*at))};
         }
         if (depth <= limits::run_depth_max) continue;
-        return RefusedChild{
-            AdmitStatus::beyond_parent,
-            fmt::format("at most {} runs may be above one another, without the first one", limits::run_depth_max)};
+        return RefusedChild{AdmitStatus::beyond_parent,
+                            fmt::format("a child run may have at most {} levels above it", limits::run_depth_max)};
     }
     return std::nullopt;
 }

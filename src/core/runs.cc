@@ -122,7 +122,8 @@ std::optional<AdmissionObstacle> cap_obstacle(OrgState& state, const Run& run) {
 std::optional<AdmissionObstacle> find_obstacle(OrgState& state, Stamp stamp, const Run& run,
                                                const PlaceIndex* kept = nullptr) {
     if (run.not_before > stamp.at) {
-        return AdmissionObstacle{.what = WaitsFor::its_time, .detail = "it is tried again after a while"};
+        return AdmissionObstacle{.what = WaitsFor::its_time,
+                                 .detail = "the delay before the next attempt has not passed"};
     }
     const Agent* agent = working_agent(state, run.who.agent);
     if (agent == nullptr || !agent->pauses.empty()) {
@@ -220,7 +221,7 @@ void try_again(OrgState& state, Stamp stamp, const Run& ended) {
     launch->run = id;
     state.launches.add() = std::move(*launch);
     next.steps = 0;
-    move_to(state, stamp, next, RunState::queued, fmt::format("try {} of {}", next.attempt, retry.tries),
+    move_to(state, stamp, next, RunState::queued, fmt::format("attempt {} of {}", next.attempt, retry.tries),
             WaitsFor::its_time);
     state.feed.add(RunChanged{id, next.who.agent, next.state, {}});
     state.put_run(std::move(next));
@@ -292,10 +293,10 @@ RunReply done(const Run& run) {
 // Finds the live run whose owner is speaking; otherwise says why not.
 Result<Run, RunReply> owned_run(OrgState& state, RunId id, Fence fence) {
     const Run* run = state.run(id);
-    if (run == nullptr) return fail(refused(RunStatus::run_not_found, "there is no such run"));
+    if (run == nullptr) return fail(refused(RunStatus::run_not_found, "the run does not exist"));
     if (fence != run->fence || fence.value == 0) {
         return fail(refused(RunStatus::stale_fence,
-                            fmt::format("the run's fence is not {}: it is not yours, or not any more", fence.value),
+                            fmt::format("fence {} is stale: the run has another owner, or none", fence.value),
                             run->state));
     }
     if (has_ended(run->state)) {
@@ -313,8 +314,7 @@ Result<Run, RunReply> supervised_run(OrgState& state, RunId id, Fence fence) {
 }
 
 // The process has the fence, and must not free its place while it is there.
-constexpr const char* ends_by_supervisor =
-    "the run has ended when its supervisor sees that nothing is left of it; to have it stopped, cancel it";
+constexpr const char* ends_by_supervisor = "the server reports the end of this run itself; to stop it, cancel it";
 
 // The owner ends its run: what it reports is charged, the rest of its hold is known to be unspent.
 RunReply end_by_owner(OrgState& state, Stamp stamp, Run run, RunState outcome, const std::string& reason,
@@ -322,7 +322,7 @@ RunReply end_by_owner(OrgState& state, Stamp stamp, Run run, RunState outcome, c
     Seq seq;
     if (charge) {
         const auto charged = charge_final(state, stamp, run, *charge);
-        if (!charged) return refused(RunStatus::amount_too_large, "a counter would leave its range", run.state);
+        if (!charged) return refused(RunStatus::amount_too_large, "a counter would overflow", run.state);
         seq = *charged;
     }
     RunReply reply = done(run);
@@ -348,7 +348,7 @@ Complaint check(const AdmitRun& command) {
     };
     const bool has_room = is_workspace(command.isolate_into) || is_workspace(command.worktrees);
     if ((command.on_conflict == OnConflict::isolate || command.isolate) && !has_room) {
-        complaint = first_of(complaint, Complaint("isolate needs the workspace to isolate into"));
+        complaint = first_of(complaint, Complaint("isolate needs isolate_into"));
     }
     complaint = first_of(complaint, check_label("name", command.name));
     if (command.ceiling.negative()) complaint = first_of(complaint, Complaint("ceiling must not be negative"));
@@ -446,7 +446,9 @@ AdmitReply refused_by(OrgState& state, Stamp stamp, const Run& run, AdmissionObs
         reply.status = AdmitStatus::workspace_busy;
         reply.holder = holder_of(state, run, obstacle.in_the_way.front());
         reply.detail =
-            fmt::format("'{}' is taken by a run of agent '{}'", reply.holder->place.path, reply.holder->agent);
+            fmt::format("{} '{}' is in use by {} (agent '{}')",
+                        reply.holder->place.kind == ClaimKind::resource ? "resource" : "workspace",
+                        reply.holder->place.path, to_text("run", reply.holder->run.value), reply.holder->agent);
     } else {
         reply.status = AdmitStatus::concurrency_limit;
     }
@@ -490,15 +492,14 @@ Complaint too_many_runs(OrgState& state, const AdmitRun& command) {
     }
     const auto past = [](std::size_t runs, std::size_t runs_max, std::string_view whose) -> Complaint {
         if (runs < runs_max) return std::nullopt;
-        return fmt::format("{} has at most {} unfinished runs", whose, runs_max);
+        return fmt::format("{} may have at most {} unfinished runs", whose, runs_max);
     };
     using namespace limits;
     if (auto no = past(state.line().size() + state.live_runs().size(), unfinished_runs_per_org_max, "an org"))
         return no;
     const std::size_t of_agent = state.live_of_agent(who.agent) + state.queued_of_agent(who.agent);
     if (auto no = past(of_agent, unfinished_runs_per_agent_max, "an agent")) return no;
-    auto no =
-        past(state.unfinished_of_key(who.api_key), unfinished_runs_per_agent_max, "an API key that is no operator's");
+    auto no = past(state.unfinished_of_key(who.api_key), unfinished_runs_per_agent_max, "an API key below operator");
     return no && !who.api_key.empty() && !is_operators_key(state, who.api_key) ? no : std::nullopt;
 }
 
@@ -531,7 +532,7 @@ AdmitReply admit_run(OrgState& state, Stamp stamp, const AdmitRun& command) {
 
 AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& command, const std::string& schedule) {
     if (state.run(command.run) != nullptr) {
-        return refused_admission(AdmitStatus::run_exists, "there is a run with this id");
+        return refused_admission(AdmitStatus::run_exists, "a run with this id exists");
     }
     const Agent* agent = working_agent(state, command.who.agent);
     if (agent == nullptr) {
@@ -546,7 +547,7 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
         return refused_admission(AdmitStatus::agent_paused, paused_because(*agent));
     }
     if (!command.who.session.value.empty() && state.sessions.find(command.who.session) == nullptr) {
-        return refused_admission(AdmitStatus::session_not_found, "there is no such session");
+        return refused_admission(AdmitStatus::session_not_found, "the session does not exist");
     }
     if (auto complaint = too_many_runs(state, command)) {
         return refused_admission(AdmitStatus::too_many, *complaint);
@@ -571,7 +572,7 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     if (others != nullptr) {
         AdmitReply reply = refused_admission(
             AdmitStatus::not_your_run,
-            fmt::format("{} of agent '{}' is in the way, and {}; queue for the place, or use an operator's key",
+            fmt::format("{} of agent '{}' uses the workspace, and {}; use on_conflict queue, or an operator key",
                         to_text("run", others->id.value), others->who.agent,
                         command.parent.value.empty() ? "an API key below operator replaces runs of its own agent only"
                                                      : "a run replaces only runs that it has started"));
@@ -581,7 +582,8 @@ AdmitReply admit_for_schedule(OrgState& state, Stamp stamp, const AdmitRun& comm
     if (obstacle && obstacle->what > WaitsFor::budget && !run.never_waits &&
         waits_in_vain(state, run, obstacle->what, obstacle->in_the_way)) {
         AdmitReply reply = refused_by(state, stamp, run, std::move(*obstacle));
-        reply.detail += ", and what it would wait for is held by runs that wait for runs of their own; it cannot wait";
+        reply.detail +=
+            "; it cannot be queued, because the runs that it would wait for are waiting for their own child runs";
         return reply;
     }
     if (obstacle && (obstacle->what <= WaitsFor::budget || run.never_waits)) {
@@ -666,7 +668,7 @@ RunReply finish_run(OrgState& state, Stamp stamp, const FinishRun& command) {
     Complaint complaint = first_of(check_final_charge(command.charge), check_line("reason", command.reason));
     const bool outcome_ok = command.outcome == RunState::succeeded || command.outcome == RunState::failed ||
                             command.outcome == RunState::timed_out;
-    if (!outcome_ok) complaint = "a run finishes as succeeded, failed or timed_out";
+    if (!outcome_ok) complaint = "outcome must be succeeded, failed or timed_out";
     if (complaint) return refused(RunStatus::invalid_request, *complaint);
     auto run = owned_run(state, command.run, command.fence);
     if (!run) return run.error();
@@ -680,7 +682,8 @@ RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
         return refused(RunStatus::invalid_request, *complaint);
     }
     if (command.fence.value == 0 && command.charge) {
-        return refused(RunStatus::invalid_request, "only the run's owner knows what it used: a charge needs the fence");
+        return refused(RunStatus::invalid_request,
+                       "a charge needs the fence, because only the owner of the run knows its cost");
     }
     if (command.fence.value != 0) {
         auto run = owned_run(state, command.run, command.fence);
@@ -693,7 +696,7 @@ RunReply cancel_run(OrgState& state, Stamp stamp, const CancelRun& command) {
         }
     }
     const Run* run = state.run(command.run);
-    if (run == nullptr) return refused(RunStatus::run_not_found, "there is no such run");
+    if (run == nullptr) return refused(RunStatus::run_not_found, "the run does not exist");
     if (has_ended(run->state)) return refused(RunStatus::run_ended, ended_because(*run), run->state);
 
     // From here on it must be cancelled, or its owner asked to.
@@ -717,7 +720,7 @@ RunReply lose_run(OrgState& state, Stamp stamp, const LoseRun& command) {
     if (!run) return run.error();
     RunReply reply = done(*run);
     reply.state = RunState::lost;
-    lose(state, stamp, std::move(*run), command.reason.empty() ? "its owner is gone" : command.reason);
+    lose(state, stamp, std::move(*run), command.reason.empty() ? "its owner has disappeared" : command.reason);
     return reply;
 }
 
@@ -794,10 +797,11 @@ RunReply restate_places(OrgState& state, Stamp stamp, const RestatePlaces& comma
     if (!run) return run.error();
     const bool begun = !has_not_begun(state, *run);
     auto wanted = with_workspaces(run->wanted, command.workspaces, begun ? Restated::beside : Restated::instead);
-    if (!wanted) return refused(RunStatus::invalid_request, "the run has another number of workspaces", run->state);
+    if (!wanted)
+        return refused(RunStatus::invalid_request, "the number of workspaces differs from the request", run->state);
     if (*wanted == run->wanted) return done(*run);
     if (!begun && !run->stop_requested.empty()) {
-        return refused(RunStatus::wrong_state, "the run is to stop before it begins", run->state);
+        return refused(RunStatus::wrong_state, "cancel was requested before the run started", run->state);
     }
     run->wanted = std::move(*wanted);
     const Complaint beyond = begun ? std::nullopt : beyond_bounds(state, *run);
@@ -853,7 +857,7 @@ void end_lease(OrgState& state, Stamp stamp, RunId id) {
     const Run* parent = parent_of(state, run);
     const std::string reason = parent != nullptr && parent->state == RunState::lost
                                    ? fmt::format("its parent {} was lost", to_text("run", parent->id.value))
-                                   : "its owner was not heard of for the length of its lease";
+                                   : "its lease expired without a heartbeat";
     end_leases_below(state, stamp, run);
     lose(state, stamp, std::move(run), reason);
 }
@@ -861,7 +865,7 @@ void end_lease(OrgState& state, Stamp stamp, RunId id) {
 void end_queueing(OrgState& state, Stamp stamp, RunId id) {
     const Run& run = *state.run(id);
     ensure(run.state == RunState::queued && run.queued_until <= stamp.at, "only patience that has run out ends");
-    end_run(state, stamp, run, RunState::timed_out, "it waited in line for too long", RestOfRun::known_unspent);
+    end_run(state, stamp, run, RunState::timed_out, "queue timeout", RestOfRun::known_unspent);
 }
 
 void request_stop_where(OrgState& state, Stamp stamp, const Scope& scope, const std::string& reason) {

@@ -148,9 +148,9 @@ void add_tick(OrgState& state, Stamp stamp, const Schedule& schedule, Instant ti
 // Tries one tick. Returns why it was skipped, or nothing.
 std::optional<std::string> fire_tick(OrgState& state, Stamp stamp, const Schedule& schedule, Instant tick, RunId run) {
     RunId waiting;
-    if (has_queued(state, schedule.name, waiting)) return "a run of this schedule is already waiting in line";
+    if (has_queued(state, schedule.name, waiting)) return "a run of this schedule is already queued";
     if (schedule.overlap == Overlap::skip && !state.unfinished_of_schedule(schedule.name).empty()) {
-        return "the run before is still going";
+        return "the previous run has not ended";
     }
     const auto reply = admit_next(state, stamp, schedule, run);
     if (reply.status != AdmitStatus::admitted && reply.status != AdmitStatus::queued) {
@@ -182,11 +182,11 @@ Complaint check(const PutSchedule& command) {
     if (complaint) return complaint;
     // One is left for the schedule itself.
     if (command.places.size() >= limits::claims_per_run_max) {
-        return fmt::format("there are {} places; fewer than {} are allowed", command.places.size(),
-                           limits::claims_per_run_max);
+        return fmt::format("the schedule claims {} directories and resources; fewer than {} are allowed",
+                           command.places.size(), limits::claims_per_run_max);
     }
-    if ((command.every_s == 0) == command.cron.empty()) return "a schedule has either every_s or cron";
-    if (!find_zone(command.zone)) return fmt::format("timezone '{}' is not an IANA time zone", command.zone);
+    if ((command.every_s == 0) == command.cron.empty()) return "a schedule needs either every_s or cron";
+    if (!find_zone(command.zone)) return fmt::format("timezone '{}' is not an IANA timezone", command.zone);
     if (command.every_s != 0) return check_range("every_s", command.every_s, 1, limits::interval_s_max);
     const auto cron = parse_cron(command.cron);
     if (!cron) return fmt::format("cron: {}: {}", cron.error().field, cron.error().what);
@@ -291,7 +291,7 @@ WakeReply wake(OrgState& state, Stamp stamp, const Wake& command) {
     if (found == nullptr || found->deleted) {
         return refuse(WakeStatus::schedule_not_found, fmt::format("there is no schedule '{}'", command.schedule));
     }
-    if (state.run(command.run) != nullptr) return refuse(WakeStatus::run_exists, "there is a run with this id");
+    if (state.run(command.run) != nullptr) return refuse(WakeStatus::run_exists, "a run with this id exists");
 
     Schedule schedule = *found;
     WakeReply reply;
@@ -331,14 +331,14 @@ std::int64_t fire(OrgState& state, Stamp stamp, const std::string& name) {
     if (due.dropped > 0) {
         // There may be millions of them.
         add_tick(state, stamp, schedule, first, TickOutcome::skipped, {},
-                 due.dropped == 1 ? "it was missed" : fmt::format("it was missed, and {} after it", due.dropped - 1));
+                 due.dropped == 1 ? "missed" : fmt::format("missed, with {} after it", due.dropped - 1));
     }
 
     std::int64_t fired = 0;
     for (const Instant tick : due.ticks) {
         const bool missed = stamp.at - tick > late_max + std::chrono::seconds(schedule.jitter_s);
         std::optional<std::string> skipped;
-        if (missed && schedule.missed == Missed::skip) skipped = "it was missed";
+        if (missed && schedule.missed == Missed::skip) skipped = "missed";
         const RunId run = run_of_tick(schedule, tick);
         if (!skipped) skipped = fire_tick(state, stamp, schedule, tick, run);
         if (skipped) {

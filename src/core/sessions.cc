@@ -20,7 +20,7 @@ std::optional<Role> role_from(const std::string& text) {
 }
 
 Complaint check(const Append& command) {
-    if (command.messages.empty()) return "a turn has at least one message";
+    if (command.messages.empty()) return "a turn needs at least one message";
     if (command.messages.size() > limits::messages_per_turn_max) {
         return fmt::format("the turn has {} messages; at most {} are allowed", command.messages.size(),
                            limits::messages_per_turn_max);
@@ -52,8 +52,8 @@ Complaint check(const Append& command) {
 Complaint too_many_sessions(OrgState& state, const std::string& agent, const std::string& api_key) {
     const auto past = [](std::size_t open, std::size_t open_max, std::string_view whose) -> Complaint {
         if (open < open_max) return std::nullopt;
-        return fmt::format("{} has {} open sessions and may have at most {}; close sessions that are not needed", whose,
-                           open, open_max);
+        return fmt::format("{} has {} open sessions; at most {} are allowed; close unused sessions", whose, open,
+                           open_max);
     };
     using namespace limits;
     if (auto no = past(state.open_sessions(), open_sessions_per_org_max, "the org")) return no;
@@ -64,7 +64,7 @@ Complaint too_many_sessions(OrgState& state, const std::string& agent, const std
     }
     if (api_key.empty()) return std::nullopt;
     auto no = past(state.open_sessions_of_key(api_key), open_sessions_per_agent_max,
-                   fmt::format("API key '{}', which is no operator's,", api_key));
+                   fmt::format("API key '{}' (below operator)", api_key));
     return no && !is_operators_key(state, api_key) ? no : std::nullopt;
 }
 
@@ -76,7 +76,7 @@ SessionReply create_session(OrgState& state, Stamp stamp, const CreateSession& c
     if (command.session.value.empty()) complaint = "a session needs an id";
     if (complaint) return {.status = SessionStatus::invalid_request, .session = {}, .detail = *complaint};
     if (state.sessions.find(command.session) != nullptr) {
-        return {.status = SessionStatus::session_exists, .session = {}, .detail = "there is a session with this id"};
+        return {.status = SessionStatus::session_exists, .session = {}, .detail = "a session with this id exists"};
     }
     if (!command.agent.empty() && working_agent(state, command.agent) == nullptr) {
         return {.status = SessionStatus::agent_not_found,
@@ -107,7 +107,7 @@ AppendReply append(OrgState& state, Stamp stamp, const Append& command) {
 
     if (auto complaint = check(command)) return refuse(AppendStatus::invalid_request, *complaint);
     const Session* found = state.sessions.find(command.session);
-    if (found == nullptr) return refuse(AppendStatus::session_not_found, "there is no such session");
+    if (found == nullptr) return refuse(AppendStatus::session_not_found, "the session does not exist");
     std::int64_t input_tokens = found->input_tokens;
     std::int64_t output_tokens = found->output_tokens;
     for (const NewMessage& message : command.messages) {
@@ -118,14 +118,14 @@ AppendReply append(OrgState& state, Stamp stamp, const Append& command) {
         input_tokens = *input_sum;
         output_tokens = *output_sum;
     }
-    if (found->closed) return refuse(AppendStatus::session_closed, "the session is closed; fork it to go on");
+    if (found->closed) return refuse(AppendStatus::session_closed, "the session is closed; fork it to continue");
     switch (check_run(state, command.run, command.fence)) {
         case RunCheck::fine:
             break;
         case RunCheck::run_not_found:
-            return refuse(AppendStatus::run_not_found, "there is no such run");
+            return refuse(AppendStatus::run_not_found, "the run does not exist");
         case RunCheck::stale_fence:
-            return refuse(AppendStatus::stale_fence, "the run is not yours any more");
+            return refuse(AppendStatus::stale_fence, "the fence is stale: the run has another owner, or none");
         case RunCheck::run_ended:
             return refuse(AppendStatus::run_ended, "the run is not live");
     }
@@ -169,15 +169,14 @@ SessionReply fork_session(OrgState& state, Stamp stamp, const ForkSession& comma
     if (complaint) return {.status = SessionStatus::invalid_request, .session = {}, .detail = *complaint};
     const Session* from = state.sessions.find(command.from);
     if (from == nullptr)
-        return {.status = SessionStatus::session_not_found, .session = {}, .detail = "there is no such session"};
+        return {.status = SessionStatus::session_not_found, .session = {}, .detail = "the session does not exist"};
     if (state.sessions.find(command.session) != nullptr) {
-        return {.status = SessionStatus::session_exists, .session = {}, .detail = "there is a session with this id"};
+        return {.status = SessionStatus::session_exists, .session = {}, .detail = "a session with this id exists"};
     }
     if (command.at_seq < 0 || command.at_seq >= from->next_seq) {
         return {.status = SessionStatus::message_not_found,
                 .session = {},
-                .detail =
-                    fmt::format("the session has {} messages; there is no number {}", from->next_seq, command.at_seq)};
+                .detail = fmt::format("the session has {} messages and no message {}", from->next_seq, command.at_seq)};
     }
     if (auto no = too_many_sessions(state, from->agent, command.api_key)) {
         return {.status = SessionStatus::too_many, .session = {}, .detail = std::move(*no)};
@@ -208,7 +207,7 @@ SessionReply fork_session(OrgState& state, Stamp stamp, const ForkSession& comma
 SessionReply close_session(OrgState& state, Stamp, const CloseSession& command) {
     const Session* found = state.sessions.find(command.session);
     if (found == nullptr)
-        return {.status = SessionStatus::session_not_found, .session = {}, .detail = "there is no such session"};
+        return {.status = SessionStatus::session_not_found, .session = {}, .detail = "the session does not exist"};
     if (found->closed) return {.status = SessionStatus::unchanged, .session = command.session, .detail = {}};
 
     // From here on it must close.

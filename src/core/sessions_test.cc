@@ -494,7 +494,7 @@ TEST_F(ManySessionsTest, an_agent_has_so_many_open_sessions_whoever_makes_them) 
     const auto refused = create("ada", "operator");
     EXPECT_EQ(refused.status, SessionStatus::too_many);
     EXPECT_EQ(refused.detail,
-              "agent 'ada' has 100000 open sessions and may have at most 100000; close sessions that are not needed");
+              "agent 'ada' has 100000 open sessions; at most 100000 are allowed; close unused sessions");
     EXPECT_EQ(create("eve", "k1").status, SessionStatus::done) << "another's share is its own";
     EXPECT_EQ(create("", "k1").status, SessionStatus::done);
 
@@ -514,8 +514,8 @@ TEST_F(ManySessionsTest, an_api_key_that_is_no_operators_has_so_many_open_sessio
         const auto refused = create("ada", key);
         EXPECT_EQ(refused.status, SessionStatus::too_many);
         EXPECT_EQ(refused.detail, "API key '" + key +
-                                      "', which is no operator's, has 100000 open sessions and may have at most "
-                                      "100000; close sessions that are not needed");
+                                      "' (below operator) has 100000 open sessions; at most 100000 are allowed; "
+                                      "close unused sessions");
         EXPECT_EQ(create("ada", "another").status, SessionStatus::done);
     }
     store_has("", "operator", limits::open_sessions_per_agent_max);

@@ -34,7 +34,7 @@ WorktreeReply refused(WorktreeStatus why, std::string detail) {
 
 WorktreeReply put_worktree(OrgState& state, Stamp stamp, const PutWorktree& command) {
     if (auto complaint = check(command)) return refused(WorktreeStatus::invalid_request, *complaint);
-    if (state.run(command.run) == nullptr) return refused(WorktreeStatus::run_not_found, "there is no such run");
+    if (state.run(command.run) == nullptr) return refused(WorktreeStatus::run_not_found, "the run does not exist");
     const Worktree* found = state.worktree(command.run);
     if (found != nullptr && found->state == WorktreeState::open && found->base.empty() && !command.base.empty()) {
         Worktree worktree = *found;  // It began as a plan.
@@ -49,7 +49,7 @@ WorktreeReply put_worktree(OrgState& state, Stamp stamp, const PutWorktree& comm
     }
     if (found == nullptr && state.worktree_count() >= limits::worktrees_per_org_max) {
         return refused(WorktreeStatus::too_many,
-                       fmt::format("an org has at most {} worktrees; 'interlock places gc' removes what is safe "
+                       fmt::format("an org has at most {} worktrees; 'interlock claims gc' removes what is safe "
                                    "elsewhere",
                                    limits::worktrees_per_org_max));
     }
@@ -78,7 +78,7 @@ WorktreeReply drop_worktree(OrgState& state, Stamp, const DropWorktree& command)
     }
     const Worktree* found = state.worktree(command.run);
     if (found == nullptr || found->state != WorktreeState::open) {
-        return refused(WorktreeStatus::worktree_not_found, "there is no such worktree");
+        return refused(WorktreeStatus::worktree_not_found, "the worktree does not exist");
     }
 
     // From here on it must go.

@@ -1,5 +1,7 @@
 #include "demo/demo.h"
 
+#include "cli/text.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -73,7 +75,7 @@ struct Played {
 // The whole play: brings the agents, the engine's process and the screen together, in time.
 class Stage {
  public:
-    Stage(const DemoOptions& options, const std::string& directory, const server::Terminal& terminal);
+    Stage(const DemoOptions& options, const std::string& directory, const cli::CliOutput& terminal);
     Played play();
 
  private:
@@ -101,7 +103,7 @@ class Stage {
     Played played_;
 };
 
-DemoExit report(const Played& played, const std::string& directory, const server::Terminal& terminal);
+DemoExit report(const Played& played, const std::string& directory, const cli::CliOutput& terminal);
 
 // A server has a key of its own. A program that embeds the library has the key that is not secret.
 std::vector<store::SealKey> keys_of(const std::string& directory) {
@@ -123,14 +125,14 @@ std::string violations_in(const std::string& directory) {
     return "";
 }
 
-DemoExit report(const GatewayPlay& play, const std::string& directory, const server::Terminal& terminal) {
+DemoExit report(const GatewayPlay& play, const std::string& directory, const cli::CliOutput& terminal) {
     const auto money = [](std::int64_t nanos) { return "$" + to_text(Money::nanos(nanos)); };
     const auto line = [&](std::string_view what, const std::string& value) {
         write(terminal.out, fmt::format("  {:<28}{:>16}\n", what, value));
     };
-    line("calls answered", server::with_separators(play.calls));
-    line("agents refused in the end", server::with_separators(play.refused));
-    line("calls that failed", server::with_separators(play.failed));
+    line("calls answered", cli::count(play.calls));
+    line("agents refused in the end", cli::count(play.refused));
+    line("calls that failed", cli::count(play.failed));
     line("the budget's limit", money(play.limit_nanos));
     line("spent", money(play.settled_nanos));
     line("spent and held at most", money(play.most_nanos));
@@ -139,41 +141,41 @@ DemoExit report(const GatewayPlay& play, const std::string& directory, const ser
     std::string wrong = violations_in(directory);
     if (play.most_nanos > play.limit_nanos) wrong = "more was spent and held than the budget allows";
     if (play.held_nanos != 0) wrong = "something is still held";
-    write(terminal.out,
-          fmt::format("\n{}\n", wrong.empty() ? terminal.green("every promise holds") : terminal.red(wrong)));
+    write(terminal.out, fmt::format("\n{}\n", wrong.empty() ? terminal.paint(cli::Style::green, "every promise holds")
+                                                            : terminal.paint(cli::Style::red, wrong)));
     return wrong.empty() ? DemoExit::holds : DemoExit::broken;
 }
 
-DemoExit report(const FleetPlay& play, const std::string& directory, const server::Terminal& terminal) {
-    write(terminal.out,
-          fmt::format("\n{} runs, {} model calls, {} of them refused\n", server::with_separators(play.runs),
-                      server::with_separators(play.calls), server::with_separators(play.refused)));
+DemoExit report(const FleetPlay& play, const std::string& directory, const cli::CliOutput& terminal) {
+    write(terminal.out, fmt::format("\n{} runs, {} model calls, {} of them refused\n", cli::count(play.runs),
+                                    cli::count(play.calls), cli::count(play.refused)));
     // Whoever looks may also touch: a key that is revoked on the page is no broken promise.
     if (play.oddities > 0) {
         write(terminal.out,
-              fmt::format("{}\n", terminal.yellow(fmt::format("{} answers that nobody expected; the first: {}",
-                                                              play.oddities, play.first_oddity))));
+              fmt::format("{}\n", terminal.paint(cli::Style::yellow,
+                                                 fmt::format("{} answers that nobody expected; the first: {}",
+                                                             play.oddities, play.first_oddity))));
     }
     std::string wrong = violations_in(directory);
     if (!play.all_ended) wrong = "not every process of the fleet has ended";
-    write(terminal.out,
-          fmt::format("{}\n", wrong.empty() ? terminal.green("every promise holds") : terminal.red(wrong)));
+    write(terminal.out, fmt::format("{}\n", wrong.empty() ? terminal.paint(cli::Style::green, "every promise holds")
+                                                          : terminal.paint(cli::Style::red, wrong)));
     return wrong.empty() ? DemoExit::holds : DemoExit::broken;
 }
 
-DemoExit give_up(const server::Terminal& terminal, const std::string& why) {
-    write(terminal.err, fmt::format("{} {}\n", terminal.red("error:"), why));
+DemoExit give_up(const cli::CliOutput& terminal, const std::string& why) {
+    write(terminal.err, fmt::format("{} {}\n", terminal.paint(cli::Style::red, "error:"), why));
     return DemoExit::could_not_run;
 }
 
-void say_where(const DataDirectory& directory, const server::Terminal& terminal) {
+void say_where(const DataDirectory& directory, const cli::CliOutput& terminal) {
     write(terminal.err,
           fmt::format("\nThe data is in {0}. To look again: interlock verify --data-dir {0}\n", directory.path()));
 }
 
 }  // namespace
 
-DemoExit demo_command(const DemoOptions& options, const server::Terminal& terminal) {
+DemoExit demo_command(const DemoOptions& options, const cli::CliOutput& terminal) {
     // A reader that has seen enough (`| head`) must not keep us from tidying up.
     ::signal(SIGPIPE, SIG_IGN);
     const auto directory = DataDirectory::make(options);
@@ -242,7 +244,7 @@ Result<DataDirectory, std::string> DataDirectory::make(const DemoOptions& option
 
 // ---- the play -----------------------------------------------------------------------------------------------------
 
-Stage::Stage(const DemoOptions& options, const std::string& directory, const server::Terminal& terminal)
+Stage::Stage(const DemoOptions& options, const std::string& directory, const cli::CliOutput& terminal)
     : options_(options),
       directory_(directory),
       link_(io_, directory),
@@ -309,10 +311,10 @@ asio::awaitable<void> Stage::kill_and_start_again() {
     const auto before = Steady::now();
     if (const auto started = co_await link_.start(); !started) co_return fail_with(started.error());
     scene_.open_again_after = Steady::now() - before;
-    screen_.say(fmt::format(
-        "{:5.1f} s  started again on what was left, open after {:.2f} s; asking again for {} acknowledged "
-        "commands",
-        elapsed().count(), scene_.open_again_after->count(), server::with_separators(link_.tally().acknowledged)));
+    screen_.say(
+        fmt::format("{:5.1f} s  started again on what was left, open after {:.2f} s; asking again for {} acknowledged "
+                    "commands",
+                    elapsed().count(), scene_.open_again_after->count(), cli::count(link_.tally().acknowledged)));
     link_.ask_everything_again();
 }
 
@@ -371,7 +373,7 @@ void Stage::fail_with(std::string why) {
 
 // ---- the report ---------------------------------------------------------------------------------------------------
 
-DemoExit report(const Played& played, const std::string& directory, const server::Terminal& terminal) {
+DemoExit report(const Played& played, const std::string& directory, const cli::CliOutput& terminal) {
     const auto start = Steady::now();
     const auto snapshot = store::open_snapshot(directory);
     if (!snapshot) return give_up(terminal, "the store cannot be read: " + snapshot.error().detail);

@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "server/terminal.h"
+#include "cli/output.h"
 
 namespace interlock::demo {
 
@@ -35,6 +35,6 @@ enum class DemoExit : int {
     interrupted = 130,
 };
 
-DemoExit demo_command(const DemoOptions& options, const server::Terminal& terminal);
+DemoExit demo_command(const DemoOptions& options, const cli::CliOutput& terminal);
 
 }  // namespace interlock::demo

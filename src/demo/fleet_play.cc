@@ -14,12 +14,12 @@
 #include "demo/fleet_operator.h"
 #include "demo/fleet_worker.h"
 #include "engine/clock.h"
-#include "simulated/upstream.h"
 #include "net/http_server.h"
 #include "server/data_dir.h"
 #include "server/ending_signals.h"
 #include "server/listen_address.h"
 #include "server/server.h"
+#include "simulated/upstream.h"
 
 namespace interlock::demo {
 namespace {
@@ -61,7 +61,7 @@ class HouseProvider {
 };
 
 std::string greeting(server::Server& server, const DemoOptions& options, const std::string& directory,
-                     const server::Terminal& terminal);
+                     const cli::CliOutput& terminal);
 
 // Workers and operator, each on a thread of its own, for as long as this lives.
 class Threads {
@@ -91,7 +91,7 @@ Result<std::string, std::string> agent_key(DemoClient& admin, const char* agent)
 }  // namespace
 
 Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std::string& directory,
-                                          const server::Terminal& terminal) {
+                                          const cli::CliOutput& terminal) {
     const auto address = server::parse_listen(options.listen);
     if (!address) return fail(address.error());
     server::EndingSignals ending({SIGINT, SIGTERM, SIGHUP});
@@ -162,12 +162,12 @@ Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std:
 namespace {
 
 std::string greeting(server::Server& server, const DemoOptions& options, const std::string& directory,
-                     const server::Terminal& terminal) {
+                     const cli::CliOutput& terminal) {
     return fmt::format(
         "{} {}\n\nA simulated fleet is at work there: its agents, models and money are not real, and nothing leaves "
         "this "
         "machine.\n  data      {}\n  again     interlock login --data-dir {}\n{}\n",
-        terminal.bold("Open"), server.login_link(), directory, directory,
+        terminal.paint(cli::Style::bold, "Open"), server.login_link(), directory, directory,
         options.seconds > 0 ? fmt::format("It ends after {} s, or with Ctrl-C.", options.seconds) : "Ctrl-C ends it.");
 }
 

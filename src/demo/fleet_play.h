@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "cli/output.h"
 #include "demo/demo.h"
 
 namespace interlock::demo {
@@ -24,6 +25,6 @@ struct FleetPlay {
 
 // Until it is told to end, or options.seconds are over. The error is a sentence.
 Result<FleetPlay, std::string> play_fleet(const DemoOptions& options, const std::string& directory,
-                                          const server::Terminal& terminal);
+                                          const cli::CliOutput& terminal);
 
 }  // namespace interlock::demo

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/money.h"
+#include "cli/text.h"
 #include "demo/client.h"
 #include "engine/clock.h"
 #include "server/data_dir.h"
@@ -88,7 +89,7 @@ void DemoCallers::work(int number) {
 }  // namespace
 
 Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const std::string& directory,
-                                              const server::Terminal& terminal) {
+                                              const cli::CliOutput& terminal) {
     engine::Clock clock;
     Log log({.level_min = LogLevel::error,
              .clock = [&clock] { return clock.now(); },
@@ -130,8 +131,8 @@ Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const 
         play.most_nanos = std::max(play.most_nanos, settled + held);
         if (!terminal.progress) continue;
         fmt::print(terminal.err, "\r\x1b[K{} calls   ${} spent, ${} held of ${}   {} agents refused",
-                   server::with_separators(agents.calls), to_text(Money::nanos(settled)), to_text(Money::nanos(held)),
-                   limit_text, agents.refused.load());
+                   cli::count(agents.calls), to_text(Money::nanos(settled)), to_text(Money::nanos(held)), limit_text,
+                   agents.refused.load());
         std::fflush(terminal.err);
     }
     if (terminal.progress) fmt::print(terminal.err, "\r\x1b[K");

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "cli/output.h"
 #include "demo/demo.h"
 
 namespace interlock::demo {
@@ -24,6 +25,6 @@ struct GatewayPlay {
 
 // The error is a sentence.
 Result<GatewayPlay, std::string> play_gateway(const DemoOptions& options, const std::string& directory,
-                                              const server::Terminal& terminal);
+                                              const cli::CliOutput& terminal);
 
 }  // namespace interlock::demo

@@ -1,5 +1,7 @@
 #include "demo/report.h"
 
+#include "cli/text.h"
+
 #include <algorithm>
 #include <sstream>
 
@@ -42,20 +44,19 @@ Result<Check, store::ReadError> check_money(store::Snapshot& snapshot, const Dem
     if (!read) return fail(read.error());
 
     check.sentences.push_back(fmt::format("{} limit, {} spent in {} calls, {}.", exact_dollars(limit),
-                                          exact_dollars(sum), server::with_separators(events),
+                                          exact_dollars(sum), cli::count(events),
                                           most <= limit ? "never above" : "ABOVE THE LIMIT"));
     check.holds = most <= limit;
     if (sum == books.spent && events == books.calls_paid) {
         check.sentences.push_back("The agents' own books come to the same, to the nano-dollar.");
     } else {
         complain(check, fmt::format("The agents were told of {} in {} calls.", exact_dollars(books.spent),
-                                    server::with_separators(books.calls_paid)));
+                                    cli::count(books.calls_paid)));
     }
     if (settled != sum) complain(check, fmt::format("The budget says {}.", exact_dollars(settled)));
     if (held != 0) complain(check, fmt::format("{} is still held for nobody.", exact_dollars(held)));
     check.sentences.push_back(fmt::format("{} calls and {} runs were refused for want of money.",
-                                          server::with_separators(books.calls_refused),
-                                          server::with_separators(books.runs_refused)));
+                                          cli::count(books.calls_refused), cli::count(books.runs_refused)));
     return check;
 }
 
@@ -75,14 +76,14 @@ Result<Check, store::ReadError> check_session(store::Snapshot& snapshot, const D
     });
     if (!read) return fail(read.error());
     if (wrong.empty() && count != books.messages_told) {
-        wrong = fmt::format("{} messages were acknowledged.", server::with_separators(books.messages_told));
+        wrong = fmt::format("{} messages were acknowledged.", cli::count(books.messages_told));
     }
     if (wrong.empty()) {
         check.sentences.push_back(
             fmt::format("messages 0 to {} without a gap, none twice, each where its agent was told.",
-                        server::with_separators(std::max<std::int64_t>(0, count - 1))));
+                        cli::count(std::max<std::int64_t>(0, count - 1))));
     } else {
-        check.sentences.push_back(fmt::format("{} messages are there.", server::with_separators(count)));
+        check.sentences.push_back(fmt::format("{} messages are there.", cli::count(count)));
         complain(check, wrong);
     }
     return check;
@@ -110,17 +111,15 @@ Result<Check, store::ReadError> check_places(store::Snapshot& snapshot, const De
             other_names += fmt::format(", '{}' also by the name of '{}'", place.name, place.other_name);
         }
     }
-    check.sentences.push_back(fmt::format("{} runs in {} directories{}; {} turned away.",
-                                          server::with_separators(admitted), books.places.size(), other_names,
-                                          server::with_separators(turned_away)));
+    check.sentences.push_back(fmt::format("{} runs in {} directories{}; {} turned away.", cli::count(admitted),
+                                          books.places.size(), other_names, cli::count(turned_away)));
     if (books.collisions == 0) {
         check.sentences.push_back("Never two in one: each locked a file there (flock), and found it free every time.");
     } else {
-        complain(check,
-                 fmt::format("{} found the directory in use by another.", server::with_separators(books.collisions)));
+        complain(check, fmt::format("{} found the directory in use by another.", cli::count(books.collisions)));
     }
     if (admitted != books.runs()) {
-        complain(check, fmt::format("The agents were told of {} runs.", server::with_separators(books.runs())));
+        complain(check, fmt::format("The agents were told of {} runs.", cli::count(books.runs())));
     }
     if (unfinished != 0 || claims != 0) {
         complain(check, fmt::format("{} runs did not end, {} places are not free.", unfinished, claims));
@@ -130,14 +129,13 @@ Result<Check, store::ReadError> check_places(store::Snapshot& snapshot, const De
 
 Check check_kill(const KillTally& kill) {
     Check check{.about = "kill -9", .holds = kill.found == kill.asked_again, .sentences = {}};
-    check.sentences.push_back(fmt::format(
-        "{} commands had been acknowledged; {}asked again, {} of {} were there with their first answer.",
-        server::with_separators(kill.acknowledged), kill.remembered < kill.acknowledged ? "the latest of them " : "",
-        server::with_separators(kill.found), server::with_separators(kill.asked_again)));
+    check.sentences.push_back(
+        fmt::format("{} commands had been acknowledged; {}asked again, {} of {} were there with their first answer.",
+                    cli::count(kill.acknowledged), kill.remembered < kill.acknowledged ? "the latest of them " : "",
+                    cli::count(kill.found), cli::count(kill.asked_again)));
     check.sentences.push_back(fmt::format(
         "{} were in flight: {} had been carried out and were answered from the first time, {} were decided now.",
-        server::with_separators(kill.in_flight), server::with_separators(kill.had_been_done),
-        server::with_separators(kill.done_later)));
+        cli::count(kill.in_flight), cli::count(kill.had_been_done), cli::count(kill.done_later)));
     if (kill.left_behind.empty()) {
         check.sentences.push_back(
             "The files it left behind were checked before anybody opened them: every promise held.");
@@ -181,18 +179,20 @@ Result<std::vector<Check>, store::ReadError> outside_checks(store::Snapshot& sna
     return checks;
 }
 
-std::string to_text(const std::vector<Check>& checks, const server::Terminal& terminal, std::size_t columns) {
+std::string to_text(const std::vector<Check>& checks, const cli::CliOutput& terminal, std::size_t columns) {
     constexpr std::size_t about_width = 11;
     std::string text;
     for (const Check& check : checks) {
-        const std::string mark = terminal.styled ? (check.holds ? terminal.green("✓") : terminal.red("✗"))
+        const std::string mark = terminal.styled ? (check.holds ? terminal.paint(cli::Style::green, "✓")
+                                                                : terminal.paint(cli::Style::red, "✗"))
                                                  : fmt::format("{:<6}", check.holds ? "ok" : "FAILED");
         const std::size_t indent = (terminal.styled ? 1 : 6) + 2 + about_width + 2;
         const std::size_t room = columns > indent + 20 ? columns - indent : 0;
         bool first = true;
         for (const std::string& line : wrapped(check.sentences, room)) {
-            text += first ? fmt::format("{}  {}  {}\n", mark,
-                                        terminal.bold(fmt::format("{:<{}}", check.about, about_width)), line)
+            text += first ? fmt::format(
+                                "{}  {}  {}\n", mark,
+                                terminal.paint(cli::Style::bold, fmt::format("{:<{}}", check.about, about_width)), line)
                           : fmt::format("{:{}}{}\n", "", indent, line);
             first = false;
         }

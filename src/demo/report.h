@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/output.h"
 #include "demo/books.h"
-#include "server/terminal.h"
 #include "store/store.h"
 
 namespace interlock::demo {
@@ -26,6 +26,6 @@ Result<std::vector<Check>, store::ReadError> outside_checks(store::Snapshot& sna
                                                             const std::optional<KillTally>& kill);
 
 // A line for each check; `columns` is where a terminal's lines end, 0 for lines of any length.
-std::string to_text(const std::vector<Check>& checks, const server::Terminal& terminal, std::size_t columns);
+std::string to_text(const std::vector<Check>& checks, const cli::CliOutput& terminal, std::size_t columns);
 
 }  // namespace interlock::demo

@@ -81,7 +81,7 @@ class DemoReport : public testing::Test {
         return names;
     }
     std::string text() {
-        const server::Terminal plain;
+        const cli::CliOutput plain;
         return to_text(checks(), plain, 0);
     }
 

@@ -1,5 +1,7 @@
 #include "demo/screen.h"
 
+#include "cli/text.h"
+
 #include <sys/ioctl.h>
 
 #include <algorithm>
@@ -22,7 +24,7 @@ std::string short_dollars(std::int64_t nanos) {
 }
 
 std::string count_of(std::int64_t count, std::string_view one, std::string_view many) {
-    return fmt::format("{} {}", server::with_separators(count), count == 1 ? one : many);
+    return fmt::format("{} {}", cli::count(count), count == 1 ? one : many);
 }
 
 // The pieces beside each other, three columns apart, and below each other where they do not fit. A piece that is too
@@ -59,7 +61,7 @@ std::string repeated(std::string_view what, std::size_t times) {
     return text;
 }
 
-std::string bar(const DemoBooks& books, const server::Terminal& terminal, std::size_t columns) {
+std::string bar(const DemoBooks& books, const cli::CliOutput& terminal, std::size_t columns) {
     const auto share = [&](std::int64_t nanos) {
         return static_cast<std::size_t>(std::clamp<std::int64_t>(nanos, 0, budget_limit.nanos()) *
                                         static_cast<std::int64_t>(columns) / budget_limit.nanos());
@@ -70,11 +72,12 @@ std::string bar(const DemoBooks& books, const server::Terminal& terminal, std::s
     if (!terminal.styled) return "[" + repeated("#", spent) + repeated("+", held) + repeated(".", free) + "]";
     const bool low = books.spent > budget_limit.nanos() / 10 * 9;
     const std::string filled = repeated("█", spent);
-    return (low ? terminal.yellow(filled) : terminal.green(filled)) + terminal.yellow(repeated("▓", held)) +
-           terminal.dim(repeated("░", free));
+    return (low ? terminal.paint(cli::Style::yellow, filled) : terminal.paint(cli::Style::green, filled)) +
+           terminal.paint(cli::Style::yellow, repeated("▓", held)) +
+           terminal.paint(cli::Style::dim, repeated("░", free));
 }
 
-std::string spark(const std::vector<std::int64_t>& history, const server::Terminal& terminal) {
+std::string spark(const std::vector<std::int64_t>& history, const cli::CliOutput& terminal) {
     if (!terminal.styled || history.empty()) return "";
     constexpr const char* steps[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     const std::int64_t most = std::max<std::int64_t>(1, *std::ranges::max_element(history));
@@ -82,28 +85,30 @@ std::string spark(const std::vector<std::int64_t>& history, const server::Termin
     for (std::size_t i = history.size() - std::min(history.size(), history_columns); i < history.size(); ++i) {
         text += history[i] == 0 ? " " : steps[static_cast<std::size_t>(history[i] * 7 / most)];
     }
-    return terminal.green(text);
+    return terminal.paint(cli::Style::green, text);
 }
 
-std::vector<std::string> kill_pieces(const Scene& scene, const server::Terminal& terminal) {
-    if (!scene.kill_at) return {terminal.dim("left out")};
+std::vector<std::string> kill_pieces(const Scene& scene, const cli::CliOutput& terminal) {
+    if (!scene.kill_at) return {terminal.paint(cli::Style::dim, "left out")};
     if (!scene.killed_at) {
-        return {terminal.dim(fmt::format("in {:.1f} s", std::max(0.0, (*scene.kill_at - scene.elapsed).count())))};
+        return {terminal.paint(cli::Style::dim,
+                               fmt::format("in {:.1f} s", std::max(0.0, (*scene.kill_at - scene.elapsed).count())))};
     }
     const std::string what = fmt::format("killed at {:.1f} s", scene.killed_at->count());
-    std::vector<std::string> pieces = {scene.open_again_after ? what : terminal.red(what)};
+    std::vector<std::string> pieces = {scene.open_again_after ? what : terminal.paint(cli::Style::red, what)};
     pieces.push_back(count_of(scene.kill.in_flight, "command in flight", "commands in flight"));
     if (scene.left_checked) {
-        pieces.push_back(scene.kill.left_behind.empty() ? "what it left behind is sound"
-                                                        : terminal.red("what it left behind is not sound"));
+        pieces.push_back(scene.kill.left_behind.empty()
+                             ? "what it left behind is sound"
+                             : terminal.paint(cli::Style::red, "what it left behind is not sound"));
     }
     if (!scene.open_again_after) {
-        pieces.push_back(terminal.yellow("starting again"));
+        pieces.push_back(terminal.paint(cli::Style::yellow, "starting again"));
         return pieces;
     }
     pieces.push_back(fmt::format("open again after {:.2f} s", scene.open_again_after->count()));
-    pieces.push_back(fmt::format("{} of {} acknowledged found again", server::with_separators(scene.kill.found),
-                                 server::with_separators(scene.kill.remembered)));
+    pieces.push_back(fmt::format("{} of {} acknowledged found again", cli::count(scene.kill.found),
+                                 cli::count(scene.kill.remembered)));
     pieces.push_back(fmt::format("{} answered from the first time", scene.kill.had_been_done));
     pieces.push_back(fmt::format("{} decided now", scene.kill.done_later));
     return pieces;
@@ -111,14 +116,14 @@ std::vector<std::string> kill_pieces(const Scene& scene, const server::Terminal&
 
 }  // namespace
 
-std::vector<std::string> picture(const Scene& scene, const server::Terminal& terminal, std::size_t columns) {
+std::vector<std::string> picture(const Scene& scene, const cli::CliOutput& terminal, std::size_t columns) {
     const DemoBooks& books = *scene.books;
     std::vector<std::string> lines;
     const auto row = [&](std::string label, const std::vector<std::string>& pieces) {
-        add(lines, terminal.dim(label), pieces, columns);
+        add(lines, terminal.paint(cli::Style::dim, label), pieces, columns);
     };
 
-    add(lines, terminal.bold("interlock demo"),
+    add(lines, terminal.paint(cli::Style::bold, "interlock demo"),
         {count_of(scene.agents, "agent", "agents"), "one $10.00 budget", "one session",
          fmt::format("{} directories", books.places.size())},
         columns);
@@ -129,23 +134,24 @@ std::vector<std::string> picture(const Scene& scene, const server::Terminal& ter
     row("budget", {bar(books, terminal, std::min(room, bar_columns_max)) +
                    fmt::format(" {:>3}%", books.spent * 100 / budget_limit.nanos())});
     row("", {short_dollars(books.spent) + " spent", short_dollars(books.held) + " held"});
-    row("calls", {server::with_separators(books.calls_paid) + " paid",
-                  server::with_separators(books.calls_refused) + " refused by the budget"});
-    row("session", {server::with_separators(books.messages_told) + " messages",
-                    "the next is number " + server::with_separators(static_cast<std::int64_t>(books.messages.size()))});
+    row("calls", {cli::count(books.calls_paid) + " paid", cli::count(books.calls_refused) + " refused by the budget"});
+    row("session", {cli::count(books.messages_told) + " messages",
+                    "the next is number " + cli::count(static_cast<std::int64_t>(books.messages.size()))});
     for (const PlaceBook& place : books.places) {
         const bool used = !place.worker.empty();
-        const std::string dot = terminal.styled ? (used ? terminal.green("●") : terminal.dim("○")) : (used ? "*" : "-");
+        const std::string dot =
+            terminal.styled ? (used ? terminal.paint(cli::Style::green, "●") : terminal.paint(cli::Style::dim, "○"))
+                            : (used ? "*" : "-");
         row(place.name, {fmt::format("{} {:<10}", dot, used ? place.worker : "free"),
-                         fmt::format("{:>5} runs", server::with_separators(place.runs)),
-                         fmt::format("{:>3} in line", place.in_line),
-                         fmt::format("{:>6} turned away", server::with_separators(place.turned_away))});
+                         fmt::format("{:>5} runs", cli::count(place.runs)), fmt::format("{:>3} in line", place.in_line),
+                         fmt::format("{:>6} turned away", cli::count(place.turned_away))});
     }
     row("outside",
-        {books.collisions == 0 ? "0 collisions" : terminal.red(count_of(books.collisions, "collision", "collisions")),
-         terminal.dim("(whoever works in one locks a file there)")});
-    row("engine", {server::with_separators(scene.commands_a_second) + " commands/s",
-                   server::with_separators(scene.commits_a_second) + " commits/s", spark(scene.history, terminal)});
+        {books.collisions == 0 ? "0 collisions"
+                               : terminal.paint(cli::Style::red, count_of(books.collisions, "collision", "collisions")),
+         terminal.paint(cli::Style::dim, "(whoever works in one locks a file there)")});
+    row("engine", {cli::count(scene.commands_a_second) + " commands/s",
+                   cli::count(scene.commits_a_second) + " commits/s", spark(scene.history, terminal)});
     row("kill -9", kill_pieces(scene, terminal));
     row("time", {fmt::format("{:.1f} of {:g} s", scene.elapsed.count(), scene.time.count()),
                  scene.ended      ? "done"
@@ -164,11 +170,10 @@ std::string line(const Scene& scene) {
     return fmt::format(
         "{:5.1f} s  {} spent, {} held; {} calls paid, {} refused; {} messages; {} runs, {} in line, {} turned away, "
         "{} collisions; {} commands/s, {} commits/s",
-        scene.elapsed.count(), short_dollars(books.spent), short_dollars(books.held),
-        server::with_separators(books.calls_paid), server::with_separators(books.calls_refused),
-        server::with_separators(books.messages_told), server::with_separators(books.runs()), in_line,
-        server::with_separators(turned_away), books.collisions, server::with_separators(scene.commands_a_second),
-        server::with_separators(scene.commits_a_second));
+        scene.elapsed.count(), short_dollars(books.spent), short_dollars(books.held), cli::count(books.calls_paid),
+        cli::count(books.calls_refused), cli::count(books.messages_told), cli::count(books.runs()), in_line,
+        cli::count(turned_away), books.collisions, cli::count(scene.commands_a_second),
+        cli::count(scene.commits_a_second));
 }
 
 std::size_t columns_of(std::string_view text) {
@@ -183,7 +188,7 @@ std::size_t columns_of(std::string_view text) {
     return columns;
 }
 
-Size terminal_size(const server::Terminal& terminal) {
+Size terminal_size(const cli::CliOutput& terminal) {
     winsize size{};
     if (ioctl(fileno(terminal.err), TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
     return {.columns = size.ws_col, .rows = size.ws_row};

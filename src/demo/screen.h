@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/output.h"
 #include "demo/books.h"
-#include "server/terminal.h"
 
 namespace interlock::demo {
 
@@ -40,7 +40,7 @@ struct Scene {
 };
 
 // The picture, as lines of at most `columns`, where that is wide enough for the longest single piece.
-std::vector<std::string> picture(const Scene& scene, const server::Terminal& terminal, std::size_t columns);
+std::vector<std::string> picture(const Scene& scene, const cli::CliOutput& terminal, std::size_t columns);
 // The same moment in one line.
 std::string line(const Scene& scene);
 
@@ -52,7 +52,7 @@ std::size_t columns_of(std::string_view text);
 
 class Screen {
  public:
-    explicit Screen(const server::Terminal& terminal) : terminal_(terminal) {}
+    explicit Screen(const cli::CliOutput& terminal) : terminal_(terminal) {}
     ~Screen() { close(); }
     Screen(const Screen&) = delete;
     Screen& operator=(const Screen&) = delete;
@@ -65,7 +65,7 @@ class Screen {
     void draw(const std::vector<std::string>& lines, std::size_t columns);
     void print_line(const Scene& scene);
 
-    const server::Terminal& terminal_;
+    const cli::CliOutput& terminal_;
     std::vector<std::size_t> drawn_;  // The widths of the lines of the picture on the screen.
     std::optional<std::chrono::steady_clock::time_point> last_line_;
 };
@@ -75,6 +75,6 @@ struct Size {
     std::size_t columns = 80;
     std::size_t rows = 24;
 };
-Size terminal_size(const server::Terminal& terminal);
+Size terminal_size(const cli::CliOutput& terminal);
 
 }  // namespace interlock::demo

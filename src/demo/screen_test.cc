@@ -7,8 +7,8 @@
 namespace interlock::demo {
 namespace {
 
-const server::Terminal plain;
-const server::Terminal styled{.styled = true};
+const cli::CliOutput plain;
+const cli::CliOutput styled{.styled = true};
 
 class DemoScreen : public testing::Test {
  protected:
@@ -57,7 +57,7 @@ class DemoScreen : public testing::Test {
 
 TEST_F(DemoScreen, no_line_of_the_picture_is_wider_than_the_terminal) {
     for (const std::size_t columns : {40u, 60u, 72u, 80u, 100u, 200u}) {
-        for (const server::Terminal& terminal : {plain, styled}) {
+        for (const cli::CliOutput& terminal : {plain, styled}) {
             for (const std::string& each : picture(scene, terminal, columns))
                 EXPECT_LE(columns_of(each), columns) << each;
         }

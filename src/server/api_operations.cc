@@ -69,9 +69,7 @@ std::vector<api::SelfFinding> ApiOperations::self_check() {
 
 Result<std::string, std::string> ApiOperations::back_up(const std::string& to) {
     if (!options_.embedded) {
-        return fail(
-            std::string("the store is a PostgreSQL database, which is backed up with PostgreSQL's own means: pg_dump "
-                        "or pg_basebackup"));
+        return fail(std::string("the store is a PostgreSQL database; back it up with pg_dump or pg_basebackup"));
     }
     const auto begun = std::chrono::steady_clock::now();
     const auto facts = store::back_up(options_.data_dir, to);

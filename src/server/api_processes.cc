@@ -31,8 +31,8 @@ std::optional<std::string> ApiProcesses::sandbox_refusal(const core::ProcessSpec
         if (!rule || rule->is_pattern()) continue;
         if (!options_.gateway.answers_calls(options_.home, rule->name, rule->port.value_or(443))) continue;
         return fmt::format(
-            "{} answers calls to models, and a sealed run reaches those by the gateway; set it up as an upstream and "
-            "leave it out of allowed_hosts",
+            "{} is a model provider, which sealed runs reach through the gateway; add it as an upstream and remove it "
+            "from allowed_hosts",
             text);
     }
     const auto decided = supervisor::decide_sandbox(process, options_.sandbox.policy());

@@ -82,10 +82,10 @@ Result<Instant, std::string> check_clock(store::Store& store, bool accepted) {
     const Instant now = engine::Clock().now();
     if (accepted || *newest <= now + ahead_max) return *newest;
     return fail(
-        fmt::format("the newest event in the store is of {}, and this machine's clock says {}. If the clock is "
+        fmt::format("the newest event in the store is dated {}, but this machine's clock shows {}. If the clock is "
                     "wrong, set it. If the clock was ahead when the event was stored, restore a backup from "
-                    "before, or start with --accept-clock: the server's time then goes on from the event's and "
-                    "comes back to the clock's by three minutes in an hour",
+                    "before, or start with --accept-clock: the server's time then continues from that event and "
+                    "approaches the clock by three minutes per hour",
                     to_iso8601(*newest), to_iso8601(now)));
 }
 
@@ -94,7 +94,7 @@ Result<void, std::string> refuse_missing_store(const std::string& data_dir, node
     const std::string path = store::database_path(data_dir);
     if (::access(path.c_str(), F_OK) == 0 || history.memory().pages.empty()) return {};
     return fail(
-        fmt::format("history went backwards: {} is missing, and events were committed to it. Restore it, or start "
+        fmt::format("history went backwards: {} is missing, although events were committed to it. Restore it, or start "
                     "with an empty store: interlock accept-history",
                     path));
 }

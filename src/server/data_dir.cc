@@ -48,7 +48,7 @@ std::optional<std::string> read_file(const std::string& path) {
 Result<std::string, std::string> kept_secret(const std::string& path, const std::string& fresh) {
     if (const auto text = read_file(path)) {
         if (text->size() >= fresh.size()) return *text;
-        return fail(fmt::format("{} is not a secret; move it away to have one made", path));
+        return fail(fmt::format("{} does not contain a secret; move it away, and the server creates another", path));
     }
     if (auto written = write_file(path, fresh); !written) return fail(written.error());
     return fresh;
@@ -56,8 +56,8 @@ Result<std::string, std::string> kept_secret(const std::string& path, const std:
 
 std::string of_another_user(const std::string& what, uid_t owner) {
     return fmt::format(
-        "{} belongs to user {}, and this is user {}; start the server as its owner, or name another "
-        "directory with --data-dir",
+        "{} belongs to user {}, but this is user {}; start the server as its owner, or set another "
+        "--data-dir",
         what, owner, ::geteuid());
 }
 
@@ -66,7 +66,7 @@ Result<void, std::string> check_file(const std::string& path, bool secret) {
     struct stat there{};
     if (::lstat(path.c_str(), &there) != 0) {
         if (errno == ENOENT) return {};
-        return fail(fmt::format("cannot look at {}: {}", path, system_error()));
+        return fail(fmt::format("cannot read {}: {}", path, system_error()));
     }
     if (!S_ISREG(there.st_mode) && (secret || !S_ISLNK(there.st_mode))) {
         return fail(fmt::format("{} is not a regular file; move it away", path));
@@ -74,13 +74,13 @@ Result<void, std::string> check_file(const std::string& path, bool secret) {
     if (there.st_uid != ::geteuid()) return fail(of_another_user(path, there.st_uid));
     if (S_ISLNK(there.st_mode)) return {};
     if ((there.st_mode & 022) != 0) {
-        return fail(fmt::format("other users can write to {} (mode {:04o}); look at it, then close it: chmod 600 {}",
+        return fail(fmt::format("other users can write to {} (mode {:04o}); check its content, then run: chmod 600 {}",
                                 path, there.st_mode & 07777, path));
     }
     if (secret && (there.st_mode & 044) != 0) {
         return fail(
-            fmt::format("other users can read {} (mode {:04o}); if nobody has, close it: chmod 600 {}; "
-                        "otherwise move it away to have another one made",
+            fmt::format("other users can read {} (mode {:04o}); if no user has, run: chmod 600 {}; "
+                        "otherwise move it away, and the server creates another",
                         path, there.st_mode & 07777, path));
     }
     return {};
@@ -132,23 +132,23 @@ Result<void, std::string> make_data_dir(const std::string& path) {
     const auto parent = std::filesystem::path(path).parent_path();
     if (!parent.empty()) std::filesystem::create_directories(parent, error);
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-        return fail(fmt::format("cannot make the data directory {}: {}", path, system_error()));
+        return fail(fmt::format("cannot create the data directory {}: {}", path, system_error()));
     }
     struct stat there{};
     if (::stat(path.c_str(), &there) != 0 || !S_ISDIR(there.st_mode)) {
-        return fail(fmt::format("{} is not a directory; name another with --data-dir", path));
+        return fail(fmt::format("{} is not a directory; set another --data-dir", path));
     }
     if (there.st_uid != ::geteuid()) return fail(of_another_user("the data directory " + path, there.st_uid));
     // What others could write, others may have put there. What they could only read is closed to them below.
     if ((there.st_mode & 022) != 0 && !std::filesystem::is_empty(path, error)) {
         return fail(
-            fmt::format("other users can write to the data directory {} (mode {:04o}), so its files may be "
-                        "theirs; look at the files, then close it: chmod 700 {}",
+            fmt::format("other users can write to the data directory {} (mode {:04o}), so they may have "
+                        "changed its files; check the files, then run: chmod 700 {}",
                         path, there.st_mode & 07777, path));
     }
     if (auto ours = check_files(path); !ours) return ours;
     if ((there.st_mode & 077) != 0 && ::chmod(path.c_str(), 0700) != 0) {
-        return fail(fmt::format("others can read the data directory {} and it cannot be closed to them: {}", path,
+        return fail(fmt::format("other users can read the data directory {}, and its mode cannot be changed: {}", path,
                                 system_error()));
     }
     return {};
@@ -158,7 +158,9 @@ Result<Id, std::string> node_id(const std::string& data_dir, Id fresh) {
     const std::string path = data_dir + "/node.id";
     if (const auto text = read_file(path)) {
         const auto id = id_from_text("node", text->substr(0, text->find('\n')));
-        if (!id) return fail(fmt::format("{} does not hold the id of a node; move it away to have one made", path));
+        if (!id)
+            return fail(
+                fmt::format("{} does not contain a node id; move it away, and the server creates another", path));
         return *id;
     }
     if (auto written = write_file(path, to_text("node", fresh) + "\n"); !written) return fail(written.error());
@@ -182,7 +184,8 @@ Result<std::vector<store::SealKey>, std::string> seal_keys(const std::string& da
     if (!text) return fail(text.error());
     auto keys = seal_keys_in(*text);
     if (keys.empty() || keys.front().lost)
-        return fail(fmt::format("{} has no key; move it away to have one made", seal_key_path(data_dir)));
+        return fail(
+            fmt::format("{} contains no key; move it away, and the server creates another", seal_key_path(data_dir)));
     return keys;
 }
 

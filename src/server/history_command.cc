@@ -37,13 +37,13 @@ Result<std::string, std::string> compared_heads(const History::Memory& memory, c
         const auto there = nodes::hash_of_page(**snapshot, head.org, known->second.last_seq);
         if (!there) return fail(there.error().detail);
         text += fmt::format("            event {}: {}\n", known->second.last_seq.value,
-                            !*there                         ? std::string("no page of the feed ends there")
+                            !*there                         ? std::string("not the end of a page of the feed")
                             : **there == known->second.hash ? std::string("as remembered")
-                                                            : fmt::format("{:.12}…, which is another", **there));
+                                                            : fmt::format("{:.12}…, which differs", **there));
     }
     for (const auto& [org, page] : memory.pages) {
         const bool there = std::ranges::find(*heads, org, &store::FeedHead::org) != heads->end();
-        if (!there) text += fmt::format("  org {:<5} is not there\n", org.value);
+        if (!there) text += fmt::format("  org {:<5} is missing\n", org.value);
     }
     return text;
 }
@@ -63,11 +63,11 @@ Result<std::string, std::string> compared(const History::Memory& memory, const S
     if (!block_reason) return fail(block_reason.error().detail);
     return fmt::format("\nThe database {} now\n  store     {}, timeline {}\n{}{}", address.shown(), identity->system,
                        identity->timeline, *heads,
-                       block_reason->empty() ? "" : fmt::format("  a node objects: {}\n", *block_reason));
+                       block_reason->empty() ? "" : fmt::format("  blocked by a node: {}\n", *block_reason));
 }
 
 std::string to_text(const History::Memory& memory, const std::string& data_dir, bool embedded) {
-    std::string text = fmt::format("The {} in {} remembers\n", embedded ? "server" : "node", data_dir);
+    std::string text = fmt::format("Last events known to the {} in {}\n", embedded ? "server" : "node", data_dir);
     if (memory.store && !embedded)
         text += fmt::format("  store     {}, timeline {}\n", memory.store->system, memory.store->timeline);
     for (const auto& [org, page] : memory.pages) {
@@ -76,18 +76,18 @@ std::string to_text(const History::Memory& memory, const std::string& data_dir, 
     return text;
 }
 
-bool says_yes(const Terminal& terminal) {
-    fmt::print(terminal.err, "\nForget it, and take the store as it is? [y/N] ");
-    std::fflush(terminal.err);
+bool says_yes(const cli::CliOutput& output) {
+    fmt::print(output.err, "\nRemove this record and use the store as it is? [y/N] ");
+    std::fflush(output.err);
     char answer[16] = {};
     return std::fgets(answer, sizeof answer, stdin) != nullptr && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
 }  // namespace
 
-ExitCode accept_history_command(const AcceptHistoryOptions& options, const Terminal& terminal) {
+ExitCode accept_history_command(const AcceptHistoryOptions& options, const cli::CliOutput& output) {
     const auto problem = [&](ExitCode exit, const std::string& what) {
-        fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), what);
+        output.error(what, "");
         return exit;
     };
     // A directory may have been served from either store.
@@ -96,26 +96,26 @@ ExitCode accept_history_command(const AcceptHistoryOptions& options, const Termi
     if (::access(path.c_str(), F_OK) != 0) {
         return problem(
             ExitCode::not_found,
-            fmt::format("there is nothing to accept: {} is not there; --data-dir names a node's directory", path));
+            fmt::format("there is no record {} to remove; set --data-dir to the directory of a server or node", path));
     }
 
     // 1. Show. A memory that cannot be read is one more reason to come here.
     const auto history = History::open(path);
     const History::Memory memory = history ? (*history)->memory() : History::Memory();
-    fmt::print(terminal.out, "{}", history ? to_text(memory, options.data_dir, embedded) : history.error() + "\n");
+    fmt::print(output.out, "{}", history ? to_text(memory, options.data_dir, embedded) : history.error() + "\n");
     if (embedded || !options.store.empty()) {
         const auto now = compared(memory, {embedded ? options.data_dir : options.store});
         if (!now) return problem(ExitCode::not_reachable, now.error());
-        fmt::print(terminal.out, "{}", *now);
+        fmt::print(output.out, "{}", *now);
     }
-    std::fflush(terminal.out);
+    std::fflush(output.out);
 
     // 2. Ask.
     if (!options.yes && isatty(STDIN_FILENO) != 1) {
-        return problem(ExitCode::refused, "nothing was changed: say --yes to forget it and take the store as it is");
+        return problem(ExitCode::refused, "nothing changed; pass --yes to remove the record");
     }
-    if (!options.yes && !says_yes(terminal)) {
-        fmt::print(terminal.err, "nothing was changed\n");
+    if (!options.yes && !says_yes(output)) {
+        fmt::print(output.err, "nothing changed\n");
         return ExitCode::refused;
     }
 
@@ -129,8 +129,7 @@ ExitCode accept_history_command(const AcceptHistoryOptions& options, const Termi
         if (auto done = cluster.set_block_reason(""); !done)
             return problem(ExitCode::not_reachable, done.error().detail);
     }
-    fmt::print(terminal.err, "forgotten; the {} as it is, and remembers from now on\n",
-               embedded ? "server takes its store" : "node takes the database");
+    fmt::print(output.err, "removed; the {} as it is\n", embedded ? "server uses its store" : "node uses the database");
     return ExitCode::ok;
 }
 

@@ -1,20 +1,20 @@
-// `interlock accept-history`: shows what a node remembers of its store's history, and takes the memory away if a person
-// says so. A node that had objected notices, and serves again.
+// `interlock accept-history`: shows a node's record of its store's history, and removes it after confirmation. A node
+// that refused the store then serves it.
 #pragma once
 
 #include <string>
 
 #include "cli/exit_code.h"
-#include "server/terminal.h"
+#include "cli/output.h"
 
 namespace interlock::server {
 
 struct AcceptHistoryOptions {
     std::string data_dir;
-    std::string store;  // To compare with; may be empty.
-    bool yes = false;   // Asked and answered.
+    std::string store;  // For the comparison; may be empty.
+    bool yes = false;   // Do not ask.
 };
 
-cli::ExitCode accept_history_command(const AcceptHistoryOptions& options, const Terminal& terminal);
+cli::ExitCode accept_history_command(const AcceptHistoryOptions& options, const cli::CliOutput& output);
 
 }  // namespace interlock::server

@@ -5,7 +5,7 @@
 namespace interlock::server {
 
 Result<ListenAddress, std::string> parse_listen(const std::string& text) {
-    const auto refused = fail(fmt::format("--listen '{}' is not an address such as 127.0.0.1:4100", text));
+    const auto refused = fail(fmt::format("--listen '{}' is not an address and port such as 127.0.0.1:4100", text));
     const std::size_t colon = text.rfind(':');
     std::string host = colon == std::string::npos ? "" : text.substr(0, colon);
     const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);

@@ -88,7 +88,7 @@ net::Response confirmation(std::string_view code) {
     response.body = fmt::format(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Log in to Interlock</title>\n"
         "<h1>Log in to Interlock</h1>\n"
-        "<p>Another site opened this login link. Log in only if you asked for the link yourself, with: "
+        "<p>Another site opened this login link. Log in only if you created the link yourself, with: "
         "<code>interlock login</code></p>\n"
         "<form method=\"post\" action=\"login\"><input type=\"hidden\" name=\"code\" value=\"{}\">"
         "<button>Log in</button></form>\n",
@@ -150,7 +150,7 @@ net::Response Logins::log_in_by_code(const net::Request& request) {
     if (login_of(request.header("cookie"))) return to_the_page(303);
     net::Response response = to_the_page(403);
     response.content_type = "text/plain; charset=utf-8";
-    response.body = "This login link was used already or is too old. Get a new one with: interlock login\n";
+    response.body = "This login link is used or expired. Create another with: interlock login\n";
     return response;
 }
 
@@ -173,7 +173,7 @@ std::optional<net::Response> Logins::redeem(const net::Request& request, std::st
 net::Task<net::Response> Logins::log_in_by_form(net::Request request) {
     if (net::sent_by(request) == net::SentBy::another_site) return ready(of_another_site());
     if (request.body.size() > form_bytes_max)
-        return ready(net::problem(413, "payload_too_large", "a key or a code is a short text"));
+        return ready(net::problem(413, "payload_too_large", "the body is too large for a key or a code"));
     const auto code = is_json(request) ? std::nullopt : form_member(request, "code");
     if (!code) return log_in_by_key(std::move(request));
     request.query = "code=" + *code;
@@ -183,10 +183,10 @@ net::Task<net::Response> Logins::log_in_by_form(net::Request request) {
 net::Task<net::Response> Logins::log_in_by_key(net::Request request) {
     const auto key = key_in(request);
     if (!key)
-        co_return net::problem(400, "invalid_request", "a key is needed: {\"key\": \"ilk_…\"}, or key=ilk_… as a form");
+        co_return net::problem(400, "invalid_request",
+                               "the key is missing; send {\"key\": \"ilk_…\"}, or key=ilk_… as a form");
     if (!may_try_a_key()) {
-        net::Response response =
-            net::problem(429, "too_many_wrong_keys", "too many wrong keys at present; try again in a second");
+        net::Response response = net::problem(429, "too_many_wrong_keys", "too many wrong keys; retry in a second");
         response.headers.push_back({"retry-after", "1"});
         co_return response;
     }
@@ -198,7 +198,7 @@ net::Task<net::Response> Logins::log_in_by_key(net::Request request) {
     if (!caller) {
         options_.log.warn("login_refused", {{"peer", request.peer}});
         co_return net::problem(403, "key_not_known",
-                               "the key is not known, or was revoked; make one with: interlock keys create");
+                               "the API key is unknown or revoked; create another with: interlock keys create");
     }
     {
         const std::lock_guard lock(mutex_);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "cli/text.h"
 #include "server/data_dir.h"
 #include "server/verify_command.h"
 #include "store/transfer.h"
@@ -38,12 +39,12 @@ struct Census {
 
 enum class TargetState { empty, broken_off };
 
-// One line that is written over on a terminal, a line for each finished table elsewhere.
+// Progress: one line that is overwritten on a terminal, else a line for each finished table.
 class CopyScreen {
  public:
     enum class Lines { yes, no };
-    CopyScreen(const Census& census, const Terminal& terminal, Lines lines)
-        : terminal_(terminal), lines_(lines == Lines::yes && !terminal.progress) {
+    CopyScreen(const Census& census, const cli::CliOutput& output, Lines lines)
+        : output_(output), lines_(lines == Lines::yes && !output.progress) {
         for (const store::TableRows& table : census.tables) totals_.emplace_back(table);
     }
 
@@ -55,19 +56,18 @@ class CopyScreen {
         total.done += rows < total.of_org ? rows : rows - total.of_org;
         total.of_org = rows;
         if (lines_ && total.done == total.all) {
-            fmt::print(terminal_.err, "  {}: {} of {} rows\n", table, with_separators(total.done),
-                       with_separators(total.all));
+            fmt::print(output_.err, "  {}: {} of {} rows\n", table, cli::count(total.done), cli::count(total.all));
         }
         const auto now = steady_clock::now();
-        if (!terminal_.progress || now < next_) return;
+        if (!output_.progress || now < next_) return;
         next_ = now + std::chrono::milliseconds(100);
         const double seconds = std::chrono::duration<double>(now - begun_).count();
-        fmt::print(terminal_.err, "\r\x1b[K{}: {} of {} rows, {} rows/s", table, with_separators(total.done),
-                   with_separators(total.all), with_separators(static_cast<std::int64_t>(double(copied_) / seconds)));
-        std::fflush(terminal_.err);
+        fmt::print(output_.err, "\r\x1b[K{}: {} of {} rows, {} rows/s", table, cli::count(total.done),
+                   cli::count(total.all), cli::count(static_cast<std::int64_t>(double(copied_) / seconds)));
+        std::fflush(output_.err);
     }
     void finish() const {
-        if (terminal_.progress) fmt::print(terminal_.err, "\r\x1b[K");
+        if (output_.progress) fmt::print(output_.err, "\r\x1b[K");
     }
 
  private:
@@ -80,7 +80,7 @@ class CopyScreen {
     };
     Total& of(std::string_view table) { return *std::ranges::find(totals_, table, &Total::table); }
 
-    const Terminal& terminal_;
+    const cli::CliOutput& output_;
     const bool lines_;
     std::vector<Total> totals_;
     std::int64_t copied_ = 0;
@@ -90,8 +90,8 @@ class CopyScreen {
 
 class Migration {
  public:
-    Migration(const MigrateOptions& options, const Terminal& terminal) : options_(options), terminal_(terminal) {
-        if (options.json) terminal_.progress = false;
+    Migration(const MigrateOptions& options, const cli::CliOutput& output) : options_(options), output_(output) {
+        if (options.json) output_.progress = false;
         for (const StoreAddress& address : {options.from, options.to}) {
             if (!address.is_database()) std::ranges::move(read_seal_keys(address.text), std::back_inserter(seal_keys_));
         }
@@ -111,7 +111,7 @@ class Migration {
     void report(TargetState state, steady_clock::duration took) const;
 
     const MigrateOptions& options_;
-    Terminal terminal_;
+    cli::CliOutput output_;
     Census census_;
     std::vector<store::SealKey> seal_keys_;
 };
@@ -131,14 +131,14 @@ MigrationFailure refused(const StoreAddress& address, const std::string& why) {
 
 }  // namespace
 
-ExitCode migrate_command(const MigrateOptions& options, const Terminal& terminal) {
+ExitCode migrate_command(const MigrateOptions& options, const cli::CliOutput& output) {
     ::umask(077);  // What is written is the owner's alone.
-    const auto done = Migration(options, terminal).run();
+    const auto done = Migration(options, output).run();
     if (done) return ExitCode::ok;
     if (options.json) {
-        fmt::print(terminal.out, "{}\n", json::serialize(json::object{{"ok", false}, {"error", done.error().detail}}));
+        fmt::print(output.out, "{}\n", json::serialize(json::object{{"ok", false}, {"error", done.error().detail}}));
     } else {
-        fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), done.error().detail);
+        output.error(done.error().detail, "");
     }
     return done.error().exit;
 }
@@ -146,7 +146,7 @@ ExitCode migrate_command(const MigrateOptions& options, const Terminal& terminal
 namespace {
 
 Result<void, MigrationFailure> Migration::run() {
-    // 1. Take the source: from here on it stays as it is. Whoever serves it keeps us from it.
+    // 1. Take the source, so that it does not change. Fails if a server uses it.
     const auto begun = steady_clock::now();
     if (auto good = check_addresses(); !good) return good;
     const auto source = open_offline(options_.from);
@@ -171,7 +171,7 @@ Result<void, MigrationFailure> Migration::run() {
     }
     if (auto copied = copy(**snapshot, **target); !copied) return copied;
 
-    // 4. Believe nothing: read all of it again, on both sides. Only then may it be served.
+    // 4. Read both sides again and compare. Only then may a server use the copy.
     if (auto same = compare(**snapshot, **target); !same) return same;
     if (auto ours = (*source)->still_ours(); !ours) return fail(refused(options_.from, ours.error().detail));
     if (auto ours = (*target)->still_ours(); !ours) return fail(refused(options_.to, ours.error().detail));
@@ -191,11 +191,11 @@ Result<void, MigrationFailure> Migration::check_addresses() const {
 
 Result<Census, MigrationFailure> Migration::take_census(store::Snapshot& source) {
     say(fmt::format("verifying {}", options_.from.shown()));
-    const auto verified = check_promises(source, {.progress = {}, .seal_keys = seal_keys_}, terminal_);
+    const auto verified = check_promises(source, {.progress = {}, .seal_keys = seal_keys_}, output_);
     if (!verified) return fail(refused(options_.from, verified.error().detail));
     if (verified->violations() > 0) {
-        return fail(refused(options_.from, fmt::format("{} violations; a store that does not keep its promises is not "
-                                                       "copied. 'interlock verify' names them",
+        return fail(refused(options_.from, fmt::format("{} violations; only a store without violations is copied. "
+                                                       "'interlock verify' lists them",
                                                        verified->violations())));
     }
     auto tables = store::count_rows(source);
@@ -232,30 +232,29 @@ Result<TargetState, MigrationFailure> Migration::state_of(store::Snapshot& targe
     if (mark) {
         return fail(refused(
             options_.to,
-            fmt::format("it holds an unfinished copy of {}; {}. Empty it and begin anew", mark->from,
-                        mark->from == options_.from.shown() ? "which was changed since" : "this is another store")));
+            fmt::format("it contains an unfinished copy of {}; {}. Empty it and start again", mark->from,
+                        mark->from == options_.from.shown() ? "which has changed since" : "this is another source")));
     }
     const auto tables = store::count_rows(target);
     if (!tables) return fail(refused(options_.to, tables.error().detail));
     for (const store::TableRows& table : *tables) {
         if (table.rows == 0) continue;
         return fail(
-            refused(options_.to, fmt::format("it is not empty: {} rows in {}. Nothing was copied; name an empty "
-                                             "target",
+            refused(options_.to, fmt::format("it is not empty: {} rows in {}. Nothing was copied; use an empty target",
                                              table.rows, table.table)));
     }
     return TargetState::empty;
 }
 
 Result<void, MigrationFailure> Migration::copy(store::Snapshot& source, OfflineStore& target) {
-    say(fmt::format("copying {} rows to {}", with_separators(census_.rows()), options_.to.shown()));
-    CopyScreen screen(census_, terminal_, options_.json ? CopyScreen::Lines::no : CopyScreen::Lines::yes);
+    say(fmt::format("copying {} rows to {}", cli::count(census_.rows()), options_.to.shown()));
+    CopyScreen screen(census_, output_, options_.json ? CopyScreen::Lines::no : CopyScreen::Lines::yes);
     store::CopyOptions how;
     how.on_chunk = [&](std::string_view table, std::int64_t rows) { screen.on_chunk(table, rows); };
     const auto copied = store::copy_rows(source, target.store(), how);
     screen.finish();
     if (!copied) {
-        return fail(refused(options_.to, copied.error() + ". The same command goes on where this one ended"));
+        return fail(refused(options_.to, copied.error() + ". Repeat the command to resume"));
     }
     target.look_around();
     return {};
@@ -265,11 +264,10 @@ Result<void, MigrationFailure> Migration::compare(store::Snapshot& source, Offli
     say(fmt::format("verifying {}", options_.to.shown()));
     const auto snapshot = target.store().snapshot();
     if (!snapshot) return fail(refused(options_.to, snapshot.error().detail));
-    const auto verified = check_promises(**snapshot, {.progress = {}, .seal_keys = seal_keys_}, terminal_);
+    const auto verified = check_promises(**snapshot, {.progress = {}, .seal_keys = seal_keys_}, output_);
     if (!verified) return fail(refused(options_.to, verified.error().detail));
     if (verified->violations() > 0) {
-        return fail(refused(
-            options_.to, fmt::format("the copy does not keep every promise: {} violations", verified->violations())));
+        return fail(refused(options_.to, fmt::format("the copy has {} violations", verified->violations())));
     }
     say("comparing every row");
     const auto ours = store::read_digests(source);
@@ -279,19 +277,20 @@ Result<void, MigrationFailure> Migration::compare(store::Snapshot& source, Offli
     for (std::size_t i = 0; i < ours->size(); ++i) {
         if ((*ours)[i] == (*theirs)[i]) continue;
         return fail(refused(options_.to, fmt::format("the copy differs in {}: {} rows, and {} in the source. Empty it "
-                                                     "and begin anew",
+                                                     "and start again",
                                                      (*ours)[i].table, (*theirs)[i].rows, (*ours)[i].rows)));
     }
     const auto heads = store::read_heads(**snapshot);
     if (!heads) return fail(refused(options_.to, heads.error().detail));
-    if (*heads != census_.heads) return fail(refused(options_.to, "the copy's feeds end elsewhere than the source's"));
+    if (*heads != census_.heads)
+        return fail(refused(options_.to, "the feeds of the copy end at other events than those of the source"));
     return {};
 }
 
 void Migration::say(const std::string& line) const {
     if (options_.json) return;
-    fmt::print(terminal_.err, "{}\n", line);
-    std::fflush(terminal_.err);
+    fmt::print(output_.err, "{}\n", line);
+    std::fflush(output_.err);
 }
 
 void Migration::report(TargetState state, steady_clock::duration took) const {
@@ -306,7 +305,7 @@ void Migration::report(TargetState state, steady_clock::duration took) const {
             orgs.push_back(
                 json::object{{"org", head.org.value}, {"last_seq", head.last_seq.value}, {"hash", head.hash}});
         }
-        fmt::print(terminal_.out, "{}\n",
+        fmt::print(output_.out, "{}\n",
                    json::serialize(json::object{{"ok", true},
                                                 {"from", options_.from.shown()},
                                                 {"to", options_.to.shown()},
@@ -319,21 +318,21 @@ void Migration::report(TargetState state, steady_clock::duration took) const {
         return;
     }
     for (const store::TableRows& table : census_.tables) {
-        if (table.rows > 0) fmt::print(terminal_.out, "{:<16}{:>14}\n", table.table, with_separators(table.rows));
+        if (table.rows > 0) fmt::print(output_.out, "{:<16}{:>14}\n", table.table, cli::count(table.rows));
     }
     for (const store::FeedHead& head : census_.heads) {
-        fmt::print(terminal_.out, "{}\n",
-                   terminal_.dim(fmt::format("org {}: the feed ends at event {}, {:.12}…", head.org.value,
-                                             head.last_seq.value, head.hash)));
+        fmt::print(output_.out, "{}\n",
+                   output_.paint(cli::Style::dim, fmt::format("org {}: the feed ends at event {}, {:.12}…",
+                                                              head.org.value, head.last_seq.value, head.hash)));
     }
     if (options_.dry_run) {
-        fmt::print(terminal_.out, "\n{} rows would be copied{}; nothing was\n", with_separators(census_.rows()),
-                   state == TargetState::broken_off ? ", beginning where an earlier copy broke off" : "");
+        fmt::print(output_.out, "\n{} rows would be copied{}; nothing changed\n", cli::count(census_.rows()),
+                   state == TargetState::broken_off ? ", resuming an interrupted copy" : "");
         return;
     }
-    fmt::print(terminal_.out, "\n{} ({} rows, {:.2f} s)\n",
-               terminal_.green("every row is there, and every promise holds"), with_separators(census_.rows()),
-               static_cast<double>(milliseconds) / 1000);
+    fmt::print(output_.out, "\n{} ({} rows, {:.2f} s)\n",
+               output_.paint(cli::Style::green, "every row was copied, and every guarantee holds"),
+               cli::count(census_.rows()), static_cast<double>(milliseconds) / 1000);
 }
 
 }  // namespace

@@ -1,14 +1,13 @@
-// `interlock migrate`: copies a whole store into another one, from a data directory into a PostgreSQL database or back.
+// `interlock migrate`: copies a store from a data directory to a PostgreSQL database, or back.
 //
-//   (1) The source is verified before anything is copied, and is not changed.
-//   (2) The target is empty, or holds a copy of the same state of the same source that broke off.
-//   (3) Until every row was compared and every promise found to hold in the copy, the target is marked, and nobody
-//       serves it.
+//   (1) The source is verified before the copy, and is not changed.
+//   (2) The target is empty, or has an interrupted copy of the same state of the same source.
+//   (3) The target is marked, and servers refuse it, until all rows are compared and the copy is verified.
 #pragma once
 
 #include "cli/exit_code.h"
+#include "cli/output.h"
 #include "server/offline_store.h"
-#include "server/terminal.h"
 
 namespace interlock::server {
 
@@ -19,6 +18,6 @@ struct MigrateOptions {
     bool json = false;
 };
 
-cli::ExitCode migrate_command(const MigrateOptions& options, const Terminal& terminal);
+cli::ExitCode migrate_command(const MigrateOptions& options, const cli::CliOutput& output);
 
 }  // namespace interlock::server

@@ -40,7 +40,7 @@ class NodeBackend final : public Backend {
 
     std::optional<std::string> block_reason() override {
         if (auto why = history_->block_reason()) return why;
-        if (!router_->in_touch()) return "the database cannot be reached; trying again";
+        if (!router_->in_touch()) return "the database cannot be reached; retrying";
         return std::nullopt;
     }
     bool shared() const override { return true; }
@@ -104,7 +104,7 @@ Result<void, std::string> NodeBackend::open() {
     door.head = [this](core::OrgId org) { return history_->head(org); };
     inbound_ = std::make_unique<nodes::Inbound>(std::move(door));
     const auto answer = ask(core::CreateOrg{"default"});
-    if (!answer) return fail(std::string("the database was opened, but cannot be written"));
+    if (!answer) return fail(std::string("the database is read-only"));
     return {};
 }
 
@@ -140,7 +140,7 @@ Result<void, std::string> NodeBackend::check_history(store::Cluster& cluster) {
     if (!look) return fail(look.error().detail);
     if (look->store.system == written->system && look->store.timeline < written->timeline) {
         view_.reset();
-        return fail(std::string("a primary that was replaced still answers; asking again"));
+        return fail(std::string("a replaced primary still responds; retrying"));
     }
 
     // 3. Conclude: object, or take back an objection.

@@ -24,7 +24,7 @@ using enum OpenError::Kind;
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 OpenError no_store_in(const StoreAddress& address) {
-    return {unavailable, fmt::format("there is no store of interlock in {}", address.shown())};
+    return {unavailable, fmt::format("no Interlock store in {}", address.shown())};
 }
 
 // What there is in a database.
@@ -77,8 +77,8 @@ Result<std::unique_ptr<store::Snapshot>, OpenError> look_into(const StoreAddress
     if (!address.is_database()) {
         if (exists(address.text + "/node.id") && !exists(store::database_path(address.text))) {
             return fail(OpenError{unavailable,
-                                  "this directory is that of a node, whose store is a PostgreSQL database; name the "
-                                  "database: --store postgres://…"});
+                                  "this directory belongs to a node whose store is a PostgreSQL database; use "
+                                  "--store postgres://…"});
         }
         return store::open_snapshot(address.text);
     }
@@ -88,7 +88,7 @@ Result<std::unique_ptr<store::Snapshot>, OpenError> look_into(const StoreAddress
     if (!found) return fail(found.error());
     if (!found->store()) return fail(no_store_in(address));
     if (found->least > static_cast<std::int64_t>(store::postgres_migrations().size())) {
-        return fail(OpenError{too_new, fmt::format("{} is of a later version; upgrade interlock", address.shown())});
+        return fail(OpenError{too_new, fmt::format("{} has a later version; upgrade interlock", address.shown())});
     }
     return snapshot;
 }
@@ -100,7 +100,7 @@ Result<bool, OpenError> is_there(const StoreAddress& address) {
     const auto found = find_tables(**snapshot);
     if (!found) return fail(found.error());
     if (!found->store() && found->tables > 0) {
-        return fail(OpenError{not_ours, "the database has tables of another program; name an empty one"});
+        return fail(OpenError{not_ours, "the database has tables of another program; use an empty database"});
     }
     return found->store();
 }
@@ -142,7 +142,7 @@ class OfflineDatabase final : public OfflineStore {
         if (!nodes) return fail(OpenError{unavailable, nodes.error().detail});
         const auto alive = std::ranges::find_if(*nodes, &store::Node::alive);
         if (alive == nodes->end()) return {};
-        return fail(OpenError{in_use, fmt::format("node '{}' at {} is alive on this database; stop all nodes first",
+        return fail(OpenError{in_use, fmt::format("node '{}' at {} is using this database; stop all nodes first",
                                                   alive->name, alive->url.empty() ? "no address" : alive->url)});
     }
 
@@ -166,7 +166,7 @@ class OfflineDatabase final : public OfflineStore {
         if (!lanes) return fail(lanes.error());
         const bool ours = std::ranges::all_of(
             *lanes, [this](const store::LaneHolder& lane) { return lane.epoch == 0 || lane.boot == boot_; });
-        if (!ours) return fail(store::ReadError{"a node was started on the database meanwhile"});
+        if (!ours) return fail(store::ReadError{"a node has started on the database in the meantime"});
         return {};
     }
 

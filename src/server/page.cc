@@ -78,7 +78,7 @@ net::Response not_there() {
     response.status = 404;
     response.content_type = "text/plain; charset=utf-8";
     response.headers = {{"cache-control", "no-store"}, {"x-content-type-options", "nosniff"}};
-    response.body = "There is no such file any more. Load the page again.\n";
+    response.body = "This file no longer exists. Reload the dashboard.\n";
     return response;
 }
 

@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/shell.h"
-#include "server/terminal.h"
+#include "cli/output.h"
 #include "server/up_command.h"
 #include "shim/fd.h"
 #include "supervisor/shim_image.h"
@@ -45,13 +45,13 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 cli::Failure cannot_hold(std::string_view why) {
     return {.exit = cli::ExitCode::refused,
             .code = "no_shim",
-            .detail = fmt::format("the run cannot be held here: {}", why)};
+            .detail = fmt::format("the run cannot start in this terminal: {}", why)};
 }
 
 }  // namespace
 
-cli::Outcome<void> start_server(const std::string& data_dir) {
-    // One at a time: whoever comes second finds the server of the first.
+cli::Outcome<void> start_server(const std::string& data_dir, const cli::CliOutput& output) {
+    // Under a lock: a second caller finds the server of the first.
     std::error_code error;
     std::filesystem::create_directories(data_dir, error);
     const shim::Fd turn(::open((data_dir + "/start.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -63,13 +63,14 @@ cli::Outcome<void> start_server(const std::string& data_dir) {
     std::vector<std::string> words{"interlock", "up", "--detach", "--data-dir", data_dir, "--listen", options.listen};
     std::vector<char*> arguments = pointers(words);
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> nowhere(std::fopen("/dev/null", "we"), &std::fclose);
-    Terminal terminal = standard_terminal();
-    terminal.out = nowhere.get();
-    if (up_command(options, static_cast<int>(words.size()), arguments.data(), terminal) == 0) return {};
-    return fail(cli::Failure{.exit = cli::ExitCode::not_reachable,
-                             .code = "no_server",
-                             .detail = "no server is running, and none could be started",
-                             .hint = fmt::format("'interlock up --data-dir {}' says more", shell_word(data_dir))});
+    cli::CliOutput errors = output;
+    errors.out = nowhere.get();
+    if (up_command(options, static_cast<int>(words.size()), arguments.data(), errors) == 0) return {};
+    return fail(
+        cli::Failure{.exit = cli::ExitCode::not_reachable,
+                     .code = "no_server",
+                     .detail = "no server runs on this machine, and none could be started",
+                     .hint = fmt::format("find the reason with: interlock up --data-dir {}", shell_word(data_dir))});
 }
 
 cli::Failure become_shim(const cli::Platform::Shim& shim) {

@@ -1,4 +1,4 @@
-// What `interlock run` needs of the whole program: a server where there is none, and the shim in its own place.
+// For `interlock run`: starts a missing server, and replaces this process by the shim.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace interlock::server {
 
-// Returns when it is up. Takes another port where the usual one is taken.
-cli::Outcome<void> start_server(const std::string& data_dir);
+// Returns when the server is up. Uses a free port if the default port is in use.
+cli::Outcome<void> start_server(const std::string& data_dir, const cli::CliOutput& output);
 
 // This process becomes the shim. Returns only if it cannot.
 cli::Failure become_shim(const cli::Platform::Shim& shim);

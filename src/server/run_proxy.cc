@@ -110,7 +110,7 @@ net::Task<net::Response> RunProxy::answer(core::RunId run, net::Request request)
         authority_from(request.authority, wants_tunnel ? std::nullopt : std::optional<std::uint16_t>(http_port));
     if (!authority) {
         co_return net::problem(400, "invalid_request",
-                               fmt::format("'{}' is no host and port to connect to", as_line(request.authority)));
+                               fmt::format("'{}' is not a host and port", as_line(request.authority)));
     }
     const auto name = core::host_name_from(authority->host);
     core::RecordConnection connection{.run = run,
@@ -126,9 +126,8 @@ net::Task<net::Response> RunProxy::answer(core::RunId run, net::Request request)
         if (connected) {
             socket.emplace(std::move(*connected));
         } else {
-            refusal =
-                Refusal{ConnectionOutcome::unreachable, 502, "host_unreachable",
-                        fmt::format("{}:{} cannot be connected to: {}", way.host, authority->port, connected.error())};
+            refusal = Refusal{ConnectionOutcome::unreachable, 502, "host_unreachable",
+                              fmt::format("cannot connect to {}:{}: {}", way.host, authority->port, connected.error())};
         }
     }
     if (refusal) {
@@ -161,11 +160,10 @@ net::Task<std::optional<RunProxy::Refusal>> RunProxy::find_way(const core::Recor
     const auto not_allowed = [&](std::string why) {
         return Refusal{ConnectionOutcome::not_allowed, 403, "host_not_allowed", std::move(why)};
     };
-    if (!is_name)
-        co_return not_allowed(fmt::format("{} is no name of a host; addresses cannot be connected to", where));
+    if (!is_name) co_return not_allowed(fmt::format("{} is not a host name; runs cannot connect to addresses", where));
     const auto port = static_cast<std::uint16_t>(to.port);
     if (options_.answers_calls(way.host, port)) {
-        co_return not_allowed(fmt::format("{} answers calls to models, and those go through the gateway", where));
+        co_return not_allowed(fmt::format("{} is a model provider; send model calls through the gateway", where));
     }
     const auto launch = co_await net::run_on(options_.workers, [this, run = to.run] {
         return options_.reads.with([&](store::Snapshot& snapshot) {
@@ -173,12 +171,12 @@ net::Task<std::optional<RunProxy::Refusal>> RunProxy::find_way(const core::Recor
         });
     });
     if (!launch || !*launch || !core::is_allowed((*launch)->process.allowed_hosts, way.host, port)) {
-        co_return not_allowed(fmt::format("this run may not connect to {}; a person can allow the host", where));
+        co_return not_allowed(
+            fmt::format("this run may not connect to {}; an operator can add it to allowed_hosts", where));
     }
     way.addresses = co_await net::run_on(names_, [host = way.host] { return addresses_of(host); });
     if (way.addresses.empty()) {
-        co_return Refusal{ConnectionOutcome::not_found, 502, "host_not_found",
-                          fmt::format("{}: its name has no address", where)};
+        co_return Refusal{ConnectionOutcome::not_found, 502, "host_not_found", fmt::format("{} has no address", where)};
     }
     if (options_.may_be_private(way.host, port)) co_return std::nullopt;
     std::erase_if(way.addresses, [](const asio::ip::address& address) { return !net::is_public(address); });

@@ -86,7 +86,7 @@ Result<std::string, std::string> SecretBox::open(core::OrgId org, std::string_vi
                                                  std::string_view host, const std::vector<std::string>& bound) {
     if (std::ranges::find(bound, host) == bound.end()) {
         return fail(
-            fmt::format("the secret '{0}' may not go to {1}; set it again for that host: interlock secrets set "
+            fmt::format("secret '{0}' may not be sent to {1}; set it again for that host: interlock secrets set "
                         "{0} --host {1}",
                         name, host));
     }
@@ -95,7 +95,7 @@ Result<std::string, std::string> SecretBox::open(core::OrgId org, std::string_vi
     const api::SecretDocument document = api::secret_document_from(stored);
     const std::string all = from_base64(document.sealed);
     if (all.size() < around_bytes || all.front() != version_byte) {
-        return fail(fmt::format("what is stored for the secret '{}' is none; set it again", name));
+        return fail(fmt::format("secret '{0}' is corrupt; set it again: interlock secrets set {0}", name));
     }
     const std::string_view nonce = std::string_view(all).substr(1, nonce_bytes);
     const std::string_view hidden = std::string_view(all).substr(1 + nonce_bytes, all.size() - around_bytes);
@@ -114,8 +114,8 @@ Result<std::string, std::string> SecretBox::open(core::OrgId org, std::string_vi
         EVP_DecryptFinal_ex(cipher.get(), bytes_of(secret) + size, &size) == 1;
     if (!done) {
         return fail(
-            fmt::format("the secret '{}' was encrypted with another key than the one in {}; bring that file back, or "
-                        "set the secret again",
+            fmt::format("secret '{}' was encrypted with another key than that in {}; restore the file, or set the "
+                        "secret again",
                         name, secrets_key_path(data_dir_)));
     }
     return secret;
@@ -125,7 +125,8 @@ Result<std::string, std::string> SecretBox::key(WithoutKey otherwise) {
     const std::lock_guard lock(mutex_);
     if (!key_.empty()) return key_;
     if (otherwise == WithoutKey::fail && !std::filesystem::exists(secrets_key_path(data_dir_))) {
-        return fail(fmt::format("{} is missing, which secrets are encrypted with", secrets_key_path(data_dir_)));
+        return fail(fmt::format("{} is missing, which has the key of the secrets; restore it, or set the secrets again",
+                                secrets_key_path(data_dir_)));
     }
     const auto text = secrets_key(data_dir_, api::make_secret());
     if (!text) return fail(text.error());

@@ -74,7 +74,7 @@ TEST_F(Secrets, a_changed_byte_anywhere_is_noticed) {
 
 TEST_F(Secrets, the_key_is_the_owners_alone_and_is_made_only_to_seal) {
     const std::string path = directory.path() + "/secrets.key";
-    EXPECT_EQ(opened(box, ours, "openai", "AAAA").error(), path + " is missing, which secrets are encrypted with");
+    EXPECT_EQ(opened(box, ours, "openai", "AAAA").error(), path + " is missing, which has the key of the secrets; restore it, or set the secrets again");
     EXPECT_FALSE(std::filesystem::exists(path));
 
     ASSERT_TRUE(box.seal(ours, "openai", "sk-live-1"));
@@ -93,7 +93,7 @@ TEST_F(Secrets, another_key_file_is_told_from_a_damaged_secret) {
     const auto found = opened(other, ours, "openai", sealed);
 
     ASSERT_FALSE(found);
-    EXPECT_TRUE(found.error().starts_with("the secret 'openai' was encrypted with another key")) << found.error();
+    EXPECT_TRUE(found.error().starts_with("secret 'openai' was encrypted with another key")) << found.error();
 }
 
 TEST_F(Secrets, one_opens_for_its_hosts_only) {

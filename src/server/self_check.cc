@@ -28,36 +28,37 @@ SelfFinding as_here(const cli::DoctorFinding& finding) {
 }
 
 SelfFinding look_at_store(const SelfFacts& facts) {
-    if (facts.not_ready) return {FindingLevel::fail, "store", *facts.not_ready, "the log says more"};
+    if (facts.not_ready) return {FindingLevel::fail, "store", *facts.not_ready, "read the server's log"};
     if (facts.engine.failed_commits > 0) {
         return {
             FindingLevel::warn, "store",
             fmt::format("{} commits have failed, the last: {}", facts.engine.failed_commits, facts.engine.last_failure),
-            "is the disk full or failing? Whoever asked was told, and nothing is half done"};
+            "check the disk; the clients were told, and nothing is half done"};
     }
-    return {FindingLevel::ok, "store", "answers", {}};
+    return {FindingLevel::ok, "store", "responds", {}};
 }
 
 SelfFinding look_at_clock(const SelfFacts& facts) {
     const auto ahead = std::chrono::duration_cast<std::chrono::seconds>(facts.now - facts.wall_clock);
-    if (std::chrono::abs(ahead) < clock_error_max) return {FindingLevel::ok, "clock", "as this machine's", {}};
-    return {FindingLevel::warn, "clock",
-            fmt::format("the server's time is {} s {} this machine's clock", std::chrono::abs(ahead).count(),
-                        ahead.count() > 0 ? "ahead of" : "behind"),
-            "schedules and windows go by the server's time, which comes closer by three minutes in an hour; is the "
-            "machine's clock right?"};
+    if (std::chrono::abs(ahead) < clock_error_max)
+        return {FindingLevel::ok, "clock", "equals this machine's clock", {}};
+    return {
+        FindingLevel::warn, "clock",
+        fmt::format("the server's time is {} s {} this machine's clock", std::chrono::abs(ahead).count(),
+                    ahead.count() > 0 ? "ahead of" : "behind"),
+        "check this machine's clock; schedules and windows use the server's time, which approaches the clock by three "
+        "minutes per hour"};
 }
 
 SelfFinding look_at_memory(const SelfFacts& facts) {
-    if (!facts.memory_pressure)
-        return {FindingLevel::ok, "memory", "the kernel does not say how hard it is pressed", {}};
-    const std::string detail = fmt::format("{:.1f} % of the time somebody waits for it", *facts.memory_pressure);
+    if (!facts.memory_pressure) return {FindingLevel::ok, "memory", "the kernel does not report memory pressure", {}};
+    const std::string detail = fmt::format("processes wait for memory {:.1f} % of the time", *facts.memory_pressure);
     if (facts.memory_pressure_max == 0 || *facts.memory_pressure <= facts.memory_pressure_max) {
         return {FindingLevel::ok, "memory", detail, {}};
     }
-    return {
-        FindingLevel::warn, "memory", detail,
-        fmt::format("no run is started above {:.0f} %: end some, or lower the node's cap", facts.memory_pressure_max)};
+    return {FindingLevel::warn, "memory", detail,
+            fmt::format("no run starts above {:.0f} %; cancel runs, or lower the cap of the node",
+                        facts.memory_pressure_max)};
 }
 
 // First what runs get, then each level: what it keeps from a run, or what is missing and how to allow it.
@@ -65,12 +66,12 @@ std::vector<SelfFinding> look_at_sandbox(const SelfFacts& facts) {
     const supervisor::SandboxPolicy& levels = facts.sandbox;
     const auto standard = std::max(levels.standard.value_or(core::SandboxLevel::guarded), levels.minimum);
     const bool falls_back = !levels.no_guarded.empty() && !levels.standard && levels.minimum == core::SandboxLevel::off;
-    std::vector<SelfFinding> findings{
-        {falls_back ? FindingLevel::warn : FindingLevel::ok, "sandbox",
-         falls_back ? "runs can do what their user can, because guarded is not possible"
-                    : fmt::format("runs that ask for no level have {}, the minimum is {}",
-                                  supervisor::name_of(standard), supervisor::name_of(levels.minimum)),
-         falls_back ? "see the next line" : ""}};
+    std::vector<SelfFinding> findings{{falls_back ? FindingLevel::warn : FindingLevel::ok, "sandbox",
+                                       falls_back
+                                           ? "runs have all rights of their user, because level guarded is not possible"
+                                           : fmt::format("default {}, minimum {}", supervisor::name_of(standard),
+                                                         supervisor::name_of(levels.minimum)),
+                                       falls_back ? "see the next line" : ""}};
     constexpr const char* namespaces_and_mounts =
         "runs need user namespaces and mounts: check the sysctls user.max_user_namespaces, "
         "kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns; a container needs "
@@ -82,14 +83,11 @@ std::vector<SelfFinding> look_at_sandbox(const SelfFacts& facts) {
     const auto add = [&](const char* level, const std::string& why_not, const char* kept, const char* how_to_allow) {
         if (why_not.empty()) return findings.push_back({FindingLevel::ok, level, kept, {}});
         findings.push_back({FindingLevel::warn, level,
-                            fmt::format("not possible, so runs that ask for it are refused: {}", why_not),
-                            how_to_allow});
+                            fmt::format("not possible, so runs at this level are refused: {}", why_not), how_to_allow});
     };
-    add("guarded", levels.no_guarded, "keeps Interlock's data, other runs and other processes out of a run's reach",
-        namespaces_and_mounts);
-    add("files", levels.no_files, "keeps all files but its own, declared ones and the system's out of a run's reach",
-        namespaces_and_mounts);
-    add("sealed", levels.no_sealed, "keeps all hosts but the gateway and allowed ones out of a run's reach", network);
+    add("guarded", levels.no_guarded, "runs cannot reach Interlock's data or other processes", namespaces_and_mounts);
+    add("files", levels.no_files, "runs reach only workspace, declared paths, system files", namespaces_and_mounts);
+    add("sealed", levels.no_sealed, "runs reach only the gateway and allowed hosts", network);
     return findings;
 }
 
@@ -106,11 +104,11 @@ SelfFinding look_at_upstreams(const SelfFacts& facts) {
         if (fails) failing.push_back(upstream.name);
     }
     if (enabled == 0) {
-        return {FindingLevel::ok, "upstreams", "none: the gateway has nowhere to send calls to models", {}};
+        return {FindingLevel::ok, "upstreams", "none; the gateway cannot send model calls", {}};
     }
     if (!keyless.empty()) {
-        return {FindingLevel::fail, "upstreams", fmt::format("the key is not found of {}", fmt::join(keyless, ", ")),
-                "interlock upstreams show NAME says where it is looked for"};
+        return {FindingLevel::fail, "upstreams", fmt::format("no key found for {}", fmt::join(keyless, ", ")),
+                "'interlock upstreams show NAME' shows where the key should be"};
     }
     if (!failing.empty()) {
         return {FindingLevel::warn, "upstreams", fmt::format("failing: {}", fmt::join(failing, ", ")),
@@ -126,7 +124,7 @@ SelfFinding look_at_prices(const SelfFacts& facts) {
     return {FindingLevel::warn, "price list",
             fmt::format("{}, {} days old", detail,
                         std::chrono::duration_cast<std::chrono::days>(facts.now - *made).count()),
-            "interlock prices update --from FILE, or a newer version of the server"};
+            "interlock prices update --from FILE, or install a newer version"};
 }
 
 SelfFinding look_at_promises(const SelfFacts& facts) {
@@ -138,10 +136,10 @@ SelfFinding look_at_promises(const SelfFacts& facts) {
     const std::int64_t found = violations != nullptr && violations->is_int64() ? violations->get_int64() : 0;
     if (found > 0) {
         return {FindingLevel::fail, "promises", fmt::format("{} violations at {}", found, to_iso8601(last.at)),
-                "interlock verify names them"};
+                "interlock verify"};
     }
     const std::string detail = checked ? fmt::format("all held at {}", to_iso8601(last.at))
-                                       : std::string("not checked since this server was started");
+                                       : std::string("not verified since this server started");
     const bool long_ago = facts.now - std::max(last.at, facts.started_at) > verify_age_max;
     return {long_ago ? FindingLevel::warn : FindingLevel::ok, "promises", detail, long_ago ? "interlock verify" : ""};
 }
@@ -154,7 +152,7 @@ SelfFinding look_at_versions(const SelfFacts& facts) {
     }
     if (others.empty()) return {FindingLevel::ok, "version", facts.version, {}};
     return {FindingLevel::warn, "version", fmt::format("{}, but {}", facts.version, fmt::join(others, ", ")),
-            "bring all nodes to one version"};
+            "install the same version on all nodes"};
 }
 
 }  // namespace
@@ -171,8 +169,8 @@ std::vector<SelfFinding> run_self_check(const SelfFacts& facts) {
                                       look_at_versions(facts)};
     std::ranges::move(look_at_sandbox(facts), std::back_inserter(findings));
     for (const auto& [run, keeper] : facts.kept_places) {
-        findings.push_back({FindingLevel::warn, "place", fmt::format("{} keeps its place: {}", run, keeper),
-                            "end that process, and the run ends"});
+        findings.push_back({FindingLevel::warn, "place", fmt::format("{} keeps its workspace: {}", run, keeper),
+                            "end that process, so that the run can end"});
     }
     return findings;
 }

@@ -54,7 +54,7 @@ TEST_F(SelfLookTest, a_run_that_keeps_its_place_is_named_with_the_process_for_wh
     facts.kept_places["run_1"] = "process 12 (sh): its working directory is /src";
 
     EXPECT_EQ(look("place").level, warn);
-    EXPECT_EQ(look("place").detail, "run_1 keeps its place: process 12 (sh): its working directory is /src");
+    EXPECT_EQ(look("place").detail, "run_1 keeps its workspace: process 12 (sh): its working directory is /src");
 }
 
 TEST_F(SelfLookTest, a_time_that_is_not_the_machines_is_told) {
@@ -109,7 +109,7 @@ TEST_F(SelfLookTest, an_upstream_without_its_key_fails_and_one_that_is_switched_
 
     add_upstream("keyless").key_found = false;
     EXPECT_EQ(look("upstreams").level, fail);
-    EXPECT_EQ(look("upstreams").detail, "the key is not found of keyless");
+    EXPECT_EQ(look("upstreams").detail, "no key found for keyless");
 
     for (api::UpstreamFacts& upstream : facts.upstreams) upstream.enabled = upstream.name == "good";
     EXPECT_EQ(look("upstreams").level, ok);

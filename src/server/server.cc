@@ -148,18 +148,18 @@ Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Result<std::unique_ptr<Server>, std::string> Server::start(ServerOptions options, Log& log) {
     if (!is_loopback(options.host) && options.tls_cert.empty() && !options.insecure) {
         return fail(
-            fmt::format("refusing to listen on {} without TLS: keys would cross the network in the clear; give "
-                        "--tls-cert and --tls-key, or --insecure if something in front of it does TLS",
+            fmt::format("cannot listen on {} without TLS, because API keys would cross the network unencrypted; pass "
+                        "--tls-cert and --tls-key, or --insecure if a proxy provides TLS",
                         options.host));
     }
     if (options.tls_cert.empty() != options.tls_key.empty()) {
-        return fail(std::string("--tls-cert and --tls-key go together"));
+        return fail(std::string("--tls-cert and --tls-key must be given together"));
     }
     if (auto made = make_data_dir(options.data_dir); !made) return fail(made.error());
     if (supervisor::is_in_a_run_of(options.data_dir)) {
         return fail(
-            fmt::format("this program belongs to a run of {}, and a server for that directory is started outside "
-                        "of its runs",
+            fmt::format("this program belongs to a run of {}; start the server of that directory outside of its "
+                        "runs",
                         options.data_dir));
     }
     if (options.node_name.empty()) options.node_name = host_name();
@@ -197,7 +197,7 @@ Result<std::string, std::string> Server::make_admin_key(const std::string& note)
     const api::NewKey made = api::make_key();
     const auto answer = parts_->engine->ask(core::CreateKey{made.id, made.hash, {"admin"}, {}, {}, {}, note});
     const auto* reply = answer ? std::get_if<core::KeyReply>(&answer->reply) : nullptr;
-    if (reply == nullptr || reply->status != core::KeyStatus::done) return fail(std::string("no key could be made"));
+    if (reply == nullptr || reply->status != core::KeyStatus::done) return fail(std::string("cannot create a key"));
     if (auto read = parts_->key_watch->read_on(); !read) return fail(read.error().detail);
     return made.text;
 }
@@ -407,10 +407,11 @@ Result<void, std::string> Server::Parts::listen() {
     const auto port = http->start();
     if (port) sealed_runs.serve_by(http.get());
     if (!port) {
-        return fail(port.error().kind == net::ListenError::Kind::address_in_use
-                        ? fmt::format("{}:{} is in use; is a server running already? Choose another with --listen",
-                                      options.host, options.port)
-                        : port.error().detail);
+        return fail(
+            port.error().kind == net::ListenError::Kind::address_in_use
+                ? fmt::format("{}:{} is in use, perhaps by another server; choose another address with --listen",
+                              options.host, options.port)
+                : port.error().detail);
     }
     url = url_of(options, *port);
     api->set_address(url);

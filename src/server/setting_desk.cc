@@ -38,8 +38,8 @@ std::optional<std::string> why_not_public(bool secure, const std::string& host) 
     const bool is_private = gateway::is_loopback(host) || (!not_an_address && !net::is_public(address));
     if (secure && !is_private) return std::nullopt;
     return fmt::format(
-        "must {}: this org reaches public addresses over TLS only; an admin of the server can allow more "
-        "with its setting private_orgs",
+        "must {}, because this org may only reach public addresses over TLS; an admin of the server can allow "
+        "more with the gateway setting private_orgs",
         secure ? "be a public address" : "be https");
 }
 
@@ -48,7 +48,7 @@ std::optional<std::string> why_not_there(const SecretHosts& hosts, const std::st
     const std::vector<std::string>& bound = hosts.of(secret);
     if (bound.empty() || std::ranges::find(bound, host) != bound.end()) return std::nullopt;
     return fmt::format(
-        "is '{0}', which may go to {1} only; set the secret again for this host: interlock secrets set "
+        "is '{0}', which may only be sent to {1}; set the secret again for this host: interlock secrets set "
         "{0} --host {2}",
         secret, fmt::join(bound, ", "), host);
 }
@@ -90,10 +90,10 @@ Result<std::string, api::BadMember> SettingDesk::check(core::OrgId org, std::str
 
 std::optional<api::BadMember> SettingDesk::check_upstream(core::OrgId org, const gateway::Upstream& upstream) {
     if (org != engine::Embedded::default_org && !upstream.ca_file.empty()) {
-        return api::BadMember{"/ca_file", "is for the server's own org: files are the server's"};
+        return api::BadMember{"/ca_file", "is only for the org 'default', because files belong to the server"};
     }
     if (!may_use(org, upstream.key)) {
-        return api::BadMember{"/key", "must be a secret: environment and files are the server's"};
+        return api::BadMember{"/key", "must be a secret, because environment and files belong to the server"};
     }
     if (!reaches_private(org)) {
         if (auto why = why_not_public(upstream.origin.secure, upstream.origin.host)) {
@@ -112,7 +112,8 @@ std::optional<api::BadMember> SettingDesk::check_upstream(core::OrgId org, const
 
 std::optional<api::BadMember> SettingDesk::check_gateway(core::OrgId org, const gateway::GatewaySettings& settings) {
     if (org != engine::Embedded::default_org && !settings.private_orgs.empty()) {
-        return api::BadMember{"/private_orgs", "is for the server's own org: its admin decides what others may reach"};
+        return api::BadMember{"/private_orgs",
+                              "is only for the org 'default', whose admin decides what other orgs may reach"};
     }
     const auto collector = net::parse_url(settings.otlp.url);
     if (!collector) return std::nullopt;

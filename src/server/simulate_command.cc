@@ -47,15 +47,15 @@ std::string url_of(const net::HttpServerOptions& options, std::uint16_t port) {
 
 }  // namespace
 
-int simulate_command(const SimulateOptions& options, const Terminal& terminal) {
+int simulate_command(const SimulateOptions& options, const cli::CliOutput& output) {
     const auto refuse = [&](int status, std::string_view why) {
-        fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), why);
+        output.error(why, "");
         return status;
     };
     const auto address = parse_listen(options.listen);
     if (!address) return refuse(2, address.error());
     if (options.tls_cert.empty() != options.tls_key.empty()) {
-        return refuse(2, "--tls-cert and --tls-key are given together");
+        return refuse(2, "--tls-cert and --tls-key must be given together");
     }
     EndingSignals ending;
 
@@ -80,8 +80,8 @@ int simulate_command(const SimulateOptions& options, const Terminal& terminal) {
         listen, [&upstream](net::Request request) { return upstream.answer(std::move(request)); }, log);
     const auto port = server.start();
     if (!port) return refuse(1, port.error().detail);
-    fmt::print(terminal.out, "simulated upstream on {}\n", url_of(listen, *port));
-    std::fflush(terminal.out);
+    fmt::print(output.out, "simulated upstream on {}\n", url_of(listen, *port));
+    std::fflush(output.out);
 
     ending.wait();
     server.drain(simulator_drain_timeout);

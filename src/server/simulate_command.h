@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/terminal.h"
+#include "cli/output.h"
 
 namespace interlock::server {
 
@@ -22,6 +22,6 @@ struct SimulateOptions {
 };
 
 // Runs until it is told to end (SIGTERM, SIGINT). 0: ended in order; 1: could not start; 2: bad usage.
-int simulate_command(const SimulateOptions& options, const Terminal& terminal);
+int simulate_command(const SimulateOptions& options, const cli::CliOutput& output);
 
 }  // namespace interlock::server

@@ -35,11 +35,11 @@ namespace interlock::server {
 namespace {
 
 constexpr std::chrono::seconds drain_timeout{10};
-// To let go of the store after that. A database that hangs would otherwise keep the process for a minute.
+// For closing the store after that, because a database that hangs would keep the process for a minute.
 constexpr std::chrono::seconds let_go_timeout{5};
 
-// Ends the process when it takes too long to end by itself. Nothing is lost by that: an answer that was given follows
-// its commit, and what else is under way is as after a kill -9.
+// Ends the process if it does not end in time. Nothing is lost, because a response follows its commit, and other work
+// is as after a kill -9.
 class EndInTime {
  public:
     explicit EndInTime(Log& log) : log_(log), thread_([this] { wait(); }) {}
@@ -69,22 +69,24 @@ class EndInTime {
     std::thread thread_;  // Last: it uses the rest.
 };
 
-std::string greeting(Server& server, const UpOptions& options, const Terminal& terminal) {
+std::string greeting(Server& server, const UpOptions& options, const cli::CliOutput& output) {
     const std::string dir = options.server.data_dir;
-    std::string text = fmt::format("{} {}\n  page      {}\n  data      {}\n", terminal.bold("Interlock is up:"),
-                                   server.url(), server.login_link(), dir);
+    std::string text =
+        fmt::format("{} {}\n  dashboard {}\n  data      {}\n", output.paint(cli::Style::bold, "Interlock is up:"),
+                    server.url(), server.login_link(), dir);
     text +=
         fmt::format("  key       {} keys create --scope admin (for other machines and programs)\n", options.program);
     if (server.keeps_admin_key()) {
         text += fmt::format(
-            "  note      {0}/admin.key is not needed any more, and every program of this user can read it; "
-            "'{1} keys revoke \"$(cut -d_ -f2 {0}/admin.key)\"' ends it\n",
+            "  note      {0}/admin.key is no longer needed, and every program of this user can read it; revoke it: "
+            "{1} keys revoke \"$(cut -d_ -f2 {0}/admin.key)\"\n",
             shell_word(dir), options.program);
     }
     if (!options.server.store.empty() && std::filesystem::exists(store::database_path(dir))) {
         text += fmt::format(
-            "  note      {} is not used: the store is the database. 'interlock migrate --help' says how to copy one "
-            "into the other\n",
+            "  note      {} is not used because the store is the database; 'interlock migrate --help' shows how to "
+            "copy "
+            "one into the other\n",
             store::database_path(dir));
     }
     text += fmt::format(
@@ -94,9 +96,9 @@ std::string greeting(Server& server, const UpOptions& options, const Terminal& t
     return text;
 }
 
-int serve(UpOptions& options, const Terminal& terminal) {
+int serve(UpOptions& options, const cli::CliOutput& output) {
     EndingSignals ending;
-    ::umask(077);  // Whatever is written is the owner's alone.
+    ::umask(077);  // Only the owner can read new files.
 
     engine::Clock clock;
     Log log({.level_min = options.log_level == "debug"   ? LogLevel::debug
@@ -112,8 +114,8 @@ int serve(UpOptions& options, const Terminal& terminal) {
             ::close(options.ready_fd);
             options.ready_fd = -1;
         } else {
-            fmt::print(terminal.out, "{}", text);
-            std::fflush(terminal.out);
+            fmt::print(output.out, "{}", text);
+            std::fflush(output.out);
         }
     };
 
@@ -123,12 +125,12 @@ int serve(UpOptions& options, const Terminal& terminal) {
         if (options.ready_fd >= 0) {
             say("!" + server.error());
         } else {
-            fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), server.error());
+            output.error(server.error(), "");
         }
         return 1;
     }
     log.info("listening", {{"url", (*server)->url()}, {"data_dir", options.server.data_dir}});
-    say(greeting(**server, options, terminal));
+    say(greeting(**server, options, output));
 
     log.info("ending", {{"signal", ending.wait()}});
     (*server)->drain(drain_timeout);
@@ -142,23 +144,22 @@ int serve(UpOptions& options, const Terminal& terminal) {
 
 bool has_ended(pid_t pid, const std::string& started) { return process_start(pid) != started; }
 
-// A server of its own session, whose log is a file in the data directory. Returns when it is up or has failed.
-int detach(const UpOptions& options, int argc, char** argv, const Terminal& terminal) {
-    const auto problem = [&](const std::string& what) {
-        fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), what);
+// Starts a server in its own session, with a log file in the data directory. Returns when it is up or has failed.
+int detach(const UpOptions& options, int argc, char** argv, const cli::CliOutput& output) {
+    const auto problem = [&](const std::string& what, const std::string& hint = "") {
+        output.error(what, hint);
         return 1;
     };
     if (const auto note = read_server_note(options.server.data_dir);
         note && !note->started.empty() && !has_ended(note->pid, note->started)) {
-        fmt::print(terminal.out, "{} {}\n  page      {} login\n  data      {}\n",
-                   terminal.bold("Interlock is up already:"), note->url, options.program, options.server.data_dir);
+        fmt::print(output.out, "{} {}\n  dashboard {} login\n  data      {}\n",
+                   output.paint(cli::Style::bold, "Interlock is already up:"), note->url, options.program,
+                   options.server.data_dir);
         return 0;
     }
     if (!options.run.empty()) {
-        return problem(
-            fmt::format("a server that starts inside the run {} would end with it; start it outside of runs: "
-                        "{} up --detach",
-                        options.run, options.program));
+        return problem(fmt::format("a server started inside run {} would end with the run", options.run),
+                       fmt::format("start it outside of runs: {} up --detach", options.program));
     }
     if (auto made = make_data_dir(options.server.data_dir); !made) return problem(made.error());
     const std::string log_path = options.server.data_dir + "/server.log";
@@ -197,18 +198,18 @@ int detach(const UpOptions& options, int argc, char** argv, const Terminal& term
         if (got < 0 && errno != EINTR) break;
     }
     ::close(ready[0]);
-    if (said.empty()) return problem("the server ended before it was up; " + log_path + " says why");
+    if (said.empty()) return problem("the server ended while it started", "see its log " + log_path);
     if (said.starts_with('!')) return problem(said.substr(1));
-    fmt::print(terminal.out, "{}\nIts log is {}; '{} down' ends it.\n", said, log_path, options.program);
+    fmt::print(output.out, "{}\nLog: {}. '{} down' stops the server.\n", said, log_path, options.program);
     return 0;
 }
 
 }  // namespace
 
-int up_command(UpOptions options, int argc, char** argv, const Terminal& terminal) {
+int up_command(UpOptions options, int argc, char** argv, const cli::CliOutput& output) {
     const auto address = parse_listen(options.listen);
     if (!address) {
-        fmt::print(terminal.err, "{} {}\n", terminal.red("error:"), address.error());
+        output.error(address.error(), "");
         return 2;
     }
     if (!address->host.empty()) options.server.host = address->host;
@@ -220,29 +221,27 @@ int up_command(UpOptions options, int argc, char** argv, const Terminal& termina
         const std::string directory = std::filesystem::path(options.server.socket).parent_path().string();
         struct stat there{};
         if (::stat(directory.c_str(), &there) == 0 && (there.st_mode & 0022) != 0 && (there.st_mode & S_ISVTX) == 0) {
-            fmt::print(terminal.err, "{} {} can be written by other users, who could put a socket of their own there\n",
-                       terminal.red("error:"), directory);
-            fmt::print(terminal.err, "hint: choose a directory that only you can write: chmod go-w {}\n",
-                       shell_word(directory));
+            output.error(
+                fmt::format("other users can write to {} and could put a socket of their own there", directory),
+                fmt::format("chmod go-w {}, or choose another directory", shell_word(directory)));
             return 2;
         }
     }
-    if (options.detach) return detach(options, argc, argv, terminal);
-    return serve(options, terminal);
+    if (options.detach) return detach(options, argc, argv, output);
+    return serve(options, output);
 }
 
-int down_command(const std::string& data_dir, double timeout_s, const Terminal& terminal) {
+int down_command(const std::string& data_dir, double timeout_s, const cli::CliOutput& output) {
     const auto note = read_server_note(data_dir);
     if (!note || note->started.empty() || has_ended(note->pid, note->started)) {
-        fmt::print(terminal.err, "no server is running on {}\n", data_dir);
+        fmt::print(output.err, "no server is running on {}\n", data_dir);
         return 5;
     }
     if (::kill(note->pid, SIGTERM) != 0) {
-        fmt::print(terminal.err, "{} cannot end process {}: {}\n", terminal.red("error:"), note->pid,
-                   std::strerror(errno));
+        output.error(fmt::format("cannot stop process {}: {}", note->pid, std::strerror(errno)), "");
         return 1;
     }
-    // The process is not ours to wait for; a descriptor of it tells when it is gone.
+    // Not a child, so waitpid() does not work; a pidfd tells when the process has ended.
     const int process = static_cast<int>(::syscall(SYS_pidfd_open, note->pid, 0));
     if (process >= 0) {
         pollfd gone{.fd = process, .events = POLLIN, .revents = 0};
@@ -250,11 +249,12 @@ int down_command(const std::string& data_dir, double timeout_s, const Terminal& 
         ::close(process);
     }
     if (!has_ended(note->pid, note->started)) {
-        fmt::print(terminal.err, "{} process {} has not ended after {} s; it is still answering what it took on\n",
-                   terminal.red("error:"), note->pid, timeout_s);
+        output.error(fmt::format("the server (process {}) has not ended after {} s because requests are in progress",
+                                 note->pid, timeout_s),
+                     "repeat the command with a longer --wait");
         return 1;
     }
-    fmt::print(terminal.err, "the server at {} has ended\n", note->url);
+    fmt::print(output.err, "the server at {} has ended\n", note->url);
     return 0;
 }
 

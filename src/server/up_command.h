@@ -1,10 +1,10 @@
-// `interlock up`, `down` and `login`: the server as a process.
+// `interlock up` and `down`: the server as a process.
 #pragma once
 
 #include <string>
 
+#include "cli/output.h"
 #include "server/server.h"
-#include "server/terminal.h"
 
 namespace interlock::server {
 
@@ -14,15 +14,15 @@ struct UpOptions {
     bool detach = false;
     std::string log_format = "text";
     std::string log_level = "info";
-    std::string program = "interlock";  // As it was called, for the commands it suggests.
-    std::string run;                    // The run in which it was called; empty: none.
-    int ready_fd = -1;                  // Where the detached server says that it is up.
+    std::string program = "interlock";  // argv[0], for suggested commands.
+    std::string run;                    // The run that this process belongs to, or empty.
+    int ready_fd = -1;                  // The detached server writes here when it is up.
 };
 
-// Runs until it is told to end (SIGTERM, SIGINT). 0: ended in order; 1: could not start.
-int up_command(UpOptions options, int argc, char** argv, const Terminal& terminal);
+// Runs until SIGTERM or SIGINT. Returns 0: stopped; 1: could not start; 2: wrong usage.
+int up_command(UpOptions options, int argc, char** argv, const cli::CliOutput& output);
 
-// Ends the server of a data directory and waits until it is gone. 0: it is; 5: there was none; 1: it did not end.
-int down_command(const std::string& data_dir, double timeout_s, const Terminal& terminal);
+// Stops the server of a data directory and waits. Returns 0: stopped; 1: still running; 5: no server.
+int down_command(const std::string& data_dir, double timeout_s, const cli::CliOutput& output);
 
 }  // namespace interlock::server

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/shell.h"
+#include "cli/text.h"
 #include "engine/embedded.h"
 #include "nodes/guarded_store.h"
 #include "server/backend.h"
@@ -29,25 +30,25 @@ struct Checked {
     bool good() const { return report.violations() == 0 && missing.empty(); }
 };
 
-VerifyExit verify_only(const VerifyOptions& options, const Terminal& terminal);
-VerifyExit verify_and_repair(const VerifyOptions& options, const Terminal& terminal);
-VerifyExit give_up(const VerifyOptions& options, const Terminal& terminal, const std::string& why);
+VerifyExit verify_only(const VerifyOptions& options, const cli::CliOutput& output);
+VerifyExit verify_and_repair(const VerifyOptions& options, const cli::CliOutput& output);
+VerifyExit give_up(const VerifyOptions& options, const cli::CliOutput& output, const std::string& why);
 std::optional<store::SealHead> head_from_text(std::string_view text);
 
 }  // namespace
 
-VerifyExit verify_command(VerifyOptions options, const Terminal& terminal) {
+VerifyExit verify_command(VerifyOptions options, const cli::CliOutput& output) {
     for (const std::string& head : options.heads) {
         if (head_from_text(head)) continue;
-        return give_up(options, terminal,
-                       fmt::format("--head is '{}'; it is N:HASH, as verify, backup and status print it", head));
+        return give_up(options, output,
+                       fmt::format("--head '{}' is not N:HASH, as verify, backup and status print it", head));
     }
     if (!options.store.is_database()) {
         auto remembered = nodes::History::read(head_path(options.store.text));
-        if (!remembered) return give_up(options, terminal, remembered.error());
+        if (!remembered) return give_up(options, output, remembered.error());
         options.remembered = std::move(*remembered);
     }
-    return options.repair ? verify_and_repair(options, terminal) : verify_only(options, terminal);
+    return options.repair ? verify_and_repair(options, output) : verify_only(options, output);
 }
 
 namespace {
@@ -80,7 +81,7 @@ Result<std::string, store::ReadError> find_missing(store::Snapshot& snapshot, co
     if (!found) return fail(found.error());
     if (*found == head.hash) return std::string();
     const auto last = std::ranges::find(now, head.org, &store::SealHead::org);
-    return fmt::format("the store does not have the head {}: {}; {}", to_text(head),
+    return fmt::format("the store lacks the head {}: {}; {}", to_text(head),
                        *found ? fmt::format("commit {} has the hash {}", head.number, **found)
                               : fmt::format("there is no commit {}", head.number),
                        last == now.end() ? std::string("there is no such org") : "its head is " + to_text(*last));
@@ -99,17 +100,19 @@ Result<void, store::ReadError> check_heads(store::Snapshot& snapshot, const Veri
     const auto look = nodes::look_at(*options.remembered.store, options.remembered, snapshot);
     if (!look) return fail(look.error());
     if (!look->block_reason.empty()) {
-        checked.missing.push_back(fmt::format(
-            "{}; the server that wrote the store remembers it so; see interlock accept-history", look->block_reason));
+        checked.missing.push_back(
+            fmt::format("{}; this is known from the server that wrote the store; see interlock accept-history",
+                        look->block_reason));
     }
     return {};
 }
 
-Result<Checked, store::ReadError> check(store::Snapshot& snapshot, const VerifyOptions& options, Terminal terminal) {
+Result<Checked, store::ReadError> check(store::Snapshot& snapshot, const VerifyOptions& options,
+                                        cli::CliOutput output) {
     const auto start = std::chrono::steady_clock::now();
-    terminal.progress = terminal.progress && !options.json;
+    output.progress = output.progress && !options.json;
     auto report = check_promises(
-        snapshot, {.examples_max = options.examples_max, .progress = {}, .seal_keys = options.seal_keys}, terminal);
+        snapshot, {.examples_max = options.examples_max, .progress = {}, .seal_keys = options.seal_keys}, output);
     if (!report) return fail(report.error());
     Checked checked{.report = std::move(*report), .took = {}, .heads = {}, .missing = {}};
     if (auto compared = check_heads(snapshot, options, checked); !compared) return fail(compared.error());
@@ -117,11 +120,11 @@ Result<Checked, store::ReadError> check(store::Snapshot& snapshot, const VerifyO
     return checked;
 }
 
-VerifyExit give_up(const VerifyOptions& options, const Terminal& terminal, const std::string& why) {
+VerifyExit give_up(const VerifyOptions& options, const cli::CliOutput& output, const std::string& why) {
     if (options.json) {
-        fmt::print(terminal.out, "{}\n", json::serialize(json::object{{"error", why}}));
+        fmt::print(output.out, "{}\n", json::serialize(json::object{{"error", why}}));
     } else {
-        fmt::print(terminal.err, "{} cannot verify '{}': {}\n", terminal.red("error:"), options.store.shown(), why);
+        output.error(fmt::format("cannot verify '{}': {}", options.store.shown(), why), "");
     }
     return VerifyExit::could_not_verify;
 }
@@ -184,11 +187,11 @@ std::string to_json(const Checked& checked, const std::vector<store::Repair>& re
 // ---- for people ---------------------------------------------------------------------------------------------------
 
 std::string count_of(std::int64_t count, std::string_view what) {
-    return fmt::format("{} {}{}", with_separators(count), what, count == 1 ? "" : "s");
+    return fmt::format("{} {}{}", cli::count(count), what, count == 1 ? "" : "s");
 }
 
-void print_repairs(const std::vector<store::Repair>& repairs, const Terminal& terminal) {
-    const std::string_view arrow = terminal.styled ? "→" : "->";
+void print_repairs(const std::vector<store::Repair>& repairs, const cli::CliOutput& output) {
+    const std::string_view arrow = output.styled ? "→" : "->";
     for (const store::Repair& repair : repairs) {
         std::string line;
         for (const store::Repair::Change& cell : repair.cells) {
@@ -207,23 +210,24 @@ void print_repairs(const std::vector<store::Repair>& repairs, const Terminal& te
             }
         }
         constexpr std::array verbs{"changed", "added", "removed"};
-        fmt::print(terminal.out, "{} {}\n    {}\n", terminal.yellow(verbs[static_cast<std::size_t>(repair.kind)]),
+        fmt::print(output.out, "{} {}\n    {}\n",
+                   output.paint(cli::Style::yellow, verbs[static_cast<std::size_t>(repair.kind)]),
                    verify::to_text(repair.row), line);
     }
 }
 
-void print(const Checked& checked, const VerifyOptions& options, const Terminal& terminal) {
+void print(const Checked& checked, const VerifyOptions& options, const cli::CliOutput& output) {
     for (const store::SealHead& head : checked.heads) {
-        if (head.number > 0) fmt::print(terminal.out, "head  {}\n", to_text(head));
+        if (head.number > 0) fmt::print(output.out, "head  {}\n", to_text(head));
     }
     for (const std::string& missing : checked.missing) {
-        fmt::print(terminal.out, "{} {}\n", terminal.red("FAILED"), missing);
+        fmt::print(output.out, "{} {}\n", output.paint(cli::Style::red, "FAILED"), missing);
     }
-    fmt::print(terminal.out, "\n{}", promise_table(checked.report, checked.took, terminal));
+    fmt::print(output.out, "\n{}", promise_table(checked.report, checked.took, output));
     if (checked.report.repairs.empty() || options.repair) return;
     const bool database = options.store.is_database();
     fmt::print(
-        terminal.out, "\n{} can be rebuilt from the ledger. Stop {}, then:\n\n    interlock verify {} {} --repair\n",
+        output.out, "\n{} can be rebuilt from the ledger. Stop {}, then:\n\n    interlock verify {} {} --repair\n",
         count_of(static_cast<std::int64_t>(checked.report.repairs.size()), "row"),
         database ? "all nodes" : "the server", database ? "--store" : "--data-dir", shell_word(options.store.shown()));
 }
@@ -232,77 +236,78 @@ VerifyExit exit_of(const Checked& checked) { return checked.good() ? VerifyExit:
 
 // ---- the two ways -------------------------------------------------------------------------------------------------
 
-VerifyExit verify_only(const VerifyOptions& options, const Terminal& terminal) {
+VerifyExit verify_only(const VerifyOptions& options, const cli::CliOutput& output) {
     const auto snapshot = look_into(options.store);
-    if (!snapshot) return give_up(options, terminal, snapshot.error().detail);
-    const auto checked = check(**snapshot, options, terminal);
-    if (!checked) return give_up(options, terminal, checked.error().detail);
+    if (!snapshot) return give_up(options, output, snapshot.error().detail);
+    const auto checked = check(**snapshot, options, output);
+    if (!checked) return give_up(options, output, checked.error().detail);
 
     if (options.json) {
-        fmt::print(terminal.out, "{}\n", to_json(*checked, {}));
+        fmt::print(output.out, "{}\n", to_json(*checked, {}));
     } else {
-        print(*checked, options, terminal);
+        print(*checked, options, output);
     }
     return exit_of(*checked);
 }
 
-VerifyExit verify_and_repair(const VerifyOptions& options, const Terminal& terminal) {
-    // 1. Take the store. From here on nobody else writes, so what is found is what is repaired.
+VerifyExit verify_and_repair(const VerifyOptions& options, const cli::CliOutput& output) {
+    // 1. Take the store, so that no other process writes between check and repair.
     const auto taken = open_offline(options.store);
-    if (!taken) return give_up(options, terminal, taken.error().detail);
+    if (!taken) return give_up(options, output, taken.error().detail);
     const auto check_now = [&]() -> Result<Checked, store::ReadError> {
         const auto snapshot = (*taken)->store().snapshot();
         if (!snapshot) return fail(snapshot.error());
-        return check(**snapshot, options, terminal);
+        return check(**snapshot, options, output);
     };
 
-    // 2. Find, write, and look again: the second look is what counts.
+    // 2. Check, repair, and check again.
     auto checked = check_now();
-    if (!checked) return give_up(options, terminal, checked.error().detail);
+    if (!checked) return give_up(options, output, checked.error().detail);
     const std::vector<store::Repair> repairs = checked->report.repairs;
     if (!repairs.empty()) {
         if (const auto repaired = (*taken)->repair(repairs); !repaired) {
-            return give_up(options, terminal, fmt::format("the repair was not written: {}", repaired.error().detail));
+            return give_up(options, output, fmt::format("the repair was not written: {}", repaired.error().detail));
         }
         checked = check_now();
-        if (!checked) return give_up(options, terminal, checked.error().detail);
+        if (!checked) return give_up(options, output, checked.error().detail);
     }
 
     if (options.json) {
-        fmt::print(terminal.out, "{}\n", to_json(*checked, repairs));
+        fmt::print(output.out, "{}\n", to_json(*checked, repairs));
         return exit_of(*checked);
     }
-    print_repairs(repairs, terminal);
-    fmt::print(terminal.out, "{}\n\n",
+    print_repairs(repairs, output);
+    fmt::print(output.out, "{}\n\n",
                repairs.empty() ? std::string("nothing to repair")
                                : fmt::format("repaired {} in one transaction",
                                              count_of(static_cast<std::int64_t>(repairs.size()), "row")));
-    print(*checked, options, terminal);
+    print(*checked, options, output);
     return exit_of(*checked);
 }
 
 }  // namespace
 
 Result<verify::Report, store::ReadError> check_promises(store::Snapshot& snapshot, verify::Options how,
-                                                        const Terminal& terminal) {
-    if (terminal.progress) {
+                                                        const cli::CliOutput& output) {
+    if (output.progress) {
         how.progress = [&](std::string_view what, std::int64_t rows) {
-            fmt::print(terminal.err, "\r\x1b[Kreading {}: {}", what, with_separators(rows));
-            std::fflush(terminal.err);
+            fmt::print(output.err, "\r\x1b[Kreading {}: {}", what, cli::count(rows));
+            std::fflush(output.err);
         };
     }
     auto report = verify::verify(snapshot, how);
-    if (terminal.progress) fmt::print(terminal.err, "\r\x1b[K");
+    if (output.progress) fmt::print(output.err, "\r\x1b[K");
     return report;
 }
 
 Result<std::string, std::string> verify_as_json(store::Snapshot& snapshot, const VerifyOptions& options) {
-    const auto checked = check(snapshot, options, Terminal{});
+    const auto checked = check(snapshot, options, cli::CliOutput{});
     if (!checked) return fail(checked.error().detail);
     return to_json(*checked, {});
 }
 
-std::string promise_table(const verify::Report& report, std::chrono::duration<double> took, const Terminal& terminal) {
+std::string promise_table(const verify::Report& report, std::chrono::duration<double> took,
+                          const cli::CliOutput& output) {
     std::string table;
     const auto line = [&table](std::string_view text) { table.append(text).push_back('\n'); };
     std::size_t title_width = 0;
@@ -313,28 +318,30 @@ std::string promise_table(const verify::Report& report, std::chrono::duration<do
     for (const verify::PromiseReport& promise : report.promises) {
         const bool holds = promise.violations == 0;
         broken += holds ? 0 : 1;
-        const std::string mark = terminal.styled ? (holds ? terminal.green("✓") : terminal.red("✗"))
-                                                 : fmt::format("{:<6}", holds ? "ok" : "FAILED");
+        const std::string mark =
+            output.styled ? (holds ? output.paint(cli::Style::green, "✓") : output.paint(cli::Style::red, "✗"))
+                          : fmt::format("{:<6}", holds ? "ok" : "FAILED");
         line(fmt::format("{}  {:<5} {:<{}}  {:>12} {}{}", mark, promise.id, promise.title, title_width,
-                         with_separators(promise.checked), terminal.dim(promise.checked_what),
-                         holds ? "" : "  " + terminal.red(count_of(promise.violations, "violation"))));
+                         cli::count(promise.checked), output.paint(cli::Style::dim, promise.checked_what),
+                         holds ? "" : "  " + output.paint(cli::Style::red, count_of(promise.violations, "violation"))));
         for (const verify::Finding& finding : promise.examples) {
-            line(fmt::format("         {}", terminal.bold(finding.row)));
+            line(fmt::format("         {}", output.paint(cli::Style::bold, finding.row)));
             line(fmt::format("             {}", finding.what));
         }
         const auto unnamed = promise.violations - static_cast<std::int64_t>(promise.examples.size());
-        if (unnamed > 0) line(fmt::format("         and {} more", with_separators(unnamed)));
+        if (unnamed > 0) line(fmt::format("         and {} more", cli::count(unnamed)));
         for (const std::string& note : promise.notes)
-            line(fmt::format("         {} {}", terminal.yellow("note:"), note));
+            line(fmt::format("         {} {}", output.paint(cli::Style::yellow, "note:"), note));
     }
     const std::string read = fmt::format("{}, {}, {:.2f} s", count_of(report.orgs, "org"),
                                          count_of(report.cost_events, "cost event"), took.count());
     line("");
-    line(broken == 0 ? fmt::format("{} ({})", terminal.green("every promise holds"), read)
-                     : fmt::format("{} ({})",
-                                   terminal.red(fmt::format("{} broken, {}", count_of(broken, "promise"),
-                                                            count_of(report.violations(), "violation"))),
-                                   read));
+    line(broken == 0
+             ? fmt::format("{} ({})", output.paint(cli::Style::green, "every guarantee holds"), read)
+             : fmt::format("{} ({})",
+                           output.paint(cli::Style::red, fmt::format("{} violated, {}", count_of(broken, "guarantee"),
+                                                                     count_of(report.violations(), "violation"))),
+                           read));
     return table;
 }
 

@@ -20,29 +20,29 @@ namespace {
 class Captured {
  public:
     Captured()
-        : terminal_{.out = open_memstream(&out_, &out_size_),
-                    .err = open_memstream(&err_, &err_size_),
-                    .styled = false,
-                    .progress = false} {}
+        : output_{.out = open_memstream(&out_, &out_size_),
+                  .err = open_memstream(&err_, &err_size_),
+                  .styled = false,
+                  .progress = false} {}
     ~Captured() {
-        std::fclose(terminal_.out);
-        std::fclose(terminal_.err);
+        std::fclose(output_.out);
+        std::fclose(output_.err);
         std::free(out_);
         std::free(err_);
     }
     Captured(const Captured&) = delete;
     Captured& operator=(const Captured&) = delete;
 
-    Terminal& terminal() { return terminal_; }
-    std::string out() { return std::fflush(terminal_.out), std::string(out_, out_size_); }
-    std::string err() { return std::fflush(terminal_.err), std::string(err_, err_size_); }
+    cli::CliOutput& output() { return output_; }
+    std::string out() { return std::fflush(output_.out), std::string(out_, out_size_); }
+    std::string err() { return std::fflush(output_.err), std::string(err_, err_size_); }
 
  private:
     char* out_ = nullptr;
     char* err_ = nullptr;
     std::size_t out_size_ = 0;
     std::size_t err_size_ = 0;
-    Terminal terminal_;
+    cli::CliOutput output_;
 };
 
 class VerifyCommand : public testing::Test {
@@ -147,7 +147,7 @@ class VerifyCommand : public testing::Test {
     VerifyExit run(VerifyOptions options = {}) {
         options.store.text = directory_;
         captured_.emplace();
-        return verify_command(options, captured_->terminal());
+        return verify_command(options, captured_->output());
     }
     std::string out() { return captured_->out(); }
     std::string err() { return captured_->err(); }
@@ -164,7 +164,7 @@ TEST_F(VerifyCommand, a_store_is_clean_while_its_server_runs_and_after_it_has_go
 
     server.reset();
     EXPECT_EQ(run(), VerifyExit::clean) << out() << err();
-    EXPECT_NE(out().find("every promise holds (1 org, 22 cost events"), std::string::npos) << out();
+    EXPECT_NE(out().find("every guarantee holds (1 org, 22 cost events"), std::string::npos) << out();
 }
 
 TEST_F(VerifyCommand, a_violation_fails_and_names_its_row) {
@@ -179,7 +179,7 @@ TEST_F(VerifyCommand, a_violation_fails_and_names_its_row) {
     EXPECT_NE(out().find("agent_totals: org=1 and agent='coder'"), std::string::npos) << out();
     EXPECT_NE(out().find("settled is 14201, its cost events say 14200"), std::string::npos) << out();
     EXPECT_NE(out().find("ok      P2    hard ceiling"), std::string::npos) << out();
-    EXPECT_NE(out().find("1 promise broken, 1 violation"), std::string::npos) << out();
+    EXPECT_NE(out().find("1 guarantee violated, 1 violation"), std::string::npos) << out();
     EXPECT_NE(out().find("--repair"), std::string::npos) << out();
 }
 
@@ -299,8 +299,8 @@ TEST(PromiseTable, is_marked_for_people_and_plain_for_pipes) {
                         3,
                         {{verify::Promise::caps, "caps: org=1", "too many"}},
                         {"a note"}}};
-    Terminal plain;
-    Terminal styled;
+    cli::CliOutput plain;
+    cli::CliOutput styled;
     styled.styled = true;
 
     const std::string for_pipes = promise_table(report, std::chrono::milliseconds(1500), plain);
@@ -314,16 +314,9 @@ TEST(PromiseTable, is_marked_for_people_and_plain_for_pipes) {
               "         and 2 more\n"
               "         note: a note\n"
               "\n"
-              "1 promise broken, 3 violations (0 orgs, 0 cost events, 1.50 s)\n");
+              "1 guarantee violated, 3 violations (0 orgs, 0 cost events, 1.50 s)\n");
     EXPECT_NE(for_people.find("\x1b[32m✓\x1b[0m  P1"), std::string::npos) << for_people;
     EXPECT_NE(for_people.find("\x1b[31m✗\x1b[0m  P6"), std::string::npos) << for_people;
-}
-
-TEST(Numbers, are_written_with_separators) {
-    EXPECT_EQ(with_separators(0), "0");
-    EXPECT_EQ(with_separators(999), "999");
-    EXPECT_EQ(with_separators(1000), "1,000");
-    EXPECT_EQ(with_separators(-1234567), "-1,234,567");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Where runs work: what the live ones hold, and the worktrees that they and earlier ones were given.
+// Claims of live runs, and the worktrees of live and ended runs.
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
@@ -15,16 +15,17 @@ namespace {
 namespace json = boost::json;
 
 const View& claims_view() {
-    static const View view{.id = "path",
-                           .columns = {{"PLACE", "path", Format::id},
-                                       {"KIND", "kind", Format::text, Room::if_there_is},
-                                       {"MODE", "mode", Format::text},
-                                       {"AGENT", "agent", Format::id},
-                                       {"RUN", "run", Format::id},
-                                       {"STATUS", "status", Format::status},
-                                       {"SINCE", "since", Format::time},
-                                       {"HOST", "host", Format::text, Room::if_there_is}},
-                           .when_empty = "Nobody works anywhere: no live run has a workspace or a resource."};
+    static const View view{
+        .id = "path",
+        .columns = {{"CLAIM", "path", Format::id},
+                    {"KIND", "kind", Format::text, Room::if_there_is},
+                    {"MODE", "mode", Format::text},
+                    {"AGENT", "agent", Format::id},
+                    {"RUN", "run", Format::id},
+                    {"STATUS", "status", Format::status},
+                    {"SINCE", "since", Format::time},
+                    {"HOST", "host", Format::text, Room::if_there_is}},
+        .when_empty = "No claims. Live runs claim their workspace and resources: interlock run -- COMMAND"};
     return view;
 }
 
@@ -41,17 +42,17 @@ const View& worktrees_view() {
                            .fields = {{"worktree", "path", Format::id},
                                       {"state", "state", Format::status},
                                       {"run", "run", Format::id},
-                                      {"its status", "status", Format::status},
+                                      {"run status", "status", Format::status},
                                       {"agent", "agent", Format::id},
                                       {"node", "node"},
                                       {"repository", "repository", Format::id},
                                       {"branch", "branch", Format::id},
-                                      {"began at", "base", Format::id},
-                                      {"ports from", "port_base"},
+                                      {"base commit", "base", Format::id},
+                                      {"first port", "port_base"},
                                       {"created", "created_at", Format::time},
                                       {"saved as", "saved_as", Format::id},
-                                      {"takes", "bytes", Format::size},
-                                      {"can be removed", "removable", Format::yes},
+                                      {"size", "bytes", Format::size},
+                                      {"removable", "removable", Format::yes},
                                       {"kept because", "reasons", Format::rows}}};
     return view;
 }
@@ -61,9 +62,9 @@ const View& collected_view() {
                            .columns = {{"RUN", "run", Format::id},
                                        {"ACTION", "action", Format::status},
                                        {"WORKTREE", "path", Format::id},
-                                       {"WHY", "why", Format::free_text},
+                                       {"REASON", "why", Format::free_text},
                                        {"SAVED AS", "saved_as", Format::id, Room::if_there_is}},
-                           .when_empty = "There are no worktrees."};
+                           .when_empty = "No worktrees. Create one: interlock run --isolate -- COMMAND"};
     return view;
 }
 
@@ -74,21 +75,21 @@ json::array items_of(const json::value& document) {
 
 // ---- ls -----------------------------------------------------------------------------------------------------------
 
-struct ClaimsAndWorktrees {
+struct FoundClaims {
     ApiResponse claims;
     json::array worktrees;
 };
 
-Outcome<ClaimsAndWorktrees> look(ApiClient& client) {
-    auto claims = client.get("/v1/places");
+Outcome<FoundClaims> look(ApiClient& client) {
+    auto claims = client.get("/v1/claims");
     if (!claims) return fail(claims.error());
     const auto worktrees = client.get("/v1/worktrees");
     if (!worktrees) return fail(worktrees.error());
-    return ClaimsAndWorktrees{std::move(*claims), items_of(worktrees->document)};
+    return FoundClaims{std::move(*claims), items_of(worktrees->document)};
 }
 
 void print_table(const Context& context, const json::array& rows, const View& view) {
-    context.terminal.data(render(table_of(rows, view, context.terminal, context.world.now()), context.terminal));
+    context.output.data(render(table_of(rows, view, context.output, context.world.now()), context.output));
 }
 
 ExitCode list(Context& context, const Invocation&) {
@@ -100,13 +101,13 @@ ExitCode list(Context& context, const Invocation&) {
     if (context.settings.json) {
         json::object both = found->claims.document.is_object() ? found->claims.document.get_object() : json::object();
         both["worktrees"] = found->worktrees;
-        context.terminal.data(json::serialize(both) + "\n");
+        context.output.data(json::serialize(both) + "\n");
         return ExitCode::ok;
     }
     if (context.settings.quiet) {
         for (const json::array* rows : {&claims, static_cast<const json::array*>(&found->worktrees)}) {
             for (const json::value& row : *rows) {
-                context.terminal.data(one_line(text_of(member_of(row, "path"))) + "\n");
+                context.output.data(one_line(text_of(member_of(row, "path"))) + "\n");
             }
         }
         return ExitCode::ok;
@@ -114,19 +115,19 @@ ExitCode list(Context& context, const Invocation&) {
     if (claims.empty()) context.remark(claims_view().when_empty);
     if (!claims.empty()) print_table(context, claims, claims_view());
     if (found->worktrees.empty()) return ExitCode::ok;
-    if (!claims.empty()) context.terminal.data("\n");
+    if (!claims.empty()) context.output.data("\n");
     print_table(context, found->worktrees, worktrees_view());
     return ExitCode::ok;
 }
 
 // ---- why ----------------------------------------------------------------------------------------------------------
 
-// One is the other, or lies in it.
+// `inner` is `outer`, or a path below it.
 bool contains(std::string_view outer, std::string_view inner) {
     return inner.starts_with(outer) && (inner.size() == outer.size() || outer == "/" || inner[outer.size()] == '/');
 }
 
-struct Asked {
+struct ClaimQuery {
     std::string run;
     std::string path;
 
@@ -139,7 +140,7 @@ struct Asked {
 
 ExitCode why(Context& context, const Invocation& invocation) {
     const std::string& text = invocation.arguments.front();
-    Asked asked;
+    ClaimQuery asked;
     if (text.starts_with("run_")) {
         asked.run = text;
     } else {
@@ -166,23 +167,22 @@ ExitCode why(Context& context, const Invocation& invocation) {
         worktrees.push_back(seen->document);
     }
     if (context.settings.json) {
-        context.terminal.data(json::serialize(json::object{{"claims", claims}, {"worktrees", worktrees}}) + "\n");
+        context.output.data(json::serialize(json::object{{"claims", claims}, {"worktrees", worktrees}}) + "\n");
         return ExitCode::ok;
     }
     if (claims.empty() && worktrees.empty()) {
         return context.report(
             {.exit = ExitCode::not_found,
              .code = "not_found",
-             .detail = fmt::format("no live run holds '{}', and it is no run's worktree", one_line(text)),
-             .hint = "'interlock places' lists what is held"});
+             .detail = fmt::format("'{}' is neither claimed by a live run nor a worktree", one_line(text)),
+             .hint = "interlock claims"});
     }
     if (!claims.empty()) print_table(context, claims, claims_view());
     for (const json::value& worktree : worktrees) {
         if (!worktree.is_object()) continue;
-        if (!claims.empty() || &worktree != &worktrees.front()) context.terminal.data("\n");
-        context.terminal.data(
-            render(details_of(worktree.get_object(), worktrees_view(), context.terminal, context.world.now()),
-                   context.terminal));
+        if (!claims.empty() || &worktree != &worktrees.front()) context.output.data("\n");
+        context.output.data(render(
+            details_of(worktree.get_object(), worktrees_view(), context.output, context.world.now()), context.output));
     }
     return ExitCode::ok;
 }
@@ -204,7 +204,7 @@ ExitCode collect(Context& context, const Invocation& invocation) {
     const bool force = invocation.has("force");
     if (force && invocation.arguments.empty()) {
         return context.report(
-            bad_usage("--force is for worktrees that you name", "interlock places gc --remove --force RUN…"));
+            bad_usage("--force needs the runs whose worktrees to remove", "interlock claims gc --remove --force RUN…"));
     }
     const json::object body{{"remove", remove}, {"force", force}, {"runs", json::value_from(invocation.arguments)}};
     auto client = context.connect();
@@ -225,54 +225,56 @@ ExitCode collect(Context& context, const Invocation& invocation) {
         could_go += action == "would_remove" ? 1 : 0;
     }
     if (context.settings.json) {
-        context.terminal.data(answer->response.body + "\n");
+        context.output.data(answer->response.body + "\n");
     } else {
-        const CliCommand& self = *find_command({"places", "gc"});
+        const CliCommand& self = *find_command({"claims", "gc"});
         show(context, self, invocation, {.response = answer->response, .document = json::object{{"items", rows}}});
-        if (could_go > 0) context.remark(fmt::format("{} can go; --remove does it", count_of(could_go, "worktree")));
+        if (could_go > 0)
+            context.remark(fmt::format("{} removable; add --remove to remove {}", count_of(could_go, "worktree"),
+                                       could_go == 1 ? "it" : "them"));
     }
     return failed ? ExitCode::refused : ExitCode::ok;
 }
 
 }  // namespace
 
-std::vector<CliCommand> place_commands() {
+std::vector<CliCommand> claim_commands() {
     Argument runs = run_argument();
     runs.needed = Argument::Needed::many;
-    runs.help = "Only the worktrees of these";
+    runs.help = "Runs whose worktrees to remove (default all)";
     return {
-        {.words = {"places", "ls"},
-         .summary = "List the directories and resources that live runs hold, and all worktrees",
-         .examples = {{"interlock places ls", "who works where; 'interlock places' says the same"}},
+        {.words = {"claims", "ls"},
+         .summary = "List the claims of live runs, and all worktrees",
+         .examples = {{"interlock claims ls", "the same as 'interlock claims'"}},
          .method = "GET",
-         .path = "/v1/places",
+         .path = "/v1/claims",
          .answer = CliCommand::ResponseShape::whole,
          .view = &claims_view(),
          .run = list},
-        {.words = {"places", "why"},
-         .summary = "Say who holds a place, and what keeps a worktree",
-         .arguments = {{.name = "WHERE", .help = "A run's id, or a path", .completes = "runs"}},
-         .examples = {{"interlock places why $run", ""}, {"interlock places why ~/src/app", ""}},
+        {.words = {"claims", "why"},
+         .summary = "Show which run claims a path, and why a worktree is kept",
+         .arguments = {{.name = "WHERE", .help = "Run id or path", .completes = "runs"}},
+         .examples = {{"interlock claims why $run", ""}, {"interlock claims why ~/src/app", ""}},
          .run = why},
-        {.words = {"places", "gc"},
-         .summary = "Remove the worktrees in which nothing can be lost, or say which those are",
+        {.words = {"claims", "gc"},
+         .summary = "Remove worktrees without unsaved work, or list them",
          .arguments = {runs},
          .flags =
-             {{.name = "remove", .help = "Do it; otherwise it is only said", .takes = ValueType::on, .local = true},
+             {{.name = "remove", .help = "Remove them instead of listing them", .takes = ValueType::on, .local = true},
               {.name = "force",
-               .help = "Also those with work in them, which is saved in their repository first",
+               .help = "Also remove worktrees with unsaved work, after saving it in their repository",
                .takes = ValueType::on,
                .local = true}},
-         .examples = {{"interlock places gc", "what could go, and what keeps the rest"},
-                      {"interlock places gc --remove", ""},
-                      {"interlock places gc --remove --force $run", "'interlock places restore' brings it back"}},
+         .examples = {{"interlock claims gc", "what is removable, and why the rest is kept"},
+                      {"interlock claims gc --remove", ""},
+                      {"interlock claims gc --remove --force $run", "'interlock claims restore' brings it back"}},
          .answer = CliCommand::ResponseShape::whole,
          .view = &collected_view(),
          .run = collect},
-        {.words = {"places", "restore"},
-         .summary = "Bring back a worktree that was removed with what was in it",
+        {.words = {"claims", "restore"},
+         .summary = "Restore a worktree that was removed with unsaved work",
          .arguments = {run_argument()},
-         .examples = {{"interlock places restore $run", ""}},
+         .examples = {{"interlock claims restore $run", ""}},
          .method = "POST",
          .path = "/v1/worktrees/{RUN}/restore",
          .view = &worktrees_view()},

@@ -1,4 +1,4 @@
-#include "cli/cli_output.h"
+#include "cli/output.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -29,7 +29,7 @@ std::size_t width_of(int descriptor, const std::string& columns) {
 
 }  // namespace
 
-CliOutput standard_terminal(const Environment& environment) {
+CliOutput standard_output(const Environment& environment) {
     const bool capable = !environment.term.empty() && environment.term != "dumb";
     const bool colours = capable && environment.no_color.empty();
     const bool out_is_terminal = isatty(STDOUT_FILENO) == 1;
