@@ -70,7 +70,7 @@ class SupervisedWorld {
     }
 
     void process_began(std::size_t node, RunId run, const SimProcess& process);
-    void says_end(RunId run, bool asked_again);
+    void says_end(RunId run, Fence fence, bool asked_again);
     void check_deadlines();
     void check_the_end();
     void violated(Promise promise, std::string text);
@@ -90,7 +90,7 @@ class SupervisedWorld {
     std::multimap<Moment, std::function<void()>> agenda_;
     std::vector<Node> nodes_;
     std::map<RunId, Wish> wishes_;
-    std::map<RunId, int> ends_said_;
+    std::map<RunId, std::map<Fence, int>> ends_said_;
     std::uint64_t asked_ = 0;
     std::map<CommandKey, engine::Submission> unanswered_;  // Of users.
     Findings findings_;
@@ -176,44 +176,44 @@ void SupervisedWorld::make_node(std::size_t number) {
             .child_ended = [&node](RunId run, bool another_has_it) { node.server->child_ended(run, another_has_it); }});
     node.server = std::make_unique<Supervising>(
         node.name, random_, *node.machine, options_.fault,
-        Supervising::Hooks{.after = [this](SteadyDuration delay, auto what) { after(delay, std::move(what)); },
-                           .submit = [this](engine::Submission submission) { submit(std::move(submission)); },
-                           .run = [this](RunId run) { return row(run); },
-                           .launch = [this](RunId run) { return launch_of(run); },
-                           .unfinished =
-                               [this, &node] {
-                                   std::vector<Run> runs;
-                                   for (const auto& [key, run] : database_->rows<Run>()) {
-                                       if (run.supervised && run.node == node.name && !has_ended(run.state))
-                                           runs.push_back(run);
-                                   }
-                                   return runs;
-                               },
-                           .spawn =
-                               [this, &node](RunId run, const std::string& secret) {
-                                   if (const auto wish = wishes_.find(run); wish != wishes_.end()) {
-                                       node.machine->start_shim(run, wish->second.conduct, secret);
-                                   }
-                               },
-                           .lost_answers = [this] { return calm_ ? 0 : lost_answers_; },
-                           .feed = [this]() -> const std::deque<Event>& { return feed_; },
-                           .now = [this] { return now_; },
-                           .says_end = [this](RunId run, bool asked_again) { says_end(run, asked_again); },
-                           .dies = [this] { return !calm_ && random_.chance(dying_ / 10); },
-                           .died =
-                               [this, &node] {
-                                   ++result_.restarts;
-                                   for (const auto& [run, wish] : wishes_) {
-                                       if (&nodes_[wish.node] == &node) ends_said_.erase(run);
-                                   }
-                                   node.down_since = now_;
-                                   node.back_at = now_ + std::chrono::milliseconds(random_.spread(15'000) + 50);
-                                   note(node.name + " dies");
-                               },
-                           .note =
-                               [this, &node](const std::string& line) {
-                                   if (options_.trace) note(node.name + ": " + line);
-                               }});
+        Supervising::Hooks{
+            .after = [this](SteadyDuration delay, auto what) { after(delay, std::move(what)); },
+            .submit = [this](engine::Submission submission) { submit(std::move(submission)); },
+            .run = [this](RunId run) { return row(run); },
+            .launch = [this](RunId run) { return launch_of(run); },
+            .unfinished =
+                [this, &node] {
+                    std::vector<Run> runs;
+                    for (const auto& [key, run] : database_->rows<Run>()) {
+                        if (run.supervised && run.node == node.name && !has_ended(run.state)) runs.push_back(run);
+                    }
+                    return runs;
+                },
+            .spawn =
+                [this, &node](RunId run, const std::string& secret) {
+                    if (const auto wish = wishes_.find(run); wish != wishes_.end()) {
+                        node.machine->start_shim(run, wish->second.conduct, secret);
+                    }
+                },
+            .lost_answers = [this] { return calm_ ? 0 : lost_answers_; },
+            .feed = [this]() -> const std::deque<Event>& { return feed_; },
+            .now = [this] { return now_; },
+            .says_end = [this](RunId run, Fence fence, bool asked_again) { says_end(run, fence, asked_again); },
+            .dies = [this] { return !calm_ && random_.chance(dying_ / 10); },
+            .died =
+                [this, &node] {
+                    ++result_.restarts;
+                    for (const auto& [run, wish] : wishes_) {
+                        if (&nodes_[wish.node] == &node) ends_said_.erase(run);
+                    }
+                    node.down_since = now_;
+                    node.back_at = now_ + std::chrono::milliseconds(random_.spread(15'000) + 50);
+                    note(node.name + " dies");
+                },
+            .note =
+                [this, &node](const std::string& line) {
+                    if (options_.trace) note(node.name + ": " + line);
+                }});
     node.server->start();
 }
 
@@ -457,10 +457,11 @@ void SupervisedWorld::process_began(std::size_t node, RunId run, const SimProces
     note(fmt::format("process {} of {} begins", process.pid, text(run)));
 }
 
-// P3: an end is said once by a server, and again only if it is not known what came of it.
-void SupervisedWorld::says_end(RunId run, bool asked_again) {
+// P3: a server reports the end of a turn once, and again only if it is not known what came of the report. A server that
+// was asleep reports an end under the old fence before it learns that the run has another turn, whose end it reports too.
+void SupervisedWorld::says_end(RunId run, Fence fence, bool asked_again) {
     if (asked_again) return;
-    if (++ends_said_[run] > 1) violated(Promise::nothing_twice, text(run) + " was said to have ended twice");
+    if (++ends_said_[run][fence] > 1) violated(Promise::nothing_twice, text(run) + " was said to have ended twice");
 }
 
 // P9: no run works on for long after its time.

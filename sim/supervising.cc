@@ -395,7 +395,7 @@ void Supervising::carry_out(const Watch& watch, const action::Submit& submit) {
         submission.command.body = submit.body;
         if (submit.question == RunCommandKind::end) {
             submission.command.key = key_of_end(run, watch.order.fence, submit.body);
-            hooks_.says_end(run, unknown_ends_.erase(run) > 0);
+            hooks_.says_end(run, watch.order.fence, unknown_ends_.erase(run) > 0);
         }
         submission.on_answer = [this, run, fence = watch.order.fence, question = submit.question,
                                 life = life_](const engine::SubmitResult& answer) {

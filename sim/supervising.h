@@ -40,7 +40,7 @@ class Supervising {
         std::function<const std::deque<core::Event>&()> feed;
         std::function<Moment()> now;
         // A command that says how a run ended.
-        std::function<void(core::RunId, bool asked_again)> says_end;
+        std::function<void(core::RunId, core::Fence, bool asked_again)> says_end;
         std::function<bool()> dies;  // Between two actions.
         std::function<void()> died;
         std::function<void(const std::string&)> note;  // For a trace.
