@@ -458,7 +458,7 @@ void SupervisedWorld::process_began(std::size_t node, RunId run, const SimProces
 }
 
 // P3: a server reports the end of a turn once, and again only if it is not known what came of the report. A server that
-// was asleep reports an end under the old fence before it learns that the run has another turn, whose end it reports too.
+// was asleep reports an end under the old fence. Then it learns that the run has another turn, and reports its end too.
 void SupervisedWorld::says_end(RunId run, Fence fence, bool asked_again) {
     if (asked_again) return;
     if (++ends_said_[run][fence] > 1) violated(Promise::nothing_twice, text(run) + " was said to have ended twice");
