@@ -206,7 +206,7 @@ def test_where_the_kernel_refuses_only_the_default_falls_back_and_says_so(binary
         assert here.returncode == 0 and here.stderr.count("no sandbox, so the run can do what its user can") == 2, here
         asked = cli("run", "--sandbox=guarded", "--no-workspace", "--", "true")
         assert asked.returncode != 0 and "does not allow the sandbox level guarded" in asked.stderr, asked
-        assert "runs can do what their user can" in cli("doctor").stdout
+        assert "runs have all rights of their user" in cli("doctor").stdout
     finally:
         cli("down")
         shutil.rmtree(home)
@@ -251,7 +251,7 @@ def test_in_a_container_only_the_default_falls_back_and_nothing_hangs_or_stays(b
         shutil.rmtree(home)
     before, *levels = done.stdout.split("\nat ")
     assert before.count("code 0") == 3 and "\ndone\n" in before, done
-    assert before.count("no sandbox, so the run can do what its user can") == 2 and "runs can do what their user can" in before, done
+    assert before.count("no sandbox, so the run can do what its user can") == 2 and "runs have all rights of their user" in before, done
     for said, level in zip(levels, ["guarded", "files", "sealed", "guarded"], strict=True):
         assert f"this machine does not allow the sandbox level {level}" in said and "code 1" in said and "\ndone\n" not in said, done
     assert done.stdout.endswith("left: \n") and took < 60, (took, done)

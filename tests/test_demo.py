@@ -73,7 +73,7 @@ def test_it_is_killed_in_the_middle_and_every_promise_holds(interlock):
     done = interlock("demo", *SHORT)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "every promise holds" in done.stdout
+    assert "every guarantee holds" in done.stdout
     assert re.search(r"^ok +P1 +exact ledger", done.stdout, re.M)
     assert re.search(r"^ok +budget +\$10\.00 limit, \$\d+\.\d+ spent in [\d,]+ calls, never above\.", done.stdout, re.M)
     assert re.search(r"^ok +session +messages 0 to [\d,]+ without a gap", done.stdout, re.M)

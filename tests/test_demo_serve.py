@@ -137,7 +137,7 @@ def test_every_screen_has_something_on_it(demo, interlock):
 
     code, said = fleet.end(signal.SIGINT)
     assert code == 0, said
-    assert "every promise holds" in said
+    assert "every guarantee holds" in said
     assert list(interlock.scratch.iterdir()) == []
     assert processes_of(fleet.data) == []
 
@@ -184,7 +184,7 @@ def test_it_ends_by_itself_and_leaves_what_it_is_told_to_keep(demo, interlock):
     code, said = fleet.end()
 
     assert code == 0, said
-    assert "every promise holds" in said and f"The data is in {fleet.data}." in said
+    assert "every guarantee holds" in said and f"The data is in {fleet.data}." in said
     assert processes_of(fleet.data) == []
     assert interlock("verify", "--data-dir", fleet.data).returncode == 0
 

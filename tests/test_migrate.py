@@ -170,7 +170,7 @@ def test_a_node_and_then_a_server_go_on_with_what_was_copied(binary, migrate, so
         spent = sum(1 for _ in node.admin.items("/v1/charges"))
         agent = node.admin.get("/v1/agents").ok()["items"][0]["name"]
         node.admin.post("/v1/charges", {"agent": agent, "cost": "0.25", "key": "later"}).ok(201)
-        assert "is not used: the store is the database" in node.log()
+        assert "is not used because the store is the database" in node.log()
         assert node.terminate() == 0
     (tmp_path / "back").mkdir()
     done(migrate(database.uri, tmp_path / "back/data"))

@@ -547,7 +547,7 @@ def test_the_command_line_makes_and_lists_orgs(interlock, server):
     run("agents", "put", "writer", key=key)
     assert run("agents", "ls", "--quiet", key=key).split() == ["writer"]
     assert name in run("status", "--json", key=key)
-    assert "server as a whole" in run("orgs", "ls", key=key, code=4)
+    assert "concerns the whole server" in run("orgs", "ls", key=key, code=4)
     assert "processes" in run("run", "--agent", "writer", "--detach", "--", "true", key=key, code=4)
     assert run("orgs", "key", name, "--quiet").startswith("ilk_")
     assert "already" in run("orgs", "create", name, code=1)

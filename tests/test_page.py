@@ -30,7 +30,7 @@ def test_a_link_logs_in_once(browser, shop):
         page.sees("Needs attention")
     with browser.open(shop.address) as page:
         page.do("await page.goto(args.link)", link=link)
-        page.sees("Get a new one with: interlock login")
+        page.sees("Create another with: interlock login")
 
 
 def test_a_key_logs_in_and_a_wrong_one_does_not(browser, shop):

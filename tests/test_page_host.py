@@ -103,7 +103,7 @@ def test_a_link_works_once_and_looking_at_it_does_not_use_it_up(admin, browser):
 
 def test_the_link_that_up_prints_is_the_local_admins(server, browser):
     log = server.directory / "server.log"
-    link = eventually(lambda: re.search(r"page +(http://\S+/login\?code=\w+)", log.read_text()))[1]
+    link = eventually(lambda: re.search(r"dashboard +(http://\S+/login\?code=\w+)", log.read_text()))[1]
 
     assert browser.open(link).status == 303
     assert browser.who()["id"] == f"local:{os.getuid()}"

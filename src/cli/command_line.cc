@@ -239,7 +239,7 @@ int CommandLine::run(const Environment& environment, CliOutput output, Platform 
                     .version = parts_->version,
                     .local_commands = parts_->local_commands};
     const ExitCode ended = cli::run(context, typed->command, typed->invocation);
-    if (!output.full()) return static_cast<int>(ended);
+    if (!output.full() || output.reader_left()) return static_cast<int>(ended);
     output.error("the output could not be written", "check that the disk has room");
     return static_cast<int>(ended == ExitCode::ok ? ExitCode::refused : ended);
 }

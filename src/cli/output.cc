@@ -1,6 +1,7 @@
 #include "cli/output.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -16,6 +17,9 @@ constexpr std::array codes{"0", "1", "2", "31", "32", "33", "36"};
 std::string painted(Style style, std::string_view text) {
     return fmt::format("\x1b[{}m{}\x1b[0m", codes[static_cast<std::size_t>(style)], text);
 }
+
+// fmt::print() throws if the text cannot be written, for example because the reader has left.
+void write(std::FILE* to, std::string_view text) { std::fwrite(text.data(), 1, text.size(), to); }
 
 std::size_t width_of(int descriptor, const std::string& columns) {
     std::size_t asked = 0;
@@ -50,20 +54,26 @@ void CliOutput::data(std::string_view text) const {
     std::fflush(out);
 }
 
+bool CliOutput::reader_left() const {
+    pollfd pipe{.fd = fileno(out), .events = POLLOUT, .revents = 0};
+    return ::poll(&pipe, 1, 0) == 1 && (pipe.revents & POLLERR) != 0;
+}
+
 void CliOutput::talk(std::string_view line) const {
     step("");
-    fmt::print(err, "{}\n", line);
+    write(err, fmt::format("{}\n", line));
 }
 
 void CliOutput::error(std::string_view detail, std::string_view hint) const {
     step("");
-    fmt::print(err, "{} {}\n", err_styled ? painted(Style::red, "error:") : "error:", detail);
-    if (!hint.empty()) fmt::print(err, "{} {}\n", err_styled ? painted(Style::dim, "hint:") : "hint:", hint);
+    write(err, fmt::format("{} {}\n", err_styled ? painted(Style::red, "error:") : "error:", detail));
+    if (hint.empty()) return;
+    write(err, fmt::format("{} {}\n", err_styled ? painted(Style::dim, "hint:") : "hint:", hint));
 }
 
 void CliOutput::step(std::string_view line) const {
     if (!progress) return;
-    fmt::print(err, "\r\x1b[K{}", line);
+    write(err, fmt::format("\r\x1b[K{}", line));
     std::fflush(err);
 }
 

@@ -25,7 +25,8 @@ struct CliOutput {
     std::string paint(Style style, std::string_view text) const;
     void data(std::string_view text) const;              // To `out`, unchanged.
     bool full() const { return std::ferror(out) != 0; }  // A write to `out` failed.
-    void talk(std::string_view line) const;              // To `err`, with a newline.
+    bool reader_left() const;                // `out` is a pipe that nothing reads any more, as with `| head`.
+    void talk(std::string_view line) const;  // To `err`, with a newline.
     void error(std::string_view detail, std::string_view hint) const;
     void step(std::string_view line) const;  // Overwrites the progress line; an empty one clears it.
 };

@@ -76,10 +76,9 @@ TEST_F(AgentKeysTest, an_agent_without_workspace_and_roots_claims_no_directory_b
 
     const AdmitReply refused = apply(by_key({workspace("/srv/ada")}));
     EXPECT_EQ(refused.status, AdmitStatus::outside_roots);
-    EXPECT_EQ(
-        refused.detail,
-        "'/srv/ada' is outside the directories that agent 'ada' may claim with an API key below operator: it has "
-        "neither workspace nor roots; an operator adds one with: interlock agents put ada --root DIR");
+    EXPECT_EQ(refused.detail,
+              "'/srv/ada' is outside the directories that agent 'ada' may claim with an API key below operator: it has "
+              "neither workspace nor roots; an operator adds one with: interlock agents put ada --root DIR");
     EXPECT_EQ(apply(by_key()).status, AdmitStatus::admitted) << "a run without a place is free";
     EXPECT_EQ(apply(by_key({resource("deploy")})).status, AdmitStatus::admitted) << "a name is no directory";
 }

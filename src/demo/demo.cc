@@ -141,7 +141,7 @@ DemoExit report(const GatewayPlay& play, const std::string& directory, const cli
     std::string wrong = violations_in(directory);
     if (play.most_nanos > play.limit_nanos) wrong = "more was spent and held than the budget allows";
     if (play.held_nanos != 0) wrong = "something is still held";
-    write(terminal.out, fmt::format("\n{}\n", wrong.empty() ? terminal.paint(cli::Style::green, "every promise holds")
+    write(terminal.out, fmt::format("\n{}\n", wrong.empty() ? terminal.paint(cli::Style::green, "every guarantee holds")
                                                             : terminal.paint(cli::Style::red, wrong)));
     return wrong.empty() ? DemoExit::holds : DemoExit::broken;
 }
@@ -158,7 +158,7 @@ DemoExit report(const FleetPlay& play, const std::string& directory, const cli::
     }
     std::string wrong = violations_in(directory);
     if (!play.all_ended) wrong = "not every process of the fleet has ended";
-    write(terminal.out, fmt::format("{}\n", wrong.empty() ? terminal.paint(cli::Style::green, "every promise holds")
+    write(terminal.out, fmt::format("{}\n", wrong.empty() ? terminal.paint(cli::Style::green, "every guarantee holds")
                                                           : terminal.paint(cli::Style::red, wrong)));
     return wrong.empty() ? DemoExit::holds : DemoExit::broken;
 }
@@ -387,7 +387,7 @@ DemoExit report(const Played& played, const std::string& directory, const cli::C
     const std::size_t columns = on_terminal ? std::min(report_columns_max, terminal_size(terminal).columns) : 0;
     write(terminal.err, "\n");
     write(terminal.out,
-          "The rows, checked against the promises:\n\n" + server::promise_table(*verified, took, terminal) +
+          "The rows, checked against the guarantees:\n\n" + server::promise_table(*verified, took, terminal) +
               "\nWhat the agents were told, checked against the rows:\n\n" + to_text(*checks, terminal, columns));
     const bool hold = std::ranges::all_of(*checks, &Check::holds);
     return verified->violations() == 0 && hold ? DemoExit::holds : DemoExit::broken;

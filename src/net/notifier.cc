@@ -35,8 +35,10 @@ struct ContextWaiters final : Mail {
 
     const std::shared_ptr<CompletionQueue::Box> box;
     std::weak_ptr<Notifier::State> state;
-    List<Notifier::Wait, InWaiters> waits;  // Changed on the box's thread, with the state's lock: notify_all() reads it.
-    std::shared_ptr<ContextWaiters> underway;  // Keeps the mail alive while it is in the box, also without the notifier.
+    List<Notifier::Wait, InWaiters>
+        waits;  // Changed on the box's thread, with the state's lock: notify_all() reads it.
+    std::shared_ptr<ContextWaiters>
+        underway;  // Keeps the mail alive while it is in the box, also without the notifier.
 };
 
 }  // namespace

@@ -74,7 +74,8 @@ TEST_F(Secrets, a_changed_byte_anywhere_is_noticed) {
 
 TEST_F(Secrets, the_key_is_the_owners_alone_and_is_made_only_to_seal) {
     const std::string path = directory.path() + "/secrets.key";
-    EXPECT_EQ(opened(box, ours, "openai", "AAAA").error(), path + " is missing, which has the key of the secrets; restore it, or set the secrets again");
+    EXPECT_EQ(opened(box, ours, "openai", "AAAA").error(),
+              path + " is missing, which has the key of the secrets; restore it, or set the secrets again");
     EXPECT_FALSE(std::filesystem::exists(path));
 
     ASSERT_TRUE(box.seal(ours, "openai", "sk-live-1"));

@@ -11,10 +11,10 @@
 #include <fmt/format.h>
 
 #include "engine/clock.h"
-#include "simulated/upstream.h"
 #include "net/http_server.h"
 #include "server/ending_signals.h"
 #include "server/listen_address.h"
+#include "simulated/upstream.h"
 
 namespace interlock::server {
 namespace {

@@ -22,7 +22,7 @@ function short_path(path: string): string {
 export function Claims() {
   const { data, problem } = useLive<Page<Claim>>("v1/places", places_change);
   return (
-    <Section title="Claims" aside={<Command text="interlock places ls" />}>
+    <Section title="Claims" aside={<Command text="interlock claims ls" />}>
       <ReadError of={problem} />
       {!data && !problem && <Loading />}
       {data?.items.length === 0 && <Empty command="interlock run --workspace . -- claude">No claims. Start a run that claims the current directory:</Empty>}
@@ -49,7 +49,7 @@ export function Worktrees() {
     <Section title="Worktrees" aside={
       <div class="row">
         {data?.items.some((each) => each.state === "open") && <RemoveAll />}
-        <Command text="interlock places gc" />
+        <Command text="interlock claims gc" />
       </div>
     }>
       <ReadError of={problem} />
@@ -145,7 +145,7 @@ function Remove({ of }: { of: WorktreeDetail }) {
     <Action danger act={() => collect([of.run], true)} confirm={
       <>
         <p><code>{of.path}</code> has unsaved work: {of.reasons.map((reason) => spoken(reason.keeps)).join(", ")}.</p>
-        <p>The work is saved in the repository first, without ignored files. Restore it with <code>interlock places restore {of.run}</code></p>
+        <p>The work is saved in the repository first, without ignored files. Restore it with <code>interlock claims restore {of.run}</code></p>
       </>
     }>Save and remove worktree</Action>
   );

@@ -24,7 +24,7 @@ export function Gateway({ query }: { path: string[]; query: URLSearchParams }) {
         <ReadError of={upstreams.problem} />
         {!upstreams.data && !upstreams.problem && <Loading />}
         {upstreams.data?.items.length === 0 && (
-          <Empty command="interlock upstreams add claude --dialect anthropic --key-env ANTHROPIC_API_KEY">
+          <Empty command="interlock upstreams add claude --api-format anthropic --key-env ANTHROPIC_API_KEY">
             No upstreams. Add one:
           </Empty>
         )}
