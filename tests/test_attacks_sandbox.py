@@ -223,7 +223,7 @@ CONTAINERS = {
     "root with the default filter": MASKED + "exec " + FILTERED + FEW_CAPABILITIES,
     "a user with the default filter": MASKED + "exec " + FILTERED + AS_NOBODY,
     "a user and a masked /proc": MASKED + "exec " + AS_NOBODY,
-    "a user in a chroot": "mount --make-rprivate / && mkdir $0 && mount --rbind / $0 && exec " + AS_NOBODY.replace(
+    "a user in a chroot": "mount --make-rprivate / && mount -t proc proc /proc && mkdir $0 && mount --rbind / $0 && exec " + AS_NOBODY.replace(
         "setpriv", "chroot $0 setpriv"),
 }
 
