@@ -389,7 +389,10 @@ class Place:
         self.end_what_is_left()
 
     def start(self, *command, level=None):
-        return self.runs.start(*command, agent=self.agent, **({"sandbox_level": level} if level else {}))
+        settings = {"sandbox_level": level} if level else {}
+        if level in ("files", "sealed") and command != SLEEP:  # The program may lie in a home or in /tmp, which these levels hide.
+            settings["readable"] = [os.path.dirname(command[0])]
+        return self.runs.start(*command, agent=self.agent, **settings)
 
     def ended(self, run, status):
         """When it ended, which must have been in this way."""
