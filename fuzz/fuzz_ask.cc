@@ -1,4 +1,4 @@
-// A request's body, whatever it is: read_call_request() and edited() do not fall over, and what is accepted stays valid
+// Any bytes as a request's body: read_call_request() and edited() do not fall over, and what is accepted stays valid
 // JSON through every edit and reads back as it was meant.
 //
 // The first byte of an input chooses the API: c, r, m, g, and e for anything else.

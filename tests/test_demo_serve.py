@@ -42,7 +42,7 @@ class Demo:
         if how:
             self.process.send_signal(how)
         out, err = self.process.communicate(timeout=60)
-        assert "nobody expected" not in out, out
+        assert "unexpected answers" not in out, out
         return self.process.returncode, out + err
 
 

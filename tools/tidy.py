@@ -178,7 +178,7 @@ def check_comments(path, text):
 
 
 def check_type_names(root, files):
-    """Tests are left out: nobody looks for a type there. Files are compiled together, so unnamed namespaces count."""
+    """Tests are left out: a reader looks for no type there. Files are compiled together, so unnamed namespaces count."""
     where = {}  # name: {folder: "path:line"}
     for path in files:
         if path.parts[0] == "src" and len(path.parts) > 2 and path.suffix in CODE and not re.search("_(for_)?test", path.stem):

@@ -204,7 +204,7 @@ struct UsedPrice {
     std::string name;  // Of the price, which may be a pattern: "provider/model".
     std::string document;
     std::string version;
-    std::string list_date = {};  // Of the price list that it is from; empty: somebody has set it.
+    std::string list_date = {};  // Of the price list that it is from; empty: a person has set it.
 };
 
 // What is set for calls to models, what they cost, and how they went.

@@ -196,7 +196,7 @@ TEST_F(ApplyPlanTest, caps_are_set_by_kind_and_name) {
 class ApplyTest : public CliTest {
  protected:
     ApplyTest() {
-        context.output.in = std::tmpfile();  // Nobody to ask.
+        context.output.in = std::tmpfile();  // No person to ask.
         std::ofstream(directory() + "/coder.yaml") << "command: claude -p\ntimeout: 30m\n";
         server.answers(200, R"({"items":[],"next":null})");
     }

@@ -1,7 +1,7 @@
 // Runs: admission, life and end.
 //
 //   (1) Admission is one step: the agent's state, every budget, every place and every cap are asked together, and what
-//       is granted is taken in the same step. Whoever is second finds it taken, whether the first is starting, running
+//       is granted is taken in the same step. The second run finds it taken, whether the first is starting, running
 //       or paused.
 //   (2) A queued run holds nothing: no claim, no money, no place under a cap.
 //   (3) Every end frees everything the run held, charges what it used, and lets the next in line start: one step.

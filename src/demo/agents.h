@@ -55,7 +55,7 @@ class Agents {
         std::mt19937_64 random;
         int turns = 0;
     };
-    struct DemoJob {  // Somebody's time in a place.
+    struct DemoJob {  // An agent's time in a place.
         core::RunId run;
         core::Fence fence;
     };

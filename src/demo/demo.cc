@@ -152,9 +152,8 @@ DemoExit report(const FleetPlay& play, const std::string& directory, const cli::
     // Whoever looks may also touch: a key that is revoked on the page is no broken promise.
     if (play.oddities > 0) {
         write(terminal.out,
-              fmt::format("{}\n", terminal.paint(cli::Style::yellow,
-                                                 fmt::format("{} answers that nobody expected; the first: {}",
-                                                             play.oddities, play.first_oddity))));
+              fmt::format("{}\n", terminal.paint(cli::Style::yellow, fmt::format("{} unexpected answers; the first: {}",
+                                                                                 play.oddities, play.first_oddity))));
     }
     std::string wrong = violations_in(directory);
     if (!play.all_ended) wrong = "not every process of the fleet has ended";

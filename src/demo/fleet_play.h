@@ -18,7 +18,7 @@ struct FleetPlay {
     std::int64_t runs = 0;
     std::int64_t calls = 0;
     std::int64_t refused = 0;
-    std::int64_t oddities = 0;  // Answers that nobody expected, of which this is the first.
+    std::int64_t oddities = 0;  // Unexpected answers, of which this is the first.
     std::string first_oddity;
     bool all_ended = true;  // Every process.
 };

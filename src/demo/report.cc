@@ -138,7 +138,7 @@ Check check_kill(const KillTally& kill) {
         cli::count(kill.in_flight), cli::count(kill.had_been_done), cli::count(kill.done_later)));
     if (kill.left_behind.empty()) {
         check.sentences.push_back(
-            "The files it left behind were checked before anybody opened them: every guarantee held.");
+            "The files it left behind were checked before a process opened them: every guarantee held.");
     } else {
         complain(check, "In the files it left behind: " + kill.left_behind + ".");
     }

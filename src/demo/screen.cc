@@ -149,7 +149,7 @@ std::vector<std::string> picture(const Scene& scene, const cli::CliOutput& termi
     row("outside",
         {books.collisions == 0 ? "0 collisions"
                                : terminal.paint(cli::Style::red, count_of(books.collisions, "collision", "collisions")),
-         terminal.paint(cli::Style::dim, "(whoever works in one locks a file there)")});
+         terminal.paint(cli::Style::dim, "(each run locks a file there)")});
     row("engine", {cli::count(scene.commands_a_second) + " commands/s",
                    cli::count(scene.commits_a_second) + " commits/s", spark(scene.history, terminal)});
     row("kill -9", kill_pieces(scene, terminal));

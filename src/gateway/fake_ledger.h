@@ -22,7 +22,7 @@ class FakeLedger {
         const std::lock_guard lock(mutex_);
         return {7, ++last_id_};
     }
-    // What the next commands are answered with, whatever they are; nothing: as they should be.
+    // The answer to all next commands; nothing: as they should be answered.
     void say(std::optional<engine::SubmitResult> answer) {
         const std::lock_guard lock(mutex_);
         answer_ = std::move(answer);

@@ -352,7 +352,7 @@ net::Task<net::Response> Gateway::forward(std::shared_ptr<GatewayCall> call) {
     for (const Upstream* upstream : order) {
         for (int attempt = 0; attempt <= upstream->retries; ++attempt) {
             last = co_await try_once(call, *upstream);
-            if (last.next == Attempt::Next::nobody) break;
+            if (last.next == Attempt::Next::no_upstream) break;
             // Doubled each time, and what the provider asks for if that is more.
             const std::int64_t wait_ms = std::max(upstream->backoff_ms << std::min(attempt, 10), last.retry_after_ms);
             if (last.next == Attempt::Next::another || attempt == upstream->retries || wait_ms > retry_wait_ms_max)
@@ -360,10 +360,10 @@ net::Task<net::Response> Gateway::forward(std::shared_ptr<GatewayCall> call) {
             co_await sleep(std::chrono::milliseconds(wait_ms));
             call->pause();
         }
-        if (last.next == Attempt::Next::nobody) break;
+        if (last.next == Attempt::Next::no_upstream) break;
     }
     if (!last.response) co_return response_of(*call, last.refused);
-    if (last.next != Attempt::Next::nobody) call->finish_refused_by_all(last.response->status);
+    if (last.next != Attempt::Next::no_upstream) call->finish_refused_by_all(last.response->status);
     co_return std::move(*last.response);
 }
 
@@ -375,14 +375,14 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<GatewayCall> call,
     if (!is_free_of_cost) {
         if (auto refused = co_await call->hold(upstream)) {
             // Another upstream may have a price for the model; all else would be said again.
-            const Next next = refused->code == RefusalCode::unknown_model ? Next::another : Next::nobody;
+            const Next next = refused->code == RefusalCode::unknown_model ? Next::another : Next::no_upstream;
             co_return Attempt{.next = next, .refused = std::move(*refused)};
         }
     }
     call->go_to(upstream);
     if (call->was_left()) {
         call->release();
-        co_return Attempt{.next = Next::nobody,
+        co_return Attempt{.next = Next::no_upstream,
                           .refused = {RefusalKind::busy, RefusalCode::client_left, "the client has left"}};
     }
     call->count_attempt();
@@ -407,9 +407,9 @@ net::Task<Gateway::Attempt> Gateway::try_once(std::shared_ptr<GatewayCall> call,
     // unless it streams.
     if ((*sent)->status < 300 && !is_free_of_cost) {
         Relayed relayed = co_await relay(call, std::move(*sent));
-        if (relayed.response) co_return Attempt{.next = Next::nobody, .response = std::move(relayed.response)};
+        if (relayed.response) co_return Attempt{.next = Next::no_upstream, .response = std::move(relayed.response)};
         Attempt broken = failed(*call, *relayed.failure);
-        if (relayed.begun) broken.next = Next::nobody;  // It was made, and is paid for.
+        if (relayed.begun) broken.next = Next::no_upstream;  // It was made, and is paid for.
         co_return broken;
     }
     co_return co_await judge(call, upstream, std::move(*sent));
@@ -447,7 +447,7 @@ net::Task<Gateway::Attempt> Gateway::judge(std::shared_ptr<GatewayCall> call, co
     // A refusal, or a list of models: there at once, and no measure of what a model takes.
     selector_.succeeded(call->org(), upstream, parts_.now(), {});
     call->finish(status, status < 400 ? "" : "the provider refused");
-    co_return Attempt{.next = Next::nobody, .response = std::move(relayed.response)};
+    co_return Attempt{.next = Next::no_upstream, .response = std::move(relayed.response)};
 }
 
 // No answer came.

@@ -80,7 +80,7 @@ class Gateway {
     // What one request to one upstream came to.
     struct Attempt {
         // Who may be asked next.
-        enum class Next { nobody, same, another } next = Next::another;
+        enum class Next { no_upstream, same, another } next = Next::another;
         std::optional<net::Response> response = {};
         CallRefusal refused = {};  // Without a response.
         std::int64_t retry_after_ms = 0;

@@ -128,7 +128,7 @@ net::Task<void> pump(std::shared_ptr<Stream> stream, net::StreamWriter& writer) 
     if (end.why == Why::whole && !stream->meter.ended() && !stream->meter.metered().reported) {
         end = {Why::upstream_failed, "the upstream's answer ended early"};
     }
-    if (end.why != Why::whole) rest.clear();  // Half an event is no use to anybody.
+    if (end.why != Why::whole) rest.clear();  // A client cannot use half an event.
     end_stream(*stream, end);
     stream->exchange.reset();
     if (client_is_there && !rest.empty()) client_is_there = co_await writer.write(rest);

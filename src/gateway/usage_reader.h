@@ -26,7 +26,7 @@ class UsageReader {
     bool ended() const { return ended_; }
 
  protected:
-    // More than anybody has used in one call; sums of a few of them fit.
+    // More than any call has used; sums of a few of them fit.
     static constexpr std::int64_t metered_tokens_max = 1'000'000'000'000;
 
     // The object of a whole answer, and that of one event, which was checked to be JSON.

@@ -1,4 +1,4 @@
-// How a stream is cut into events, whatever its dialect.
+// How a stream of any dialect is cut into events.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

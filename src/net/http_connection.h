@@ -56,7 +56,7 @@ class HttpConnection : public ListHook<HttpConnection> {
     // Since when it waits for the head of a request; never: it does not wait for one.
     virtual SteadyTime waits_since() const = 0;
     virtual void give_way() = 0;  // Closes without a word, because another client needs the place.
-    virtual void cut() = 0;       // Closes the socket, whatever is under way.
+    virtual void cut() = 0;       // Closes the socket, also in the middle of a request.
 };
 
 // One thread of the server.

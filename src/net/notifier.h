@@ -20,7 +20,7 @@ class Hangup;
 class Notifier {
  public:
     Notifier();
-    ~Notifier();  // Nobody waits any more.
+    ~Notifier();  // No coroutine waits any more.
     Notifier(const Notifier&) = delete;
     Notifier& operator=(const Notifier&) = delete;
 

@@ -77,7 +77,7 @@ TEST_F(HistoryTest, a_store_that_lost_pages_is_not_served_until_somebody_accepts
     EXPECT_NE(history->block_reason()->find("event 10"), std::string::npos) << *history->block_reason();
     EXPECT_NE(history->block_reason()->find("interlock accept-history"), std::string::npos);
     ::unlink(path.c_str());
-    EXPECT_FALSE(history->block_reason()) << "somebody has taken the memory away";
+    EXPECT_FALSE(history->block_reason()) << "the memory was taken away";
     EXPECT_TRUE(history->memory().pages.empty());
 }
 

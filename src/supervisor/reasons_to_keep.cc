@@ -171,8 +171,8 @@ void check_operations(const Registration& registration, Reasons& reasons) {
 void check_lock(const Registration& registration, const GitWorktree& worktree, Reasons& reasons) {
     if (!registration.lock || *registration.lock == lock_reason(worktree.run)) return;
     reasons.push_back({KeepReason::locked_by_other,
-                       registration.lock->empty() ? std::string("somebody has locked it")
-                                                  : fmt::format("somebody has locked it: {}", *registration.lock)});
+                       registration.lock->empty() ? std::string("git worktree lock was used")
+                                                  : fmt::format("git worktree lock was used: {}", *registration.lock)});
 }
 
 void check_nested(const Registration& registration, Reasons& reasons) {

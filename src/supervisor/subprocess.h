@@ -28,7 +28,7 @@ struct ProgramOptions {
     std::string input = {};                                  // What the program reads from its standard input.
     std::size_t output_max = std::size_t{64} * 1024 * 1024;  // More is an error, and the program is killed.
     int confinement = -1;  // A Landlock ruleset that the program enters before it starts; -1: none.
-    // Whether a wait for a FIFO is an error: the program reads files that anybody may have replaced by one.
+    // Whether a wait for a FIFO is an error: the program reads files that a run may have replaced by one.
     bool waits_for_no_fifo = false;
 };
 

@@ -2,7 +2,7 @@
 // lost.
 //
 //   (1) A worktree that make_worktree() returned is whole: checked out, with what .worktreeinclude names, locked
-//       against `git worktree prune`, and marked. What a crash left halfway has no mark, was never handed to anybody,
+//       against `git worktree prune`, and marked. What a crash left halfway has no mark, was never handed out,
 //       and is made anew by the next call for the same run.
 //   (2) Nothing is removed that is in one place only. Without force a worktree goes only if not one of the reasons in
 //       KeepReason applies. With force it goes only after everything in it that git can hold was written under

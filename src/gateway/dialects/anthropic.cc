@@ -57,7 +57,7 @@ void MessagesRequestReader::member(std::string_view key) {
     } else if (key == "service_tier") {
         if (const std::string_view tier = word(); request_.service_tier.empty()) request_.service_tier = tier;
     } else if (key == "speed") {
-        // A dearer way to run the same model; "standard" is what everybody gets.
+        // A dearer way to run the same model; "standard" is the default.
         if (const std::string_view speed = word(); !speed.empty() && speed != "standard") request_.service_tier = speed;
     } else if (key == "inference_geo") {
         if (const std::string_view geo = word(); !geo.empty() && geo != "global") inference_geo_ = geo;

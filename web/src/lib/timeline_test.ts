@@ -42,7 +42,7 @@ test("a queued run says what it waits for", () => {
   expect(segments[2]!.label).toBe("waiting: a new kind");
 });
 
-test("calls to models divide a running step, whatever their order", () => {
+test("calls to models divide a running step in any order", () => {
   expect(drawn(run_of({ ended_at: at(10) }), [step(0, "running")], [call(6, 7), call(2, 4)], 99)).toEqual([
     ["own", 0, 2, ""], ["model", 2, 4, "small"], ["own", 4, 6, ""], ["model", 6, 7, "small"], ["own", 7, 10, ""],
   ]);
